@@ -1,0 +1,39 @@
+# The commands of this repository; `make` alone lists them. What they need is looked for, and installed where it can be.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo build test test-slow bench fmt clean
+
+# A fresh rustup is often not on PATH yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Build slipway and see it work on a small bundled repository
+	@scripts/need.sh build
+	cargo build --release --locked --package cli
+	@exec $(TARGET)/release/slipway demo
+
+build: ## Build slipway as target/release/slipway
+	@scripts/need.sh build
+	cargo build --release --locked --package cli
+
+test: ## Check format, lints and rules, and run every test
+	@scripts/test.sh
+
+test-slow: ## Run every test, those that take minutes too
+	@scripts/need.sh test
+	cargo nextest run --locked --workspace --profile slow --run-ignored all
+
+bench: ## Measure, and print a table
+	@scripts/need.sh build
+	cargo build --release --locked --package cli
+	cargo run --release --locked --package bench
+
+fmt: ## Format the code
+	cargo fmt --all
+
+clean: ## Remove what was built
+	cargo clean
