@@ -1,0 +1,239 @@
+//! Bodies of the HTTP API under `/api/v1`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Delivery;
+use crate::usage::Spend;
+use crate::{Environment, Event, PromptId, SandboxId, SessionId, Timestamp, TurnId};
+
+/// `POST /sessions`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateSession {
+    /// Name of the environment.
+    pub environment: String,
+    /// What is to be done.
+    pub prompt: String,
+    /// Name of the model; the environment's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// `POST /sessions/{id}/prompts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreatePrompt {
+    /// What is to be done.
+    #[serde(alias = "text")]
+    pub prompt: String,
+}
+
+/// Answer to `POST /sessions/{id}/prompts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PromptCreated {
+    /// The prompt's id.
+    pub id: PromptId,
+}
+
+/// A session as lists and pages show it. Everything here is a fold over its log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// A short title.
+    pub title: String,
+    /// Name of the environment.
+    pub environment: String,
+    /// Name of the model.
+    pub model: String,
+    /// The one status, the same word everywhere.
+    pub status: Status,
+    /// Why, where a sentence helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When its last event was appended.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub updated_at: Timestamp,
+    /// Sequence number of its last event.
+    pub seq: u64,
+    /// Tokens and money so far.
+    pub spend: Spend,
+    /// Prompts that wait.
+    pub queued: Vec<QueuedPrompt>,
+    /// The turn under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// The last delivery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
+    /// The sandbox, while there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxId>,
+}
+
+/// A prompt that waits for its turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QueuedPrompt {
+    /// Its id.
+    pub id: PromptId,
+    /// Its text.
+    pub text: String,
+    /// Who asked.
+    pub author: String,
+}
+
+/// The status of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Status {
+    /// A prompt waits and no turn has begun.
+    Queued,
+    /// A turn is under way.
+    Working,
+    /// A person must decide.
+    Waiting,
+    /// The last turn finished and its checks passed.
+    Done,
+    /// The last turn needs a person to look.
+    Escalated,
+    /// The last turn broke.
+    Failed,
+    /// The last turn was stopped.
+    Cancelled,
+    /// The last turn used up its budget.
+    OutOfBudget,
+}
+
+impl Status {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Working => "working",
+            Self::Waiting => "waiting",
+            Self::Done => "done",
+            Self::Escalated => "escalated",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::OutOfBudget => "out_of_budget",
+        }
+    }
+}
+
+/// `GET /sessions`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SessionList {
+    /// Newest first.
+    pub sessions: Vec<Session>,
+}
+
+/// A page of events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EventPage {
+    /// In order.
+    pub events: Vec<Event>,
+    /// Ask again with `after` set to this; equal to the last event's `seq`.
+    pub next_after: u64,
+    /// Whether more events are in the log now.
+    pub more: bool,
+}
+
+/// `GET /sessions/{id}/diff`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Diff {
+    /// The commit that the session began from.
+    pub base: String,
+    /// A unified diff from the base to the workspace as it is.
+    pub patch: String,
+    /// Files that differ.
+    pub files: u32,
+    /// Lines added.
+    pub insertions: u32,
+    /// Lines removed.
+    pub deletions: u32,
+}
+
+/// Answer to `POST /sessions/{id}/stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Stopped {
+    /// The turn that is being stopped; absent when none was under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+}
+
+/// `PUT /environments/{name}` takes an [`Environment`]; lists give it with its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NamedEnvironment {
+    /// Its name.
+    pub name: String,
+    /// Where it is written down.
+    pub source: EnvironmentSource,
+    /// The recipe.
+    #[serde(flatten)]
+    pub recipe: Environment,
+}
+
+/// Where an environment is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum EnvironmentSource {
+    /// In `slipway.toml`; edit it there.
+    Config,
+    /// In the catalogue; made by `env add` or the API.
+    Catalogue,
+}
+
+/// `GET /environments`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EnvironmentList {
+    /// By name.
+    pub environments: Vec<NamedEnvironment>,
+}
+
+/// A configured model, without its key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Model {
+    /// The name used in `--model`.
+    pub name: String,
+    /// `anthropic`, `openai`, `gemini`, `openai-compatible` or `demo`.
+    pub provider: String,
+    /// The provider's own name of the model.
+    pub model: String,
+    /// Whether it is used when none is asked for.
+    pub default: bool,
+}
+
+/// `GET /models`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ModelList {
+    /// By name.
+    pub models: Vec<Model>,
+}
+
+/// `GET /health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// Always `ok` when it answers.
+    pub status: String,
+    /// Version of the program.
+    pub version: String,
+}

@@ -1,0 +1,498 @@
+//! Events. Durable ones have a gap-free sequence number and are in the log before anyone sees them; ephemeral ones
+//! are never stored. A small set of types named `noun.verbed`; the variety is in the items.
+
+use serde::{Deserialize, Serialize};
+
+use crate::item::Item;
+use crate::usage::{Spend, Usage};
+use crate::{
+    ApprovalId, Code, ItemId, PromptId, SandboxId, SessionId, SnapshotId, Timestamp, TurnId, VERSION,
+};
+
+/// A durable event with its envelope.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Event {
+    /// Version of the envelope.
+    pub v: u8,
+    /// The session.
+    pub session: SessionId,
+    /// Place in the session's log: 1, 2, 3, … without a gap.
+    pub seq: u64,
+    /// When it was appended.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: Timestamp,
+    /// Who caused it.
+    pub actor: Actor,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// Who caused something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Actor {
+    /// What kind of actor.
+    pub kind: ActorKind,
+    /// A user's id or name, the model's name, or the part of the system.
+    pub id: String,
+}
+
+impl Actor {
+    /// A person.
+    pub fn user(id: impl Into<String>) -> Self {
+        Self { kind: ActorKind::User, id: id.into() }
+    }
+
+    /// The agent, with its model's name.
+    pub fn agent(id: impl Into<String>) -> Self {
+        Self { kind: ActorKind::Agent, id: id.into() }
+    }
+
+    /// The platform.
+    pub fn system() -> Self {
+        Self { kind: ActorKind::System, id: "slipway".to_owned() }
+    }
+}
+
+/// Kinds of actor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ActorKind {
+    /// A person.
+    User,
+    /// The agent.
+    Agent,
+    /// The platform.
+    System,
+}
+
+/// What happened, durably.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum EventBody {
+    /// The session exists. Always the first event.
+    #[serde(rename = "session.created")]
+    SessionCreated {
+        /// Name of the environment.
+        environment: String,
+        /// The recipe as it was when the session was made; later edits of the environment do not reach in here.
+        recipe: crate::Environment,
+        /// A short title.
+        title: String,
+        /// Name of the model.
+        model: String,
+    },
+    /// The title changed.
+    #[serde(rename = "session.renamed")]
+    SessionRenamed {
+        /// The new title.
+        title: String,
+    },
+    /// A prompt waits for its turn.
+    #[serde(rename = "prompt.queued")]
+    PromptQueued {
+        /// Its id.
+        prompt: PromptId,
+        /// Its text.
+        text: String,
+    },
+    /// A waiting prompt was changed.
+    #[serde(rename = "prompt.edited")]
+    PromptEdited {
+        /// Its id.
+        prompt: PromptId,
+        /// Its new text.
+        text: String,
+    },
+    /// A waiting prompt was taken out of the queue.
+    #[serde(rename = "prompt.removed")]
+    PromptRemoved {
+        /// Its id.
+        prompt: PromptId,
+    },
+    /// Work on a prompt began.
+    #[serde(rename = "turn.started")]
+    TurnStarted {
+        /// The turn.
+        turn: TurnId,
+        /// The prompt it works on.
+        prompt: PromptId,
+    },
+    /// The turn is over. Comes exactly once for each turn.
+    #[serde(rename = "turn.finished")]
+    TurnFinished {
+        /// The turn.
+        turn: TurnId,
+        /// How it ended.
+        outcome: Outcome,
+        /// Why, in a sentence, unless it is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// What was done.
+        receipt: Receipt,
+    },
+    /// An item came into being.
+    #[serde(rename = "item.started")]
+    ItemStarted {
+        /// The turn it belongs to.
+        turn: TurnId,
+        /// The item.
+        item: Item,
+    },
+    /// An item is final.
+    #[serde(rename = "item.completed")]
+    ItemCompleted {
+        /// The turn it belongs to.
+        turn: TurnId,
+        /// The whole item.
+        item: Item,
+    },
+    /// A person must decide before the turn goes on.
+    #[serde(rename = "approval.requested")]
+    ApprovalRequested {
+        /// The approval.
+        approval: ApprovalId,
+        /// The turn that waits.
+        turn: TurnId,
+        /// What is asked.
+        question: String,
+    },
+    /// A person decided.
+    #[serde(rename = "approval.resolved")]
+    ApprovalResolved {
+        /// The approval.
+        approval: ApprovalId,
+        /// Whether the work may go on.
+        approved: bool,
+        /// What the person said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        comment: Option<String>,
+    },
+    /// The plan changed.
+    #[serde(rename = "plan.updated")]
+    PlanUpdated {
+        /// The turn.
+        turn: TurnId,
+        /// The whole plan.
+        items: Vec<PlanItem>,
+    },
+    /// A model call used this much.
+    #[serde(rename = "usage.recorded")]
+    UsageRecorded {
+        /// The turn.
+        turn: TurnId,
+        /// The step, from 1.
+        step: u32,
+        /// The model's name in our configuration.
+        model: String,
+        /// Tokens.
+        usage: Usage,
+        /// Price in dollars, when it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+        /// From sending the request to the first byte of the answer.
+        first_token_ms: u64,
+        /// From sending the request to the last byte of the answer.
+        duration_ms: u64,
+    },
+    /// Something failed and is tried again.
+    #[serde(rename = "retry.scheduled")]
+    RetryScheduled {
+        /// The turn.
+        turn: TurnId,
+        /// Which attempt comes next, from 2.
+        attempt: u32,
+        /// How many attempts there are at most.
+        attempts: u32,
+        /// Why.
+        reason: String,
+        /// Wait before it.
+        delay_ms: u64,
+    },
+    /// The sandbox is in another state.
+    #[serde(rename = "sandbox.changed")]
+    SandboxChanged {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// The new state.
+        state: SandboxState,
+        /// Why, or how long it took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// How long the change took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
+    },
+    /// The workspace was frozen.
+    #[serde(rename = "snapshot.taken")]
+    SnapshotTaken {
+        /// The snapshot.
+        snapshot: SnapshotId,
+        /// The turn after which it was taken.
+        turn: TurnId,
+    },
+    /// The branch moved on its way to the remote.
+    #[serde(rename = "delivery.updated")]
+    DeliveryUpdated(Delivery),
+    /// Something was remembered or forgotten.
+    #[serde(rename = "memory.changed")]
+    MemoryChanged {
+        /// What.
+        text: String,
+    },
+    /// Something went wrong that a person should know of.
+    #[serde(rename = "error.raised")]
+    ErrorRaised {
+        /// A stable code.
+        code: Code,
+        /// What happened.
+        message: String,
+        /// What to do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
+    },
+}
+
+impl EventBody {
+    /// The type's name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::SessionCreated { .. } => "session.created",
+            Self::SessionRenamed { .. } => "session.renamed",
+            Self::PromptQueued { .. } => "prompt.queued",
+            Self::PromptEdited { .. } => "prompt.edited",
+            Self::PromptRemoved { .. } => "prompt.removed",
+            Self::TurnStarted { .. } => "turn.started",
+            Self::TurnFinished { .. } => "turn.finished",
+            Self::ItemStarted { .. } => "item.started",
+            Self::ItemCompleted { .. } => "item.completed",
+            Self::ApprovalRequested { .. } => "approval.requested",
+            Self::ApprovalResolved { .. } => "approval.resolved",
+            Self::PlanUpdated { .. } => "plan.updated",
+            Self::UsageRecorded { .. } => "usage.recorded",
+            Self::RetryScheduled { .. } => "retry.scheduled",
+            Self::SandboxChanged { .. } => "sandbox.changed",
+            Self::SnapshotTaken { .. } => "snapshot.taken",
+            Self::DeliveryUpdated(_) => "delivery.updated",
+            Self::MemoryChanged { .. } => "memory.changed",
+            Self::ErrorRaised { .. } => "error.raised",
+        }
+    }
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Outcome {
+    /// The work is finished and every check passed.
+    Done,
+    /// The agent could not get the checks to pass, or needs a person.
+    Escalated,
+    /// A person stopped it.
+    Cancelled,
+    /// Something broke that was not the agent's work.
+    Failed,
+    /// The budget was used up.
+    OutOfBudget,
+}
+
+impl Outcome {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Escalated => "escalated",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::OutOfBudget => "out_of_budget",
+        }
+    }
+}
+
+/// What a turn did, written when it finishes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Receipt {
+    /// Steps taken: model calls whose answer was used.
+    pub steps: u32,
+    /// Tool calls that ran to their end.
+    pub tools_completed: u32,
+    /// Tool calls that were asked for and did not run, or were broken off.
+    #[serde(default)]
+    pub tools_skipped: u32,
+    /// Files that differ from the base.
+    #[serde(default)]
+    pub files_changed: u32,
+    /// Lines added.
+    #[serde(default)]
+    pub insertions: u32,
+    /// Lines removed.
+    #[serde(default)]
+    pub deletions: u32,
+    /// The last result of each check of this turn: name and whether it passed.
+    #[serde(default)]
+    pub checks: Vec<CheckOutcome>,
+    /// Tokens and money of this turn.
+    pub spend: Spend,
+    /// From `turn.started` to here.
+    pub duration_ms: u64,
+    /// Time in model calls.
+    #[serde(default)]
+    pub model_ms: u64,
+    /// Time in tools and checks.
+    #[serde(default)]
+    pub tools_ms: u64,
+}
+
+/// The last result of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CheckOutcome {
+    /// The check's name.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+}
+
+/// One line of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PlanItem {
+    /// What is to be done.
+    pub text: String,
+    /// How far it is.
+    pub state: PlanState,
+}
+
+/// How far a line of the plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum PlanState {
+    /// Not begun.
+    Pending,
+    /// Under way.
+    InProgress,
+    /// Finished.
+    Completed,
+    /// Not needed.
+    Skipped,
+    /// It did not work.
+    Failed,
+}
+
+/// State of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum SandboxState {
+    /// It is being made.
+    Creating,
+    /// The workspace is being prepared: clone and set-up steps.
+    Preparing,
+    /// It takes commands.
+    Ready,
+    /// It was stopped on purpose.
+    Stopped,
+    /// It died.
+    Lost,
+}
+
+/// Branch and commits on their way to the remote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Delivery {
+    /// How far it is.
+    pub state: DeliveryState,
+    /// The session's branch.
+    pub branch: String,
+    /// The commit at its tip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Where it goes, without credentials.
+    pub remote: String,
+    /// The pull request, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// How far a delivery is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum DeliveryState {
+    /// It is about to be pushed.
+    Intended,
+    /// The remote has the branch.
+    Pushed,
+    /// It did not work.
+    Failed,
+}
+
+/// An event that is never stored. A reader that is late misses it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Ephemeral {
+    /// Version of the envelope.
+    pub v: u8,
+    /// The session.
+    pub session: SessionId,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: EphemeralBody,
+}
+
+impl Ephemeral {
+    /// With the current version.
+    pub fn new(session: SessionId, body: EphemeralBody) -> Self {
+        Self { v: VERSION, session, body }
+    }
+}
+
+/// What happened, fleetingly.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum EphemeralBody {
+    /// More of an item that is in progress.
+    Delta {
+        /// The item.
+        item: ItemId,
+        /// Which of its texts.
+        channel: Channel,
+        /// Where in the text this piece begins, in bytes; a gap shows that something was missed.
+        offset: u64,
+        /// The piece.
+        text: String,
+    },
+    /// Everything up to `seq` was sent; what follows happens now.
+    Live {
+        /// The last durable event that was sent.
+        seq: u64,
+    },
+    /// The connection is alive.
+    Ping {},
+}
+
+/// Which text of an item a delta belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Channel {
+    /// A message's text.
+    Text,
+    /// Reasoning.
+    Reasoning,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}

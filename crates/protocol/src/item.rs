@@ -1,0 +1,129 @@
+//! Items: the things a conversation is made of. Events are few; the variety is here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::report::Report;
+use crate::{ItemId, PromptId};
+
+/// One thing in the conversation. `item.completed` carries the whole item; what came before it was provisional.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Item {
+    /// Its id.
+    pub id: ItemId,
+    /// Where it is in its life.
+    pub status: ItemStatus,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: ItemKind,
+}
+
+/// Where an item is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ItemStatus {
+    /// Work on it goes on.
+    InProgress,
+    /// It ended as it should.
+    Completed,
+    /// It ended with an error.
+    Failed,
+    /// The server or the sandbox went away in the middle; its effects may be partial.
+    Interrupted,
+    /// A person stopped it.
+    Cancelled,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ItemKind {
+    /// What a person asked.
+    Prompt {
+        /// The prompt.
+        prompt: PromptId,
+        /// Its text.
+        text: String,
+    },
+    /// What the model says.
+    Message {
+        /// The text so far, or the whole text when completed.
+        text: String,
+    },
+    /// What the model thinks.
+    Reasoning {
+        /// The text.
+        text: String,
+        /// The provider's signature, needed to send the reasoning back to it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// A tool the model called.
+    ToolCall(ToolCall),
+    /// A check that was run.
+    Report(CheckReport),
+    /// Something the platform tells the model, such as a nudge or an interruption.
+    Notice {
+        /// The text.
+        text: String,
+    },
+}
+
+/// A tool call with its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ToolCall {
+    /// The model's own id of the call.
+    pub call_id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments; a string when the model's JSON was broken.
+    pub input: Value,
+    /// What came out, once completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+    /// The exit code, for commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How long it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// Text output of a tool or check.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Output {
+    /// The text as the model sees it: whole, or head and tail.
+    pub text: String,
+    /// Bytes of the whole output.
+    pub bytes: u64,
+    /// Name of the file beside the log that holds more of the output, when it was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+}
+
+/// A check that was run, with its parsed report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CheckReport {
+    /// The check's name.
+    pub check: String,
+    /// Its command.
+    pub command: String,
+    /// Whether it passed; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<bool>,
+    /// The exit code; absent while it runs and when it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How long it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// What its output says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+}

@@ -1,0 +1,30 @@
+//! The words that every part of Slipway speaks: ids, commands, durable and ephemeral events, items, and API bodies.
+//!
+//! This crate is serde and nothing else: no runtime, no HTTP, no SQL. What is on the wire is versioned by
+//! [`VERSION`], additive, and pinned by the golden files in `tests/golden`.
+
+pub mod api;
+pub mod chat;
+pub mod environment;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod item;
+pub mod report;
+pub mod usage;
+
+pub use api::*;
+pub use environment::{Check, Environment, Repo, SetupStep};
+pub use error::{Code, Problem};
+pub use event::{Actor, ActorKind, Ephemeral, EphemeralBody, Event, EventBody, Outcome, Receipt};
+pub use id::{ApprovalId, ItemId, PromptId, SandboxId, SessionId, SnapshotId, TurnId, UserId};
+pub use item::{Item, ItemKind, ItemStatus};
+pub use jiff::Timestamp;
+pub use report::{Diagnostic, Report, Severity, TestCase, TestStatus};
+pub use usage::{Spend, Usage};
+
+/// Version of the event envelope. A new meaning gets a new event type; the version changes only if the envelope does.
+pub const VERSION: u8 = 1;
+
+/// Outputs longer than this are stored in a file beside the log and referenced from the item.
+pub const INLINE_OUTPUT_LIMIT: usize = 32 * 1024;

@@ -1,0 +1,73 @@
+//! What a model call used, in parts that do not overlap, and what it cost.
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of one or more model calls. The parts do not overlap: the total is their sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Usage {
+    /// Prompt tokens that were neither read from nor written to a cache.
+    #[serde(default)]
+    pub input: u64,
+    /// Prompt tokens read from the provider's cache.
+    #[serde(default)]
+    pub cache_read: u64,
+    /// Prompt tokens written to the provider's cache.
+    #[serde(default)]
+    pub cache_write: u64,
+    /// Answer tokens, without reasoning.
+    #[serde(default)]
+    pub output: u64,
+    /// Reasoning tokens.
+    #[serde(default)]
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// All tokens.
+    pub fn total(&self) -> u64 {
+        self.input + self.cache_read + self.cache_write + self.output + self.reasoning
+    }
+
+    /// All tokens of the prompt side.
+    pub fn prompt(&self) -> u64 {
+        self.input + self.cache_read + self.cache_write
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.output += other.output;
+        self.reasoning += other.reasoning;
+    }
+}
+
+/// Usage with its price. `cost_usd` counts only calls whose price is known; `unpriced_calls` says how many were not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Spend {
+    /// Tokens.
+    pub usage: Usage,
+    /// Dollars, of the priced calls.
+    pub cost_usd: f64,
+    /// Model calls.
+    pub calls: u32,
+    /// Model calls for which no price is known.
+    #[serde(default)]
+    pub unpriced_calls: u32,
+}
+
+impl Spend {
+    /// Adds one call.
+    pub fn record(&mut self, usage: Usage, cost_usd: Option<f64>) {
+        self.usage += usage;
+        self.calls += 1;
+        match cost_usd {
+            Some(cost) => self.cost_usd += cost,
+            None => self.unpriced_calls += 1,
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The wire format is a promise. One example of every event, item and body stands in `tests/golden`; a change of the
+//! format shows up as a difference there, and what an older version wrote must still be read.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p protocol` writes the files anew; read the difference before you commit it.
+
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on has failed the test that called it")]
+
+use std::path::PathBuf;
+
+use protocol::event::{Channel, CheckOutcome, Delivery, DeliveryState, PlanItem, PlanState, SandboxState};
+use protocol::item::{CheckReport, Output, ToolCall};
+use protocol::*;
+use serde::{Serialize, de::DeserializeOwned};
+
+fn at() -> Timestamp {
+    "2026-11-15T10:02:00.123Z".parse().unwrap()
+}
+
+fn event(seq: u64, actor: Actor, body: EventBody) -> Event {
+    Event { v: VERSION, session: SessionId::from_u128(1), seq, at: at(), actor, body }
+}
+
+fn item(number: u128, status: ItemStatus, kind: ItemKind) -> Item {
+    Item { id: ItemId::from_u128(number), status, kind }
+}
+
+fn usage() -> Usage {
+    Usage { input: 100, cache_read: 2000, cache_write: 30, output: 40, reasoning: 5 }
+}
+
+fn spend() -> Spend {
+    Spend { usage: usage(), cost_usd: 0.0125, calls: 1, unpriced_calls: 0 }
+}
+
+fn environment() -> Environment {
+    Environment {
+        repos: vec![Repo { url: "/srv/git/shop.git".to_owned(), branch: Some("main".to_owned()) }],
+        setup: vec![SetupStep { run: "npm ci".to_owned(), inputs: vec!["package-lock.json".to_owned()] }],
+        checks: vec![Check {
+            name: "test".to_owned(),
+            run: "npm test".to_owned(),
+            parser: "auto".to_owned(),
+        }],
+        model: Some("main".to_owned()),
+        instructions: Some("Prices are in cents.".to_owned()),
+        ..Environment::default()
+    }
+}
+
+fn report() -> Report {
+    Report {
+        parser: "cargo".to_owned(),
+        diagnostics: vec![Diagnostic {
+            severity: Severity::Error,
+            file: Some("src/lib.rs".to_owned()),
+            line: Some(3),
+            column: Some(5),
+            code: Some("E0308".to_owned()),
+            message: "mismatched types".to_owned(),
+        }],
+        tests: vec![TestCase {
+            name: "cart::total".to_owned(),
+            status: TestStatus::Failed,
+            file: Some("src/lib.rs".to_owned()),
+            line: Some(21),
+            message: "assertion failed".to_owned(),
+            expected: Some("1001".to_owned()),
+            actual: Some("1000".to_owned()),
+        }],
+        tests_passed: 3,
+        tests_failed: 1,
+        tests_skipped: 0,
+        tail: "test result: FAILED".to_owned(),
+    }
+}
+
+fn delivery() -> Delivery {
+    Delivery {
+        state: DeliveryState::Pushed,
+        branch: "slipway/fix-cart-00000001".to_owned(),
+        commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
+        remote: "/srv/git/shop.git".to_owned(),
+        url: None,
+        error: None,
+    }
+}
+
+fn events() -> Vec<Event> {
+    let (ana, agent, system) = (Actor::user("ana"), Actor::agent("main"), Actor::system());
+    let (turn, prompt, approval) = (TurnId::from_u128(2), PromptId::from_u128(3), ApprovalId::from_u128(4));
+    let sandbox = SandboxId::from_u128(5);
+    let bodies = vec![
+        (
+            &ana,
+            EventBody::SessionCreated {
+                environment: "shop".to_owned(),
+                recipe: environment(),
+                title: "Fix cart".to_owned(),
+                model: "main".to_owned(),
+            },
+        ),
+        (&ana, EventBody::SessionRenamed { title: "Fix the cart total".to_owned() }),
+        (&ana, EventBody::PromptQueued { prompt, text: "The cart total is off by one cent".to_owned() }),
+        (&ana, EventBody::PromptEdited { prompt, text: "The cart total is off by a cent".to_owned() }),
+        (&ana, EventBody::PromptRemoved { prompt }),
+        (&system, EventBody::TurnStarted { turn, prompt }),
+        (
+            &system,
+            EventBody::SandboxChanged {
+                sandbox,
+                state: SandboxState::Ready,
+                detail: None,
+                duration_ms: Some(12),
+            },
+        ),
+        (
+            &ana,
+            EventBody::ItemCompleted {
+                turn,
+                item: item(
+                    10,
+                    ItemStatus::Completed,
+                    ItemKind::Prompt { prompt, text: "The cart total is off by one cent".to_owned() },
+                ),
+            },
+        ),
+        (
+            &agent,
+            EventBody::ItemCompleted {
+                turn,
+                item: item(
+                    11,
+                    ItemStatus::Completed,
+                    ItemKind::Reasoning { text: "Rounding?".to_owned(), signature: Some("c2ln".to_owned()) },
+                ),
+            },
+        ),
+        (
+            &agent,
+            EventBody::ItemCompleted {
+                turn,
+                item: item(
+                    12,
+                    ItemStatus::Completed,
+                    ItemKind::Message { text: "I will run the tests.".to_owned() },
+                ),
+            },
+        ),
+        (
+            &agent,
+            EventBody::ItemStarted {
+                turn,
+                item: item(
+                    13,
+                    ItemStatus::InProgress,
+                    ItemKind::ToolCall(ToolCall {
+                        call_id: "call_1".to_owned(),
+                        tool: "shell".to_owned(),
+                        input: serde_json::json!({"command": "cargo test"}),
+                        output: None,
+                        exit_code: None,
+                        duration_ms: None,
+                    }),
+                ),
+            },
+        ),
+        (
+            &agent,
+            EventBody::UsageRecorded {
+                turn,
+                step: 1,
+                model: "main".to_owned(),
+                usage: usage(),
+                cost_usd: Some(0.0125),
+                first_token_ms: 350,
+                duration_ms: 900,
+            },
+        ),
+        (
+            &agent,
+            EventBody::ItemCompleted {
+                turn,
+                item: item(
+                    13,
+                    ItemStatus::Failed,
+                    ItemKind::ToolCall(ToolCall {
+                        call_id: "call_1".to_owned(),
+                        tool: "shell".to_owned(),
+                        input: serde_json::json!({"command": "cargo test"}),
+                        output: Some(Output {
+                            text: "exit code 101".to_owned(),
+                            bytes: 123_456,
+                            blob: Some("out".to_owned()),
+                        }),
+                        exit_code: Some(101),
+                        duration_ms: Some(1500),
+                    }),
+                ),
+            },
+        ),
+        (
+            &system,
+            EventBody::ItemCompleted {
+                turn,
+                item: item(
+                    14,
+                    ItemStatus::Failed,
+                    ItemKind::Report(CheckReport {
+                        check: "test".to_owned(),
+                        command: "cargo test".to_owned(),
+                        passed: Some(false),
+                        exit_code: Some(101),
+                        duration_ms: Some(1500),
+                        report: Some(report()),
+                    }),
+                ),
+            },
+        ),
+        (
+            &system,
+            EventBody::ItemCompleted {
+                turn,
+                item: item(
+                    15,
+                    ItemStatus::Completed,
+                    ItemKind::Notice { text: "These checks must pass.".to_owned() },
+                ),
+            },
+        ),
+        (
+            &agent,
+            EventBody::PlanUpdated {
+                turn,
+                items: vec![PlanItem { text: "find the rounding".to_owned(), state: PlanState::InProgress }],
+            },
+        ),
+        (&system, EventBody::ApprovalRequested { approval, turn, question: "Push?".to_owned() }),
+        (&ana, EventBody::ApprovalResolved { approval, approved: true, comment: Some("go".to_owned()) }),
+        (
+            &system,
+            EventBody::RetryScheduled {
+                turn,
+                attempt: 2,
+                attempts: 6,
+                reason: "the model server is overloaded".to_owned(),
+                delay_ms: 2000,
+            },
+        ),
+        (&system, EventBody::SnapshotTaken { snapshot: SnapshotId::from_u128(6), turn }),
+        (&system, EventBody::DeliveryUpdated(delivery())),
+        (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned() }),
+        (
+            &system,
+            EventBody::ErrorRaised {
+                code: Code::ModelUnavailable,
+                message: "cannot reach the model server".to_owned(),
+                hint: Some("is it running?".to_owned()),
+            },
+        ),
+        (
+            &system,
+            EventBody::TurnFinished {
+                turn,
+                outcome: Outcome::Escalated,
+                reason: Some("1 test still fails".to_owned()),
+                receipt: Receipt {
+                    steps: 4,
+                    tools_completed: 6,
+                    tools_skipped: 1,
+                    files_changed: 1,
+                    insertions: 2,
+                    deletions: 1,
+                    checks: vec![CheckOutcome { name: "test".to_owned(), passed: false }],
+                    spend: spend(),
+                    duration_ms: 12_000,
+                    model_ms: 9000,
+                    tools_ms: 2500,
+                },
+            },
+        ),
+    ];
+    bodies.into_iter().zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
+}
+
+fn ephemerals() -> Vec<Ephemeral> {
+    [
+        EphemeralBody::Delta {
+            item: ItemId::from_u128(12),
+            channel: Channel::Stdout,
+            offset: 7,
+            text: "running 4 tests".to_owned(),
+        },
+        EphemeralBody::Live { seq: 24 },
+        EphemeralBody::Ping {},
+    ]
+    .map(|body| Ephemeral::new(SessionId::from_u128(1), body))
+    .into()
+}
+
+fn bodies() -> Vec<serde_json::Value> {
+    let session = Session {
+        id: SessionId::from_u128(1),
+        title: "Fix cart".to_owned(),
+        environment: "shop".to_owned(),
+        model: "main".to_owned(),
+        status: Status::Working,
+        reason: None,
+        created_at: at(),
+        updated_at: at(),
+        seq: 24,
+        spend: spend(),
+        queued: vec![QueuedPrompt {
+            id: PromptId::from_u128(7),
+            text: "and add a test".to_owned(),
+            author: "ben".to_owned(),
+        }],
+        turn: Some(TurnId::from_u128(2)),
+        delivery: Some(delivery()),
+        sandbox: Some(SandboxId::from_u128(5)),
+    };
+    let create =
+        CreateSession { environment: "shop".to_owned(), prompt: "Fix the cart".to_owned(), model: None };
+    let named = NamedEnvironment {
+        name: "shop".to_owned(),
+        source: EnvironmentSource::Config,
+        recipe: environment(),
+    };
+    let problem = Problem::new(Code::EnvironmentNotFound, "there is no environment \"shp\"")
+        .hint("did you mean \"shop\"?");
+    let diff = Diff {
+        base: "0123".to_owned(),
+        patch: "--- a/x\n".to_owned(),
+        files: 1,
+        insertions: 2,
+        deletions: 1,
+    };
+    let model = Model {
+        name: "main".to_owned(),
+        provider: "openai-compatible".to_owned(),
+        model: "some-model".to_owned(),
+        default: true,
+    };
+    vec![
+        round_trip(&create),
+        round_trip(&CreatePrompt { prompt: "go on".to_owned() }),
+        round_trip(&PromptCreated { id: PromptId::from_u128(7) }),
+        round_trip(&SessionList { sessions: vec![session] }),
+        round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false }),
+        round_trip(&diff),
+        round_trip(&Stopped { turn: Some(TurnId::from_u128(2)) }),
+        round_trip(&EnvironmentList { environments: vec![named] }),
+        round_trip(&ModelList { models: vec![model] }),
+        round_trip(&Health { status: "ok".to_owned(), version: "0.1.0".to_owned() }),
+        round_trip(&problem),
+    ]
+}
+
+fn round_trip<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T) -> serde_json::Value {
+    let json = serde_json::to_value(value).unwrap();
+    assert_eq!(&serde_json::from_value::<T>(json.clone()).unwrap(), value);
+    json
+}
+
+fn compare(name: &str, lines: Vec<serde_json::Value>) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    for (number, (old, new)) in golden.lines().zip(text.lines()).enumerate() {
+        assert_eq!(old, new, "{name} line {} changed: clients rely on this format", number + 1);
+    }
+    assert_eq!(golden.lines().count(), text.lines().count(), "{name}: examples were added or removed");
+}
+
+#[test]
+fn events_are_written_as_they_always_were() {
+    let events = events();
+    compare("events.jsonl", events.iter().map(round_trip).collect());
+    for event in &events {
+        assert_eq!(
+            round_trip(event)["type"],
+            event.body.name(),
+            "the name in the code and on the wire agree"
+        );
+    }
+}
+
+#[test]
+fn ephemeral_events_are_written_as_they_always_were() {
+    compare("ephemerals.jsonl", ephemerals().iter().map(round_trip).collect());
+}
+
+#[test]
+fn bodies_are_written_as_they_always_were() {
+    compare("bodies.jsonl", bodies());
+}
+
+#[test]
+fn every_code_is_spelled_on_the_wire_as_in_the_code() {
+    for code in [
+        Code::BadRequest,
+        Code::IdempotencyMismatch,
+        Code::StorageFull,
+        Code::ModelMisbehaved,
+        Code::Internal,
+    ] {
+        assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+    }
+}
+
+#[test]
+fn an_unknown_key_in_a_command_is_refused() {
+    let error =
+        serde_json::from_str::<CreateSession>(r#"{"environment":"a","prompt":"b","modle":"c"}"#).unwrap_err();
+    assert!(error.to_string().contains("modle"), "{error}");
+}
