@@ -1,0 +1,60 @@
+//! The text output of `cargo build`, `check`, `clippy`, `test` and `nextest run`: compiler diagnostics and test results, as
+//! they come interleaved on one terminal. [`rustc`] reads the first, [`libtest`] the second, [`panic`] what a failed
+//! test prints.
+
+mod libtest;
+mod panic;
+mod rustc;
+
+use protocol::Report;
+
+use self::libtest::Libtest;
+use self::rustc::Rustc;
+use crate::Parser;
+
+/// The parser `cargo`.
+pub(crate) struct Cargo;
+
+impl Parser for Cargo {
+    fn name(&self) -> &'static str {
+        "cargo"
+    }
+
+    fn recognises(&self, output: &str) -> bool {
+        output.lines().any(|line| {
+            let trimmed = line.trim_start();
+            line.starts_with("test result: ")
+                || line.starts_with("error[E")
+                || line.starts_with("error: could not compile `")
+                || line.starts_with("error: test run failed")
+                || (line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test")))
+                || (line.len() > trimmed.len()
+                    && ["Compiling ", "Checking ", "Finished `", "Doc-tests ", "Nextest run ID "]
+                        .iter()
+                        .any(|verb| trimmed.starts_with(verb)))
+        })
+    }
+
+    fn parse(&self, output: &str) -> Report {
+        let mut rustc = Rustc::default();
+        let mut libtest = Libtest::default();
+        for line in output.lines() {
+            let region = libtest.line(line);
+            rustc.line(line, region);
+        }
+        let mut report = Report { diagnostics: rustc.finish(), ..Report::default() };
+        libtest.finish(&mut report);
+        report
+    }
+}
+
+/// What surrounds a line, which decides how far it may be taken for the compiler's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Region {
+    /// No test runs: the compiler and cargo speak.
+    Build,
+    /// Tests run and may print anything; only what has a place, or is cargo's own, counts.
+    Tests,
+    /// Inside the captured output of a test; nothing here is the compiler's.
+    Captured,
+}

@@ -1,0 +1,96 @@
+//! From the text that compilers, linters and test runners print to one [`Report`]. Pure: text in, report out; no
+//! parser panics or takes more than linear time, whatever it is given.
+
+mod cargo;
+mod clean;
+mod digest;
+mod discover;
+mod fallback;
+mod findings;
+mod pytest;
+mod scan;
+
+use protocol::{Report, Severity};
+
+pub use clean::clean;
+pub use digest::digest;
+pub use discover::discover;
+
+/// Most diagnostics, and most failed tests, that a report keeps.
+pub const MAX_ENTRIES: usize = 500;
+/// Most bytes of one message, name or value.
+pub const MAX_TEXT: usize = 4 * 1024;
+/// Most bytes of [`Report::tail`].
+pub const MAX_TAIL: usize = 4 * 1024;
+
+/// Reads one tool's output. Implementers owe linear time and no panic on any text; how long a text
+/// may be and how many tests are kept is seen to by [`parse`].
+pub trait Parser: Send + Sync {
+    /// The name used in `parser = "…"`.
+    fn name(&self) -> &'static str;
+    /// Whether the output, already through [`clean`], looks like this tool's.
+    fn recognises(&self, output: &str) -> bool;
+    /// What the output, already through [`clean`], says. Never panics.
+    fn parse(&self, output: &str) -> Report;
+}
+
+/// The parsers in the order in which `auto` prefers them; the fallback is last and recognises everything.
+const PARSERS: [&dyn Parser; 3] = [&cargo::Cargo, &pytest::Pytest, &fallback::Fallback];
+
+/// Every parser's name, and `auto`.
+pub fn names() -> Vec<&'static str> {
+    std::iter::once("auto").chain(PARSERS.iter().map(|parser| parser.name())).collect()
+}
+
+/// Parses with the named parser; `auto` picks one by what the output looks like. None when no parser has that name.
+pub fn parse(parser: &str, output: &str) -> Option<Report> {
+    let name = match parser {
+        "cargo-test" => "cargo",
+        "generic" => "fallback",
+        other => other,
+    };
+    if name != "auto" {
+        let parser = PARSERS.iter().find(|parser| parser.name() == name)?;
+        return Some(read(*parser, &clean(output)));
+    }
+    let output = clean(output);
+    let mut best: Option<Report> = None;
+    for parser in PARSERS.iter().filter(|parser| parser.recognises(&output)) {
+        // Output that looks like two tools' (a Makefile that runs both) goes to the one that finds more wrong; the
+        // fallback is asked only when no other parser knows the output.
+        if parser.name() == "fallback" && best.is_some() {
+            continue;
+        }
+        let report = read(*parser, &output);
+        if best.as_ref().is_none_or(|best| findings(&report) > findings(best)) {
+            best = Some(report);
+        }
+    }
+    best
+}
+
+fn findings(report: &Report) -> usize {
+    let errors = report.diagnostics.iter().filter(|found| found.severity == Severity::Error).count();
+    report.tests.len() + errors
+}
+
+fn read(parser: &dyn Parser, output: &str) -> Report {
+    let mut report = parser.parse(output);
+    report.parser = parser.name().to_owned();
+    report.tail = clean::tail(output, MAX_TAIL).to_owned();
+    report.tests.truncate(MAX_ENTRIES);
+    for found in &mut report.diagnostics {
+        clean::clip(&mut found.message, MAX_TEXT);
+        for text in [&mut found.file, &mut found.code].into_iter().flatten() {
+            clean::clip(text, MAX_TEXT);
+        }
+    }
+    for test in &mut report.tests {
+        clean::clip(&mut test.name, MAX_TEXT);
+        clean::clip(&mut test.message, MAX_TEXT);
+        for text in [&mut test.file, &mut test.expected, &mut test.actual].into_iter().flatten() {
+            clean::clip(text, MAX_TEXT);
+        }
+    }
+    report
+}

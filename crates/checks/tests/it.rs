@@ -1,0 +1,235 @@
+//! The parsers against output of real runs (`tests/golden`), and against damaged and hostile text.
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first thing that is not as it must be")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use checks::{MAX_ENTRIES, MAX_TAIL, MAX_TEXT, digest, names, parse};
+use proptest::prelude::*;
+use protocol::{Report, Severity};
+
+static GOLDEN: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect()
+});
+
+fn golden(name: &str) -> &'static str {
+    &GOLDEN[name]
+}
+
+#[test]
+fn real_output_gives_the_reports_in_the_snapshots() {
+    for (name, text) in &*GOLDEN {
+        let mut report = parse("auto", text).unwrap();
+        let shown = digest(&report);
+        // The tail repeats the golden file.
+        report.tail.clear();
+        let json = serde_json::to_string_pretty(&report).unwrap();
+        insta::assert_snapshot!(name.as_str(), format!("{shown}\n\n{json}"));
+    }
+}
+
+#[test]
+fn the_tool_is_recognised_by_its_output() {
+    for (name, text) in &*GOLDEN {
+        let wanted = match name.split_once('_') {
+            // Neither says which tool speaks; the fallback finds the place and keeps the tail.
+            _ if ["cargo_manifest", "cargo_missing_dependency"].contains(&name.as_str()) => "fallback",
+            Some(("cargo", _)) => "cargo",
+            Some(("pytest", _)) => "pytest",
+            _ => "fallback",
+        };
+        assert_eq!(parse("auto", text).unwrap().parser, wanted, "{name}");
+    }
+}
+
+#[test]
+fn colours_change_nothing() {
+    for (plain, coloured) in [("cargo_test_many", "cargo_test_colour"), ("pytest_quiet", "pytest_colour")] {
+        let (plain, coloured) =
+            (parse("auto", golden(plain)).unwrap(), parse("auto", golden(coloured)).unwrap());
+        let told = |report: &Report| {
+            report.tests.iter().map(|test| (test.name.clone(), test.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&plain), told(&coloured));
+        assert_eq!(plain.tests_passed, coloured.tests_passed);
+    }
+}
+
+#[test]
+fn how_the_tests_are_shown_does_not_change_what_failed() {
+    let told = |name: &str, keep: &str| {
+        let mut told: Vec<_> = parse("auto", golden(name))
+            .unwrap()
+            .tests
+            .into_iter()
+            .filter(|test| test.name.contains(keep))
+            .map(|test| (test.name, test.file, test.line, test.expected, test.actual))
+            .collect();
+        told.sort();
+        told
+    };
+    let libtest = told("cargo_test_many", "tests::");
+    assert_eq!(libtest.len(), 10);
+    for style in ["cargo_test_quiet", "cargo_test_nocapture", "cargo_nextest"] {
+        assert_eq!(told(style, "tests::"), libtest, "{style}");
+    }
+    let pytest = told("pytest_quiet", "");
+    assert_eq!(pytest.len(), 16);
+    for style in ["pytest_default", "pytest_verbose", "pytest_short_traceback"] {
+        assert_eq!(told(style, ""), pytest, "{style}");
+    }
+}
+
+#[test]
+fn names_and_aliases_are_known() {
+    assert_eq!(names(), ["auto", "cargo", "pytest", "fallback"]);
+    assert_eq!(parse("cargo-test", "").unwrap().parser, "cargo");
+    assert_eq!(parse("generic", "").unwrap().parser, "fallback");
+    assert_eq!(parse("nothing", ""), None);
+}
+
+#[test]
+fn cargo_errors_keep_their_cause() {
+    let report = parse("cargo", golden("cargo_missing_dependency")).unwrap();
+    insta::assert_snapshot!(digest(&report), @r"
+    1 error
+    error: failed to load manifest for dependency `not-there`
+      failed to read `/home/dev/not-there/Cargo.toml`
+      No such file or directory (os error 2)
+    ");
+    let report = parse("cargo", golden("cargo_manifest")).unwrap();
+    insta::assert_snapshot!(digest(&report), @r"
+    1 error
+    error Cargo.toml:1:9: unclosed table, expected `]`
+    ");
+}
+
+#[test]
+fn a_flood_is_cut_and_errors_stay() {
+    let mut text: String = (0..20_000).map(|n| format!("a.c:{}:1: warning: number {n}\n", n + 1)).collect();
+    text.push_str("a.c:1:1: error: the one that counts\n");
+    let report = parse("auto", &text).unwrap();
+    assert_eq!(report.diagnostics.len(), MAX_ENTRIES);
+    assert_eq!(report.diagnostics[0].severity, Severity::Error);
+}
+
+#[test]
+fn both_tools_in_one_output_give_the_report_of_the_one_that_failed() {
+    let both = format!("{}{}", golden("cargo_test_pass"), golden("pytest_quiet"));
+    assert_eq!(parse("auto", &both).unwrap().parser, "pytest");
+    let both = format!("{}{}", golden("cargo_test_many"), golden("pytest_pass"));
+    assert_eq!(parse("auto", &both).unwrap().parser, "cargo");
+}
+
+const ESCAPE: char = '\u{1b}';
+
+fn check_bounds(text: &str) -> Result<(), TestCaseError> {
+    for name in names() {
+        let report = parse(name, text).unwrap();
+        prop_assert!(report.diagnostics.len() <= MAX_ENTRIES && report.tests.len() <= MAX_ENTRIES);
+        prop_assert!(report.tail.len() <= MAX_TAIL);
+        prop_assert!(report.diagnostics.iter().all(|found| found.message.len() <= MAX_TEXT));
+        prop_assert!(
+            report.tests.iter().all(|test| test.message.len() <= MAX_TEXT && test.name.len() <= MAX_TEXT)
+        );
+        let shown = digest(&report);
+        prop_assert!(!shown.is_empty() && shown.len() < 64 * 1024);
+        prop_assert!(!report.tail.contains(ESCAPE));
+    }
+    Ok(())
+}
+
+/// Text made of pieces that the parsers look for, so that chance reaches their corners.
+fn pieces() -> impl Strategy<Value = String> {
+    const PIECES: [&str; 40] = [
+        "\n",
+        "\n",
+        "\n",
+        " ",
+        "    ",
+        "error",
+        "error[E0308]: ",
+        "warning: ",
+        " --> ",
+        "a.rs:1:2",
+        ":",
+        "| ",
+        "^^ é",
+        "Caused by:\n  ",
+        "running 2 tests\n",
+        "test a ... FAILED\n",
+        "test a - should panic ... ",
+        "failures:\n",
+        "---- a stdout ----\n",
+        "thread 'a' panicked at ",
+        "thread 'é' (1) panicked at 'x",
+        "', a.rs:1:1",
+        "  left: ",
+        " right: ",
+        "note: ",
+        "test result: ",
+        "FAILED. 1 passed; 2 failed; 3 ignored;",
+        "=== FAILURES ===\n",
+        "___ test_a[é] ___\n",
+        "E   assert ",
+        "1 == 'é",
+        "\\",
+        "=== short test summary info ===\n",
+        "FAILED a.py::test_a[é - ",
+        "] - ",
+        "1 failed in 1s\n",
+        "    FAIL [ 1s] a b\n",
+        " Nextest run ID 1\n",
+        "a.ts(3,4): ",
+        "  File \"a\", line 3\n",
+    ];
+    prop::collection::vec(prop::sample::select(&PIECES[..]), 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_parsed(text in any::<String>()) {
+        check_bounds(&text)?;
+    }
+
+    #[test]
+    fn any_mix_of_known_pieces_is_parsed(text in pieces()) {
+        check_bounds(&text)?;
+    }
+
+    #[test]
+    fn damaged_output_is_parsed(
+        pick in any::<prop::sample::Index>(), start in any::<prop::sample::Index>(),
+        end in any::<prop::sample::Index>(), insert in any::<String>(), other in any::<prop::sample::Index>(),
+    ) {
+        let texts: Vec<&String> = GOLDEN.values().collect();
+        let text = texts[pick.index(texts.len())];
+        let start = text.floor_char_boundary(start.index(text.len()));
+        let end = text.floor_char_boundary(end.index(text.len()));
+        check_bounds(&text[..start])?;
+        check_bounds(&text[start..])?;
+        check_bounds(&format!("{}{insert}{}", &text[..start], &text[end..]))?;
+        check_bounds(&format!("{}{}{}", &text[..start], texts[other.index(texts.len())], &text[start..]))?;
+    }
+
+    #[test]
+    fn twice_the_output_gives_at_most_twice_the_findings(pick in any::<prop::sample::Index>()) {
+        let texts: Vec<&String> = GOLDEN.values().collect();
+        let text = texts[pick.index(texts.len())];
+        for name in names() {
+            let (once, twice) = (parse(name, text).unwrap(), parse(name, &format!("{text}{text}")).unwrap());
+            prop_assert!(twice.tests.len() <= 2 * once.tests.len());
+            prop_assert!(twice.diagnostics.len() <= 2 * once.diagnostics.len());
+        }
+    }
+}
