@@ -1,0 +1,60 @@
+//! The index of sessions: the last fold of each log, for lists. A row that cannot be read is left out, because folding the
+//! log makes it again.
+
+use protocol::{Session, SessionId};
+use rusqlite::{OptionalExtension, params};
+
+use crate::Error;
+use crate::database::Database;
+
+pub(crate) fn put(db: &Database, session: &Session) -> Result<(), Error> {
+    let body = serde_json::to_string(session).map_err(|e| Error::other(db.path(), e.to_string()))?;
+    db.connection()
+        .prepare_cached(
+            "INSERT INTO sessions VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at, body = excluded.body
+             WHERE excluded.seq >= sessions.seq",
+        )
+        .and_then(|mut statement| {
+            let updated_at = session.updated_at.as_microsecond();
+            statement.execute(params![session.id.to_string(), session.seq.cast_signed(), updated_at, body])
+        })
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
+}
+
+pub(crate) fn list(db: &Database, limit: usize) -> Result<Vec<Session>, Error> {
+    let rows: Vec<String> = db
+        .connection()
+        .prepare_cached("SELECT body FROM sessions ORDER BY updated_at DESC, id DESC LIMIT ?1")
+        .and_then(|mut query| {
+            query.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| row.get(0))?.collect()
+        })
+        .map_err(|e| db.fail(&e))?;
+    Ok(rows.iter().filter_map(|body| decode(body)).collect())
+}
+
+pub(crate) fn one(db: &Database, id: SessionId) -> Result<Option<Session>, Error> {
+    let body: Option<String> = db
+        .connection()
+        .prepare_cached("SELECT body FROM sessions WHERE id = ?1")
+        .and_then(|mut query| query.query_row([id.to_string()], |row| row.get(0)).optional())
+        .map_err(|e| db.fail(&e))?;
+    Ok(body.as_deref().and_then(decode))
+}
+
+/// The last event that the index has seen of a session.
+pub(crate) fn seq(db: &Database, id: SessionId) -> Result<u64, Error> {
+    let seq: Option<i64> = db
+        .connection()
+        .prepare_cached("SELECT seq FROM sessions WHERE id = ?1")
+        .and_then(|mut query| query.query_row([id.to_string()], |row| row.get(0)).optional())
+        .map_err(|e| db.fail(&e))?;
+    Ok(seq.unwrap_or(0).max(0).cast_unsigned())
+}
+
+fn decode(body: &str) -> Option<Session> {
+    serde_json::from_str(body)
+        .inspect_err(|error| tracing::warn!(%error, "a row of the index cannot be read and is left out"))
+        .ok()
+}

@@ -1,0 +1,96 @@
+//! Idempotency keys: a request that is sent twice is done once and answered twice.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::now;
+use crate::Error;
+use crate::database::Database;
+
+/// How long an answer is kept.
+const KEPT_MICROSECONDS: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// What became of an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// It is new: do the work, then settle it.
+    New,
+    /// The same request was answered like this.
+    Settled {
+        /// HTTP status.
+        status: u16,
+        /// Body.
+        body: String,
+    },
+    /// The same request is being worked on.
+    Pending,
+    /// The key belongs to another request.
+    Mismatch,
+}
+
+pub(crate) fn claim(db: &Database, key: &str, fingerprint: &str) -> Result<Claim, Error> {
+    claim_at(db, key, fingerprint, now())
+}
+
+fn claim_at(db: &Database, key: &str, fingerprint: &str, now: i64) -> Result<Claim, Error> {
+    let fail = |error: rusqlite::Error| db.fail(&error);
+    let connection = db.connection();
+    connection
+        .prepare_cached("DELETE FROM keys WHERE created_at < ?1")
+        .and_then(|mut statement| statement.execute([now - KEPT_MICROSECONDS]))
+        .map_err(fail)?;
+    let found: Option<(String, Option<u16>, Option<String>)> = connection
+        .prepare_cached("SELECT fingerprint, status, body FROM keys WHERE key = ?1")
+        .and_then(|mut query| {
+            query.query_row([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
+        })
+        .map_err(fail)?;
+    match found {
+        Some((owner, _, _)) if owner != fingerprint => Ok(Claim::Mismatch),
+        Some((_, Some(status), Some(body))) => Ok(Claim::Settled { status, body }),
+        Some(_) => Ok(Claim::Pending),
+        None => connection
+            .prepare_cached("INSERT INTO keys VALUES (?1, ?2, NULL, NULL, ?3)")
+            .and_then(|mut statement| statement.execute(params![key, fingerprint, now]))
+            .map(|_| Claim::New)
+            .map_err(fail),
+    }
+}
+
+pub(crate) fn settle(db: &Database, key: &str, status: u16, body: &str) -> Result<(), Error> {
+    db.connection()
+        .prepare_cached("UPDATE keys SET status = ?2, body = ?3 WHERE key = ?1")
+        .and_then(|mut statement| statement.execute(params![key, status, body]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
+}
+
+pub(crate) fn release(db: &Database, key: &str) -> Result<(), Error> {
+    db.connection()
+        .prepare_cached("DELETE FROM keys WHERE key = ?1 AND status IS NULL")
+        .and_then(|mut statement| statement.execute([key]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
+}
+
+/// Gives back the keys of a server that is gone: nobody works on them any more.
+pub(crate) fn release_all(db: &Database) -> Result<(), Error> {
+    db.connection().execute("DELETE FROM keys WHERE status IS NULL", ()).map(|_| ()).map_err(|e| db.fail(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_kept_for_a_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalogue.db");
+        Database::create(&path, &super::super::KIND, |_| Ok(())).unwrap();
+        let db = Database::open(&path, &super::super::KIND).unwrap();
+        assert_eq!(claim_at(&db, "k", "f", 0).unwrap(), Claim::New);
+        settle(&db, "k", 201, "{}").unwrap();
+        let settled = Claim::Settled { status: 201, body: "{}".into() };
+        assert_eq!(claim_at(&db, "k", "f", KEPT_MICROSECONDS).unwrap(), settled);
+        assert_eq!(claim_at(&db, "k", "f", KEPT_MICROSECONDS + 1).unwrap(), Claim::New);
+    }
+}

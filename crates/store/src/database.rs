@@ -1,0 +1,162 @@
+//! One SQLite file: how it is made (whole or not at all), opened, recognised and brought up to the current schema.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::Error;
+use crate::layout::{remove_unfinished, sync_dir, unfinished};
+
+/// What a file is for.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// For messages.
+    pub(crate) name: &'static str,
+    /// Marks the file as ours.
+    pub(crate) application_id: i32,
+    /// Statements that bring a file from version `n` (the place in the list) to `n + 1`. Only ever added to.
+    pub(crate) migrations: &'static [&'static str],
+}
+
+impl Kind {
+    fn version(&self) -> i64 {
+        self.migrations.len() as i64
+    }
+}
+
+/// An open file.
+pub(crate) struct Database {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Database {
+    /// Makes a new file with the current schema and what `seed` writes. It appears under its name only when it is whole.
+    pub(crate) fn create(
+        path: &Path,
+        kind: &Kind,
+        seed: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
+        let io = |error: std::io::Error| Error::io(path, &error);
+        remove_unfinished(path)?;
+        let new = unfinished(path);
+        // SQLite would make the file readable for others; what it makes beside it later follows this mode.
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(io)?;
+        let database = Self::connect(&new)?;
+        // The one sync comes after the file is complete.
+        database.set("synchronous", "OFF")?;
+        database.set("journal_mode", "WAL")?;
+        database.set("application_id", kind.application_id)?;
+        database.migrate(kind, 0)?;
+        seed(&database.connection).map_err(|e| database.fail(&e))?;
+        database.close()?;
+        File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
+        fs::rename(&new, path).map_err(io)?;
+        path.parent().map_or(Ok(()), sync_dir)
+    }
+
+    /// Opens a file that exists, after checking that it is what it should be.
+    pub(crate) fn open(path: &Path, kind: &Kind) -> Result<Self, Error> {
+        let database = Self::connect(path)?;
+        if database.get("application_id")? != i64::from(kind.application_id) {
+            return Err(Error::damaged(path, format!("it is not a {}", kind.name)));
+        }
+        let version = database.get("user_version")?;
+        if version > kind.version() {
+            return Err(Error::Newer(path.to_owned()));
+        }
+        if version < 1 {
+            return Err(Error::damaged(path, format!("its version {version} was never in use")));
+        }
+        database.set("journal_mode", "WAL")?;
+        database.set("synchronous", "FULL")?;
+        // A small write-ahead log keeps opening after a crash quick, and thousands of sessions small on disk.
+        database.set("wal_autocheckpoint", 256)?;
+        database.set("journal_size_limit", 1 << 20)?;
+        database.migrate(kind, version)?;
+        Ok(database)
+    }
+
+    fn connect(path: &Path) -> Result<Self, Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(|error| match fs::metadata(path) {
+                Err(io) => Error::io(path, &io),
+                Ok(_) => Error::sql(path, None, &error),
+            })?;
+        let database = Self { connection, path: path.to_owned() };
+        database.connection.busy_timeout(Duration::from_secs(5)).map_err(|e| database.fail(&e))?;
+        // One connection has the file: two descriptors instead of three, and no shared-memory file, for which a full disk
+        // would have no room.
+        database.set("locking_mode", "EXCLUSIVE")?;
+        // KiB of page cache: many files are open at once and each is read mostly at its end.
+        database.set("cache_size", -256)?;
+        // The file may be damaged: notice it early, and run nothing that its schema might bring along.
+        database.set("cell_size_check", true)?;
+        database.set("trusted_schema", false)?;
+        Ok(database)
+    }
+
+    fn migrate(&self, kind: &Kind, from: i64) -> Result<(), Error> {
+        if from == kind.version() {
+            return Ok(());
+        }
+        self.transaction(|connection| {
+            for step in kind.migrations.iter().skip(usize::try_from(from).unwrap_or(0)) {
+                connection.execute_batch(step).map_err(|e| self.fail(&e))?;
+            }
+            self.set("user_version", kind.version())
+        })
+    }
+
+    /// Runs `work` in a transaction, all or nothing; what was committed is on disk when this returns.
+    pub(crate) fn transaction<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .map_err(|e| self.fail(&e))?;
+        let result = work(&transaction)?;
+        transaction.commit().map_err(|e| self.fail(&e))?;
+        Ok(result)
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Says what an error of this file's connection means.
+    pub(crate) fn fail(&self, error: &rusqlite::Error) -> Error {
+        Error::sql(&self.path, Some(&self.connection), error)
+    }
+
+    /// Checks the structure of the whole file.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let verdict: String = self
+            .connection
+            .query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))
+            .map_err(|e| self.fail(&e))?;
+        if verdict == "ok" { Ok(()) } else { Err(Error::damaged(&self.path, verdict)) }
+    }
+
+    /// Closes the file; the write-ahead log goes into it and away, unless the disk does not let it.
+    pub(crate) fn close(self) -> Result<(), Error> {
+        let Self { connection, path } = self;
+        connection.close().map_err(|(connection, error)| Error::sql(&path, Some(&connection), &error))
+    }
+
+    fn get(&self, pragma: &str) -> Result<i64, Error> {
+        self.connection.pragma_query_value(None, pragma, |row| row.get(0)).map_err(|e| self.fail(&e))
+    }
+
+    fn set(&self, pragma: &str, value: impl rusqlite::ToSql) -> Result<(), Error> {
+        self.connection.pragma_update(None, pragma, value).map_err(|e| self.fail(&e))
+    }
+}

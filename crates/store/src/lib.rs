@@ -1,0 +1,27 @@
+//! Session logs and the catalogue; the only SQL in the project.
+//!
+//! A session's log is one SQLite file, `sessions/<id>/log.db`; large outputs are files beside it. The catalogue,
+//! `catalogue.db`, has what spans sessions: environments, the index of sessions, idempotency keys. The log is the
+//! truth: the index is a projection that can be folded again.
+//!
+//! The async functions only pass messages; a few plain threads do the IO and commit in groups, so that an answer
+//! always means "on disk" and many writers share one sync.
+
+mod catalogue;
+mod chain;
+mod database;
+mod error;
+mod layout;
+mod lock;
+mod log;
+mod logfile;
+mod row;
+mod store;
+mod thread;
+mod writer;
+
+pub use catalogue::Claim;
+pub use error::{Error, Holder};
+pub use log::{Draft, Epoch, Log};
+pub use store::Store;
+pub use writer::Counts;

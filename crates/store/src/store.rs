@@ -1,0 +1,169 @@
+//! The data directory as a whole: the front door to logs and catalogue.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use protocol::{Environment, Event, Session, SessionId};
+use tokio::sync::oneshot;
+
+use crate::catalogue::{Catalogue, Claim, environments, index, keys};
+use crate::layout::Layout;
+use crate::lock::Lock;
+use crate::writer::{Counts, Job, Reply, Writers};
+use crate::{Error, Log};
+
+/// The data directory, opened. Clones and logs share it; when the last of them is dropped, every file is closed and the
+/// lock is given back.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+/// The fields are dropped in this order: the threads close their files before the lock goes.
+pub(crate) struct Inner {
+    writers: Writers,
+    catalogue: Catalogue,
+    layout: Layout,
+    _lock: Lock,
+}
+
+impl Store {
+    /// Opens (or makes) the data directory and takes its lock for the life of the value.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        let layout = Layout::prepare(dir)?;
+        let lock = Lock::take(&layout)?;
+        layout.sweep()?;
+        let catalogue = Catalogue::start(&layout.catalogue())?;
+        let writers = Writers::start(&layout)?;
+        Ok(Self { inner: Arc::new(Inner { writers, catalogue, layout, _lock: lock }) })
+    }
+
+    /// Makes the log of a new session.
+    pub async fn create_log(&self, session: SessionId) -> Result<Arc<Log>, Error> {
+        let opened = self.inner.ask(session, Job::Create).await?;
+        Ok(Arc::new(Log::new(self.inner.clone(), session, opened)))
+    }
+
+    /// Opens the log of a session and takes a new epoch.
+    pub async fn open_log(&self, session: SessionId) -> Result<Arc<Log>, Error> {
+        // The index is written after the log, so a log that ends earlier has lost its end.
+        let known = self.inner.catalogue.call(move |db| index::seq(db, session)).await?;
+        let opened = self.inner.ask(session, |reply| Job::Open { known, reply }).await?;
+        Ok(Arc::new(Log::new(self.inner.clone(), session, opened)))
+    }
+
+    /// Reads a log like [`Log::read`] without taking it over; also when the disk is full, or the log's end damaged.
+    pub async fn read_log(&self, session: SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
+        self.inner.read(session, after, limit).await
+    }
+
+    /// Every session that has a log, oldest first.
+    pub async fn sessions(&self) -> Result<Vec<SessionId>, Error> {
+        let layout = self.inner.layout.clone();
+        self.inner.catalogue.call(move |_| layout.sessions()).await
+    }
+
+    /// Writes the session's row of the index. A row of a later event stays.
+    pub async fn index(&self, session: &Session) -> Result<(), Error> {
+        let session = session.clone();
+        self.inner.catalogue.call(move |db| index::put(db, &session)).await
+    }
+
+    /// Rows of the index, the last changed first.
+    pub async fn indexed(&self, limit: usize) -> Result<Vec<Session>, Error> {
+        self.inner.catalogue.call(move |db| index::list(db, limit)).await
+    }
+
+    /// One row of the index.
+    pub async fn indexed_one(&self, id: SessionId) -> Result<Option<Session>, Error> {
+        self.inner.catalogue.call(move |db| index::one(db, id)).await
+    }
+
+    /// Environments made by `env add` or the API, by name.
+    pub async fn environments(&self) -> Result<Vec<(String, Environment)>, Error> {
+        self.inner.catalogue.call(environments::list).await
+    }
+
+    /// Writes one.
+    pub async fn put_environment(&self, name: &str, recipe: &Environment) -> Result<(), Error> {
+        let (name, recipe) = (name.to_owned(), recipe.clone());
+        self.inner.catalogue.call(move |db| environments::put(db, &name, &recipe)).await
+    }
+
+    /// Removes one; false when it was not there.
+    pub async fn remove_environment(&self, name: &str) -> Result<bool, Error> {
+        let name = name.to_owned();
+        self.inner.catalogue.call(move |db| environments::remove(db, &name)).await
+    }
+
+    /// Claims an idempotency key for a request with this fingerprint.
+    pub async fn claim_key(&self, key: &str, fingerprint: &str) -> Result<Claim, Error> {
+        let (key, fingerprint) = (key.to_owned(), fingerprint.to_owned());
+        self.inner.catalogue.call(move |db| keys::claim(db, &key, &fingerprint)).await
+    }
+
+    /// Stores the answer for a claimed key.
+    pub async fn settle_key(&self, key: &str, status: u16, body: &str) -> Result<(), Error> {
+        let (key, body) = (key.to_owned(), body.to_owned());
+        self.inner.catalogue.call(move |db| keys::settle(db, &key, status, &body)).await
+    }
+
+    /// Gives a claimed key back after a failure, so that the request can be tried again.
+    pub async fn release_key(&self, key: &str) -> Result<(), Error> {
+        let key = key.to_owned();
+        self.inner.catalogue.call(move |db| keys::release(db, &key)).await
+    }
+
+    /// Directory for files of a session (outputs too long for the log). Exists once the log does.
+    pub fn session_dir(&self, session: SessionId) -> PathBuf {
+        self.inner.layout.session_dir(session)
+    }
+
+    /// How much was written to logs since the store was opened.
+    pub fn counts(&self) -> Counts {
+        self.inner.writers.counts()
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dir", &self.inner.layout.root()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Sends a job to the session's thread and waits for the answer.
+    pub(crate) async fn ask<T>(
+        &self,
+        session: SessionId,
+        job: impl FnOnce(Reply<T>) -> Job,
+    ) -> Result<T, Error> {
+        let (reply, result) = oneshot::channel();
+        self.writers.send(session, job(reply));
+        let stopped = "the store's thread for it has stopped; restart the server";
+        result.await.unwrap_or_else(|_| Err(Error::other(&self.log_path(session), stopped)))
+    }
+
+    /// Reads in pieces, so that a long read does not hold up the other sessions.
+    pub(crate) async fn read(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, Error> {
+        let mut events: Vec<Event> = Vec::new();
+        let mut more = true;
+        while more && events.len() < limit {
+            let after = events.last().map_or(after, |event| event.seq);
+            let limit = (limit - events.len()) as u64;
+            let page = self.ask(session, |reply| Job::Read { after, limit, reply }).await?;
+            more = page.more;
+            events.extend(page.events);
+        }
+        Ok(events)
+    }
+
+    pub(crate) fn log_path(&self, session: SessionId) -> PathBuf {
+        self.layout.log(session)
+    }
+}
