@@ -1,0 +1,153 @@
+//! What a call costs. The bundled table holds list prices of well-known models; a configured price wins, and a model that
+//! neither knows has no price rather than a guessed one.
+
+use protocol::Usage;
+
+use crate::model::{Model, Provider};
+
+/// Dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Of the prompt.
+    pub input: f64,
+    /// Of the answer and of reasoning.
+    pub output: f64,
+    /// Of prompt tokens read from a cache; like `input` when absent.
+    #[serde(default)]
+    pub cache_read: Option<f64>,
+    /// Of prompt tokens written to a cache; like `input` when absent.
+    #[serde(default)]
+    pub cache_write: Option<f64>,
+}
+
+/// Price of a call, when known.
+pub fn cost_usd(model: &Model, usage: &Usage) -> Option<f64> {
+    let price = model.price.or_else(|| listed(model.provider, &model.model, usage.prompt()))?;
+    let of = |tokens: u64, dollars: f64| tokens as f64 * dollars / 1_000_000.0;
+    Some(
+        of(usage.input, price.input)
+            + of(usage.cache_read, price.cache_read.unwrap_or(price.input))
+            + of(usage.cache_write, price.cache_write.unwrap_or(price.input))
+            + of(usage.output + usage.reasoning, price.output),
+    )
+}
+
+fn listed(provider: Provider, model: &str, prompt: u64) -> Option<Price> {
+    let table = match provider {
+        Provider::Anthropic => ANTHROPIC,
+        Provider::OpenAi => OPENAI,
+        Provider::Gemini => GEMINI,
+        // The same name can be sold by many at different prices, or run at home for nothing.
+        Provider::OpenAiCompatible => return None,
+    };
+    let &(_, mut price) = table.iter().find(|(name, _)| model.strip_prefix(name).is_some_and(is_release))?;
+    if model.starts_with("gemini-2.5-pro") && prompt > 200_000 {
+        price = entry(2.5, 15.0, 0.25);
+    }
+    if provider == Provider::Anthropic {
+        price.cache_write = Some(price.input * 1.25);
+    }
+    Some(price)
+}
+
+/// Whether the rest of a model's name only says which release of it is meant: nothing, a date or `latest`.
+fn is_release(rest: &str) -> bool {
+    let Some(rest) = rest.strip_prefix('-') else { return rest.is_empty() };
+    let digits = rest.bytes().filter(u8::is_ascii_digit).count();
+    rest == "latest" || (digits == 8 && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+}
+
+const fn entry(input: f64, output: f64, cache_read: f64) -> Price {
+    Price { input, output, cache_read: Some(cache_read), cache_write: None }
+}
+
+const ANTHROPIC: &[(&str, Price)] = &[
+    ("claude-opus-4-6", entry(5.0, 25.0, 0.5)),
+    ("claude-opus-4-5", entry(5.0, 25.0, 0.5)),
+    ("claude-opus-4-1", entry(15.0, 75.0, 1.5)),
+    ("claude-opus-4-0", entry(15.0, 75.0, 1.5)),
+    ("claude-opus-4", entry(15.0, 75.0, 1.5)),
+    ("claude-sonnet-4-6", entry(3.0, 15.0, 0.3)),
+    ("claude-sonnet-4-5", entry(3.0, 15.0, 0.3)),
+    ("claude-sonnet-4-0", entry(3.0, 15.0, 0.3)),
+    ("claude-sonnet-4", entry(3.0, 15.0, 0.3)),
+    ("claude-3-7-sonnet", entry(3.0, 15.0, 0.3)),
+    ("claude-haiku-4-5", entry(1.0, 5.0, 0.1)),
+    ("claude-3-5-haiku", entry(0.8, 4.0, 0.08)),
+];
+
+const OPENAI: &[(&str, Price)] = &[
+    ("gpt-5.1", entry(1.25, 10.0, 0.125)),
+    ("gpt-5", entry(1.25, 10.0, 0.125)),
+    ("gpt-5-mini", entry(0.25, 2.0, 0.025)),
+    ("gpt-5-nano", entry(0.05, 0.4, 0.005)),
+    ("gpt-4.1", entry(2.0, 8.0, 0.5)),
+    ("gpt-4.1-mini", entry(0.4, 1.6, 0.1)),
+    ("gpt-4.1-nano", entry(0.1, 0.4, 0.025)),
+    ("gpt-4o", entry(2.5, 10.0, 1.25)),
+    ("gpt-4o-mini", entry(0.15, 0.6, 0.075)),
+    ("o3", entry(2.0, 8.0, 0.5)),
+    ("o4-mini", entry(1.1, 4.4, 0.275)),
+];
+
+const GEMINI: &[(&str, Price)] = &[
+    ("gemini-2.5-pro", entry(1.25, 10.0, 0.125)),
+    ("gemini-2.5-flash", entry(0.3, 2.5, 0.03)),
+    ("gemini-2.5-flash-lite", entry(0.1, 0.4, 0.01)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(provider: Provider, name: &str, price: Option<Price>) -> Model {
+        Model {
+            name: "main".into(),
+            provider,
+            model: name.into(),
+            base_url: None,
+            key: None,
+            headers: Default::default(),
+            price,
+        }
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_price() {
+        let million = 1_000_000;
+        let usage = Usage {
+            input: million,
+            cache_read: million,
+            cache_write: million,
+            output: million,
+            reasoning: million,
+        };
+        let cost = cost_usd(&model(Provider::Anthropic, "claude-sonnet-4-5-20250929", None), &usage).unwrap();
+        assert!((cost - (3.0 + 0.3 + 3.75 + 15.0 + 15.0)).abs() < 1e-9, "{cost}");
+        let own = Price { input: 1.0, output: 2.0, cache_read: None, cache_write: None };
+        let cost = cost_usd(&model(Provider::OpenAiCompatible, "anything", Some(own)), &usage).unwrap();
+        assert!((cost - 7.0).abs() < 1e-9, "{cost}");
+    }
+
+    #[test]
+    fn a_long_prompt_to_gemini_pro_costs_more() {
+        let cost = |input| {
+            let usage = Usage { input, ..Usage::default() };
+            cost_usd(&model(Provider::Gemini, "gemini-2.5-pro", None), &usage).unwrap()
+        };
+        assert!((cost(200_000) - 0.25).abs() < 1e-9);
+        assert!((cost(400_000) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_has_no_price() {
+        let usage = Usage { input: 1, ..Usage::default() };
+        let price = |provider, name| cost_usd(&model(provider, name, None), &usage);
+        assert_eq!(price(Provider::Anthropic, "claude-opus-4-99"), None);
+        assert_eq!(price(Provider::OpenAi, "gpt-5-pro"), None);
+        assert_eq!(price(Provider::OpenAiCompatible, "gpt-5"), None);
+        assert!(price(Provider::OpenAi, "gpt-4o-2024-08-06").is_some());
+        assert!(price(Provider::OpenAi, "gpt-5-mini").unwrap() < price(Provider::OpenAi, "gpt-5").unwrap());
+    }
+}

@@ -1,0 +1,88 @@
+//! How often a failed call is worth repeating, and after which wait. Only the caller repeats a call, so that every
+//! retry is seen.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use crate::error::{Class, Error};
+
+const CAP: Duration = Duration::from_secs(30);
+const LONGEST_REQUESTED: Duration = Duration::from_secs(120);
+
+/// How long to wait before a failed call is made again; `None` when it should not be. `attempt` counts from 1 (the call
+/// that failed).
+pub fn retry_delay(error: &Error, attempt: u32) -> Option<Duration> {
+    if attempt >= attempts(error.class) {
+        return None;
+    }
+    if let Some(requested) = error.retry_after {
+        return Some(requested.min(LONGEST_REQUESTED));
+    }
+    let doubled = |first: u64| Duration::from_secs(first << attempt.saturating_sub(1).min(8)).min(CAP);
+    let delay = match error.class {
+        Class::Unreachable => doubled(1),
+        Class::TimedOut | Class::Overloaded | Class::RateLimited => doubled(2),
+        Class::BadResponse => Duration::from_secs(1),
+        Class::Auth | Class::ContextOverflow | Class::BadRequest => return None,
+    };
+    Some(delay + jitter(delay))
+}
+
+/// The most attempts for this kind of failure, for "2 of 5".
+pub fn attempts(class: Class) -> u32 {
+    match class {
+        Class::Overloaded | Class::RateLimited => 6,
+        Class::Unreachable => 4,
+        Class::TimedOut | Class::BadResponse => 3,
+        Class::Auth | Class::ContextOverflow | Class::BadRequest => 1,
+    }
+}
+
+/// Up to a quarter more, so that sessions which failed together do not come back together. The standard library seeds
+/// each `RandomState` anew, which is random enough for this.
+fn jitter(delay: Duration) -> Duration {
+    let quarter = u64::try_from(delay.as_millis() / 4).unwrap_or(u64::MAX - 1);
+    Duration::from_millis(RandomState::new().hash_one(quarter) % (quarter + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(class: Class, retry_after: Option<Duration>) -> Vec<Duration> {
+        let error = Error { class, message: String::new(), retry_after };
+        (1..10).map_while(|attempt| retry_delay(&error, attempt)).collect()
+    }
+
+    #[test]
+    fn each_class_has_its_number_of_attempts() {
+        for class in
+            [Class::Unreachable, Class::TimedOut, Class::Overloaded, Class::RateLimited, Class::BadResponse]
+        {
+            assert_eq!(delays(class, None).len() as u32, attempts(class) - 1, "{class:?}");
+        }
+        for class in [Class::Auth, Class::ContextOverflow, Class::BadRequest] {
+            assert_eq!(delays(class, Some(Duration::from_secs(1))), vec![], "{class:?}");
+        }
+    }
+
+    #[test]
+    fn delays_double_up_to_the_cap_with_little_jitter() {
+        let within = |class, seconds: &[u64]| {
+            for (delay, least) in delays(class, None).into_iter().zip(seconds) {
+                let least = Duration::from_secs(*least);
+                assert!(least <= delay && delay <= least + least / 4, "{class:?}: {delay:?}, not {least:?}");
+            }
+        };
+        within(Class::RateLimited, &[2, 4, 8, 16, 30]);
+        within(Class::Unreachable, &[1, 2, 4]);
+        within(Class::BadResponse, &[1, 1]);
+    }
+
+    #[test]
+    fn what_the_server_asks_for_wins_within_reason() {
+        let asked = |seconds| delays(Class::RateLimited, Some(Duration::from_secs(seconds)));
+        assert_eq!(asked(10), vec![Duration::from_secs(10); 5]);
+        assert_eq!(asked(86_400), vec![Duration::from_secs(120); 5]);
+    }
+}

@@ -1,0 +1,259 @@
+//! Anthropic's messages: content blocks, signed thinking, strict alternation of roles, and cache breakpoints where the
+//! conversation will be read again.
+
+use std::collections::HashMap;
+
+use protocol::Usage;
+use protocol::chat::{Completion, Message, Part, Request, Stop};
+use serde_json::{Value, json};
+
+use super::{Fault, Parts, Progress, Sink, arguments, count, word};
+use crate::model::Model;
+use crate::sse::Event;
+
+/// Marks a signature as the data of reasoning that Anthropic does not show.
+const REDACTED_MARK: &str = "redacted:";
+
+/// The body of a call.
+pub(crate) fn body(model: &Model, request: &Request) -> Value {
+    let mut messages = messages(request);
+    // Four breakpoints are allowed: tools and system stand still, and of the two last user messages one is what the
+    // previous call wrote and the other is what the next call will read.
+    let users = messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2);
+    for last in users.filter_map(|message| message["content"].as_array_mut()?.last_mut()) {
+        mark(last);
+    }
+    let mut body = json!({
+        "model": model.model,
+        "max_tokens": request.max_output_tokens,
+        "stream": true,
+        "messages": messages,
+    });
+    if !request.system.trim().is_empty() {
+        let mut block = text_block(&request.system);
+        mark(&mut block);
+        body["system"] = json!([block]);
+    }
+    let mut tools: Vec<Value> = request
+        .tools
+        .iter()
+        .map(|tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema}))
+        .collect();
+    if let Some(last) = tools.last_mut() {
+        mark(last);
+        body["tools"] = Value::Array(tools);
+    }
+    body
+}
+
+fn mark(block: &mut Value) {
+    block["cache_control"] = json!({"type": "ephemeral"});
+}
+
+fn text_block(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// The conversation with alternating roles. Tool results and what a person says after them become one message, which
+/// has the results first.
+fn messages(request: &Request) -> Vec<Value> {
+    let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in &request.messages {
+        let (role, blocks) = match message {
+            // An empty text is refused, and a message must not vanish: a turn has to end with the user.
+            Message::User { text } if text.trim().is_empty() => ("user", vec![text_block("(empty)")]),
+            Message::User { text } => ("user", vec![text_block(text)]),
+            Message::Assistant { parts } => ("assistant", parts.iter().filter_map(block).collect()),
+            Message::Tools { results } => ("user", results.iter().map(result_block).collect()),
+        };
+        match messages.last_mut() {
+            _ if blocks.is_empty() => {}
+            Some((last, content)) if *last == role => content.extend(blocks),
+            _ => messages.push((role, blocks)),
+        }
+    }
+    messages
+        .into_iter()
+        .map(|(role, mut content)| {
+            if role == "user" {
+                content.sort_by_key(|block| block["type"] != "tool_result");
+            }
+            json!({"role": role, "content": content})
+        })
+        .collect()
+}
+
+fn result_block(result: &protocol::chat::ToolResult) -> Value {
+    let mut block = json!({"type": "tool_result", "tool_use_id": word(&result.call_id, 128)});
+    if !result.text.is_empty() {
+        block["content"] = json!(result.text);
+    }
+    if result.is_error {
+        block["is_error"] = json!(true);
+    }
+    block
+}
+
+/// A block of an assistant message; none for what cannot be sent back.
+fn block(part: &Part) -> Option<Value> {
+    match part {
+        Part::Text { text } if text.trim().is_empty() => None,
+        Part::Text { text } => Some(text_block(text)),
+        Part::Reasoning { text, signature } => {
+            let signature = signature.as_deref()?;
+            if let Some(data) = signature.strip_prefix(REDACTED_MARK) {
+                return Some(json!({"type": "redacted_thinking", "data": data}));
+            }
+            // Another provider's signature has a mark with a colon, which Anthropic's never have.
+            if signature.contains(':') {
+                return None;
+            }
+            Some(json!({"type": "thinking", "thinking": text, "signature": signature}))
+        }
+        Part::Call(call) => Some(json!({
+            "type": "tool_use",
+            "id": word(&call.id, 128),
+            "name": word(&call.tool, 64),
+            "input": arguments(&call.arguments),
+        })),
+    }
+}
+
+/// Folds events into a completion.
+#[derive(Debug)]
+pub(crate) struct Fold {
+    parts: Parts,
+    /// Our number of the call in each content block that is one, and its arguments if they came with the block's start.
+    calls: HashMap<u64, (usize, Option<String>)>,
+    stop: Option<Stop>,
+    begun: bool,
+    usage: Usage,
+}
+
+impl Fold {
+    /// An empty answer.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self { parts, calls: HashMap::new(), stop: None, begun: false, usage: Usage::default() }
+    }
+
+    fn begin_block(&mut self, index: u64, block: &Value, sink: &mut Sink<'_>) {
+        let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
+        match text("type") {
+            "text" => self.parts.text(text("text"), sink),
+            "thinking" => {
+                self.parts.reasoning(text("thinking"), sink);
+                self.parts.sign(text("signature").to_owned());
+            }
+            "redacted_thinking" => self.parts.sign(format!("{REDACTED_MARK}{}", text("data"))),
+            "tool_use" => {
+                let number = self.parts.begin_call(text("id"), text("name"), sink);
+                let whole =
+                    block.get("input").filter(|input| input.as_object().is_some_and(|map| !map.is_empty()));
+                self.calls.insert(index, (number, whole.map(Value::to_string)));
+            }
+            _ => {}
+        }
+    }
+
+    fn grow_block(&mut self, index: u64, delta: &Value, sink: &mut Sink<'_>) {
+        let text = |name: &str| delta.get(name).and_then(Value::as_str).unwrap_or_default();
+        match text("type") {
+            "text_delta" => self.parts.text(text("text"), sink),
+            "thinking_delta" => self.parts.reasoning(text("thinking"), sink),
+            "signature_delta" => self.parts.sign(text("signature").to_owned()),
+            "input_json_delta" => {
+                let piece = text("partial_json");
+                if let Some((number, whole)) = self.calls.get_mut(&index)
+                    && !piece.is_empty()
+                {
+                    *whole = None;
+                    let number = *number;
+                    self.parts.grow_call(number, piece, sink);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_block(&mut self, index: u64, sink: &mut Sink<'_>) {
+        if let Some((number, Some(whole))) = self.calls.remove(&index) {
+            self.parts.grow_call(number, &whole, sink);
+        }
+    }
+
+    /// Takes what is reported; a later report of a kind of token replaces the earlier one.
+    fn usage(&mut self, reported: Option<&Value>) {
+        let Some(reported) = reported else { return };
+        let set = |field: &mut u64, pointer: &str| {
+            if reported.pointer(pointer).is_some_and(Value::is_u64) {
+                *field = count(reported, pointer);
+            }
+        };
+        set(&mut self.usage.input, "/input_tokens");
+        set(&mut self.usage.cache_read, "/cache_read_input_tokens");
+        set(&mut self.usage.cache_write, "/cache_creation_input_tokens");
+        set(&mut self.usage.output, "/output_tokens");
+    }
+
+    fn stop(&mut self, reason: Option<&Value>) {
+        match reason.and_then(Value::as_str) {
+            None => {}
+            Some("max_tokens" | "model_context_window_exceeded") => self.stop = Some(Stop::Length),
+            Some("refusal") => self.stop = Some(Stop::Refusal),
+            Some("tool_use") => self.stop = Some(Stop::Tools),
+            Some(_) => self.stop = Some(Stop::End),
+        }
+    }
+}
+
+impl super::Fold for Fold {
+    fn event(&mut self, event: &Event, sink: &mut Sink<'_>) -> Result<Progress, Fault> {
+        let value = super::json(&event.data)?;
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or(&event.name);
+        let index = count(&value, "/index");
+        match kind {
+            "message_start" => {
+                self.begun = true;
+                self.usage(value.pointer("/message/usage"));
+            }
+            "content_block_start" => self.begin_block(index, &value["content_block"], sink),
+            "content_block_delta" => self.grow_block(index, &value["delta"], sink),
+            "content_block_stop" => self.end_block(index, sink),
+            "message_delta" => {
+                self.usage(value.get("usage"));
+                self.stop(value.pointer("/delta/stop_reason"));
+            }
+            "message_stop" => return Ok(Progress::Closed),
+            // `ping`, and kinds that may be added: the API's rules ask clients to pass over them.
+            _ => {}
+        }
+        Ok(if self.stop.is_some() { Progress::Settled } else { Progress::Open })
+    }
+
+    fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        let blocks = answer.get("content").and_then(Value::as_array);
+        let blocks = blocks.ok_or_else(|| Fault::malformed("has no content, so the model said nothing"))?;
+        self.begun = true;
+        for (index, block) in (0..).zip(blocks) {
+            self.begin_block(index, block, sink);
+            self.end_block(index, sink);
+        }
+        self.usage(answer.get("usage"));
+        self.stop(answer.get("stop_reason"));
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Completion, Fault> {
+        let stop = match self.stop {
+            None => return Err(Fault::BrokeOff),
+            Some(_) if !self.begun => return Err(Fault::malformed("has no beginning")),
+            Some(Stop::End) if self.parts.calls() > 0 => Stop::Tools,
+            Some(Stop::Tools) if self.parts.calls() == 0 => Stop::End,
+            Some(stop) => stop,
+        };
+        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Chat completions, as OpenAI defined them and as many servers bend them: the fold accepts gaps, missing ids and whole
+//! arguments, because a small local server is as welcome as the original.
+
+use protocol::Usage;
+use protocol::chat::{Completion, Message, Part, Request, Stop};
+use serde_json::{Value, json};
+
+use super::{Fault, Parts, Progress, Quirks, Sink, arguments, count, word};
+use crate::model::{Model, Provider};
+use crate::sse::Event;
+
+/// Marks a signature as Gemini's, so that it is never sent to anyone else.
+const GEMINI_MARK: &str = "gemini:";
+
+/// What Gemini accepts in place of a signature that is not known.
+const GEMINI_UNSIGNED: &str = "skip_thought_signature_validator";
+
+/// The body of a call.
+pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
+    let mut messages = Vec::new();
+    if !request.system.is_empty() {
+        messages.push(json!({"role": "system", "content": request.system}));
+    }
+    for message in &request.messages {
+        match message {
+            Message::User { text } => messages.push(json!({"role": "user", "content": text})),
+            Message::Assistant { parts } => messages.extend(assistant(model.provider, parts)),
+            Message::Tools { results } => messages.extend(results.iter().map(
+                |result| json!({"role": "tool", "tool_call_id": result.call_id, "content": result.text}),
+            )),
+        }
+    }
+    let mut body = json!({"model": model.model, "messages": messages, "stream": true});
+    if quirks.stream_options {
+        body["stream_options"] = json!({"include_usage": true});
+    }
+    let limit = if quirks.completion_limit { "max_completion_tokens" } else { "max_tokens" };
+    body[limit] = json!(request.max_output_tokens);
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            let function =
+                json!({"name": tool.name, "description": tool.description, "parameters": tool.schema});
+            json!({"type": "function", "function": function})
+        });
+        body["tools"] = tools.collect();
+    }
+    body
+}
+
+/// An assistant message; none when nothing of it can be sent back.
+fn assistant(provider: Provider, parts: &[Part]) -> Option<Value> {
+    let mut text = String::new();
+    let mut calls: Vec<Value> = Vec::new();
+    let mut signed = None;
+    for part in parts {
+        match part {
+            Part::Text { text: piece } => text.push_str(piece),
+            Part::Reasoning { signature, .. } => {
+                signed = signature.as_deref().and_then(|signature| signature.strip_prefix(GEMINI_MARK));
+            }
+            Part::Call(call) => {
+                // Arguments that are an object go back as they came, so that the provider's cache still matches.
+                let is_object = matches!(serde_json::from_str(&call.arguments), Ok(Value::Object(_)));
+                let arguments = if is_object {
+                    call.arguments.clone()
+                } else {
+                    Value::Object(arguments(&call.arguments)).to_string()
+                };
+                let function = json!({"name": word(&call.tool, 64), "arguments": arguments});
+                let mut value = json!({"id": call.id, "type": "function", "function": function});
+                // Gemini refuses a step whose first call has no signature, and wants no more than it gave.
+                let signature = signed.take().or(calls.is_empty().then_some(GEMINI_UNSIGNED));
+                if let (Provider::Gemini, Some(signature)) = (provider, signature) {
+                    value["extra_content"] = json!({"google": {"thought_signature": signature}});
+                }
+                calls.push(value);
+            }
+        }
+    }
+    if text.trim().is_empty() && calls.is_empty() {
+        return None;
+    }
+    let content = if text.trim().is_empty() { Value::Null } else { Value::String(text) };
+    let mut message = json!({"role": "assistant", "content": content});
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    Some(message)
+}
+
+/// Folds chunks into a completion.
+#[derive(Debug)]
+pub(crate) struct Fold {
+    parts: Parts,
+    /// The server's own number of each call, by our number.
+    indices: Vec<Option<u64>>,
+    stop: Option<Stop>,
+    refused: bool,
+    done: bool,
+    answered: bool,
+    usage: Usage,
+}
+
+impl Fold {
+    /// An empty answer.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            indices: Vec::new(),
+            stop: None,
+            refused: false,
+            done: false,
+            answered: false,
+            usage: Usage::default(),
+        }
+    }
+
+    /// Takes a chunk of the stream (`delta`) or a whole answer (`message`).
+    fn chunk(&mut self, chunk: &Value, sink: &mut Sink<'_>) {
+        if let Some(reported) = chunk.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = usage(reported);
+        }
+        let Some(choice) = chunk.pointer("/choices/0") else { return };
+        self.answered = true;
+        let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+        let reasoning = ["reasoning_content", "reasoning"].iter().find_map(|name| delta.get(name)?.as_str());
+        self.parts.reasoning(reasoning.unwrap_or_default(), sink);
+        match delta.get("content") {
+            Some(Value::String(text)) => self.parts.text(text, sink),
+            Some(Value::Array(blocks)) => {
+                for text in blocks.iter().filter_map(|block| block.get("text")?.as_str()) {
+                    self.parts.text(text, sink);
+                }
+            }
+            _ => {}
+        }
+        if let Some(text) = delta.get("refusal").and_then(Value::as_str) {
+            self.refused |= !text.is_empty();
+            self.parts.text(text, sink);
+        }
+        for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            self.call(call, sink);
+        }
+        match choice.get("finish_reason").and_then(Value::as_str) {
+            None | Some("") => {}
+            Some("length") => self.stop = Some(Stop::Length),
+            Some("content_filter") => self.stop = Some(Stop::Refusal),
+            // Whether there are calls says more than `stop` or `tool_calls`, which servers mix up.
+            Some(_) => self.stop = Some(Stop::End),
+        }
+    }
+
+    fn call(&mut self, call: &Value, sink: &mut Sink<'_>) {
+        let text = |pointer: &str| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (id, tool) = (text("/id"), text("/function/name"));
+        let index = call.get("index").and_then(Value::as_u64);
+        let number = match self.find(index, id, tool) {
+            Some(number) => {
+                self.parts.name_call(number, id, tool, sink);
+                number
+            }
+            None => {
+                if let Some(signature) =
+                    call.pointer("/extra_content/google/thought_signature").and_then(Value::as_str)
+                {
+                    self.parts.sign(format!("{GEMINI_MARK}{signature}"));
+                }
+                self.indices.push(index);
+                self.parts.begin_call(id, tool, sink)
+            }
+        };
+        match call.pointer("/function/arguments") {
+            None | Some(Value::Null) => {}
+            Some(Value::String(piece)) => self.parts.grow_call(number, piece, sink),
+            Some(whole) => self.parts.grow_call(number, &whole.to_string(), sink),
+        }
+    }
+
+    /// Which call a piece belongs to; `None` when it begins a new one.
+    fn find(&self, index: Option<u64>, id: &str, tool: &str) -> Option<usize> {
+        let named = |number: usize| self.parts.call(number).filter(|call| !call.id.is_empty());
+        if let Some(index) = index {
+            let number = self.indices.iter().rposition(|known| *known == Some(index))?;
+            // Some servers give every call the same number; a new id with a name tells them apart.
+            let other = !id.is_empty() && !tool.is_empty() && named(number).is_some_and(|call| call.id != id);
+            return if other { None } else { Some(number) };
+        }
+        if !id.is_empty() {
+            return (0..self.parts.calls()).find(|number| named(*number).is_some_and(|call| call.id == id));
+        }
+        let last = self.parts.calls().checked_sub(1)?;
+        let whole = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        let begins = !tool.is_empty() && self.parts.call(last).is_some_and(|call| whole(&call.arguments));
+        if begins { None } else { Some(last) }
+    }
+}
+
+impl super::Fold for Fold {
+    fn event(&mut self, event: &Event, sink: &mut Sink<'_>) -> Result<Progress, Fault> {
+        if event.data.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(Progress::Closed);
+        }
+        let chunk = super::json(&event.data)?;
+        self.chunk(&chunk, sink);
+        Ok(if self.stop.is_some() { Progress::Settled } else { Progress::Open })
+    }
+
+    fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        self.chunk(answer, sink);
+        self.done = true;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Completion, Fault> {
+        if !self.answered && (self.done || self.stop.is_some()) {
+            return Err(Fault::malformed("has no choices, so the model said nothing"));
+        }
+        let stop = match self.stop {
+            _ if self.refused => Stop::Refusal,
+            Some(Stop::End) | None if self.parts.calls() > 0 => Stop::Tools,
+            Some(stop) => stop,
+            None => Stop::End,
+        };
+        if self.stop.is_none() && !self.done {
+            return Err(Fault::BrokeOff);
+        }
+        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+}
+
+/// Usage in parts that do not overlap.
+fn usage(reported: &Value) -> Usage {
+    let prompt = count(reported, "/prompt_tokens");
+    let completion = count(reported, "/completion_tokens");
+    let cached = count(reported, "/prompt_tokens_details/cached_tokens")
+        .max(count(reported, "/prompt_cache_hit_tokens"))
+        .min(prompt);
+    let cache_write = count(reported, "/prompt_tokens_details/cache_write_tokens").min(prompt - cached);
+    let told = count(reported, "/completion_tokens_details/reasoning_tokens");
+    // OpenAI counts reasoning within the completion; others leave it out, which shows in the total.
+    let outside = count(reported, "/total_tokens").saturating_sub(prompt + completion);
+    let (output, reasoning) = if outside > 0 && (told == 0 || outside >= told) {
+        (completion, outside)
+    } else {
+        let reasoning = told.min(completion);
+        (completion - reasoning, reasoning)
+    };
+    Usage { input: prompt - cached - cache_write, cache_read: cached, cache_write, output, reasoning }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The parts of an answer while they grow. Both formats fold into this, so that order, ids and the deltas that people
+//! see are the same whatever the server speaks.
+
+use std::collections::HashSet;
+
+use protocol::chat::{Call, Message, Part, Request};
+
+use super::{Fault, Sink};
+use crate::client::Delta;
+
+/// The parts so far.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    parts: Vec<Part>,
+    /// Where each call stands in `parts`.
+    calls: Vec<usize>,
+    /// Calls made earlier in the conversation; a derived id counts on from there and so is unique.
+    earlier: usize,
+    taken: HashSet<String>,
+}
+
+impl Parts {
+    /// No parts yet, after this conversation.
+    pub(crate) fn after(request: &Request) -> Self {
+        let calls = request.messages.iter().flat_map(|message| match message {
+            Message::Assistant { parts } => parts.as_slice(),
+            Message::User { .. } | Message::Tools { .. } => &[],
+        });
+        let taken: Vec<String> = calls
+            .filter_map(|part| match part {
+                Part::Call(call) => Some(call.id.clone()),
+                Part::Text { .. } | Part::Reasoning { .. } => None,
+            })
+            .collect();
+        Self { earlier: taken.len(), taken: taken.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Adds text.
+    pub(crate) fn text(&mut self, piece: &str, sink: &mut Sink<'_>) {
+        if piece.is_empty() {
+            return;
+        }
+        match self.parts.last_mut() {
+            Some(Part::Text { text }) => text.push_str(piece),
+            _ => self.parts.push(Part::Text { text: piece.to_owned() }),
+        }
+        sink(Delta::Text(piece.to_owned()));
+    }
+
+    /// Adds reasoning. A signature closes a piece of reasoning, so what comes after one is a new part.
+    pub(crate) fn reasoning(&mut self, piece: &str, sink: &mut Sink<'_>) {
+        if piece.is_empty() {
+            return;
+        }
+        match self.parts.last_mut() {
+            Some(Part::Reasoning { text, signature: None }) => text.push_str(piece),
+            _ => self.parts.push(Part::Reasoning { text: piece.to_owned(), signature: None }),
+        }
+        sink(Delta::Reasoning(piece.to_owned()));
+    }
+
+    /// Signs the reasoning so far; a signature without reasoning stands for reasoning that is not shown.
+    pub(crate) fn sign(&mut self, signature: String) {
+        if signature.is_empty() {
+            return;
+        }
+        match self.parts.last_mut() {
+            Some(Part::Reasoning { signature: unsigned @ None, .. }) => *unsigned = Some(signature),
+            _ => self.parts.push(Part::Reasoning { text: String::new(), signature: Some(signature) }),
+        }
+    }
+
+    /// Begins a call and gives its number in this answer.
+    pub(crate) fn begin_call(&mut self, id: &str, tool: &str, sink: &mut Sink<'_>) -> usize {
+        let index = self.calls.len();
+        self.calls.push(self.parts.len());
+        self.parts.push(Part::Call(Call {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            arguments: String::new(),
+        }));
+        let tool = Some(tool.to_owned()).filter(|tool| !tool.is_empty());
+        sink(Delta::Call { index, tool, arguments: String::new() });
+        index
+    }
+
+    /// Adds to a call's arguments.
+    pub(crate) fn grow_call(&mut self, index: usize, piece: &str, sink: &mut Sink<'_>) {
+        if piece.is_empty() {
+            return;
+        }
+        if let Some(call) = self.call_mut(index) {
+            call.arguments.push_str(piece);
+            sink(Delta::Call { index, tool: None, arguments: piece.to_owned() });
+        }
+    }
+
+    /// Completes what the beginning of a call left open.
+    pub(crate) fn name_call(&mut self, index: usize, id: &str, tool: &str, sink: &mut Sink<'_>) {
+        let Some(call) = self.call_mut(index) else { return };
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.tool.is_empty() && !tool.is_empty() {
+            tool.clone_into(&mut call.tool);
+            sink(Delta::Call { index, tool: Some(tool.to_owned()), arguments: String::new() });
+        }
+    }
+
+    /// The number of calls so far.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// A call as far as it has come.
+    pub(crate) fn call(&self, index: usize) -> Option<&Call> {
+        match self.parts.get(*self.calls.get(index)?)? {
+            Part::Call(call) => Some(call),
+            Part::Text { .. } | Part::Reasoning { .. } => None,
+        }
+    }
+
+    fn call_mut(&mut self, index: usize) -> Option<&mut Call> {
+        match self.parts.get_mut(*self.calls.get(index)?)? {
+            Part::Call(call) => Some(call),
+            Part::Text { .. } | Part::Reasoning { .. } => None,
+        }
+    }
+
+    /// The parts, with an id of its own and some arguments for each call.
+    pub(crate) fn finish(mut self) -> Result<Vec<Part>, Fault> {
+        let mut number = self.earlier;
+        for part in &mut self.parts {
+            let Part::Call(call) = part else { continue };
+            number += 1;
+            if call.tool.trim().is_empty() {
+                return Err(Fault::malformed("has a tool call that names no tool"));
+            }
+            if call.arguments.trim().is_empty() {
+                "{}".clone_into(&mut call.arguments);
+            }
+            let mut attempt = number;
+            while call.id.is_empty() || !self.taken.insert(call.id.clone()) {
+                call.id = format!("call_{attempt}");
+                attempt += 1;
+            }
+        }
+        Ok(self.parts)
+    }
+}

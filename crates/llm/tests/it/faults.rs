@@ -1,0 +1,200 @@
+//! Everything that goes wrong between us and a model server: each failure has its class, says what to do, and shows no
+//! key.
+
+use super::*;
+
+/// The error of one call to a server with this one reply, after a look that it says what to do and no secret.
+async fn failure(provider: Provider, reply: Reply) -> Error {
+    let server = Server::start(Script::new().answer(reply)).await;
+    let (answer, _) = complete(&model_at(provider, server.url()), &request(vec![user("Go.")])).await;
+    let error = answer.unwrap_err();
+    assert_eq!(server.violations(), Vec::<String>::new());
+    assert!(!error.message.contains(KEY) && !format!("{error:?}").contains(KEY), "{}", error.message);
+    assert!(error.message.ends_with('.'), "{}", error.message);
+    error
+}
+
+#[tokio::test]
+async fn each_refusal_has_its_class_and_says_what_to_do() {
+    let long = "This model's maximum context length is 8192 tokens.";
+    for provider in FORMATS {
+        for (status, said, class, advice) in [
+            (400, "no such parameter", Class::BadRequest, "Check [models.main]"),
+            (400, long, Class::ContextOverflow, "Shorten it"),
+            (401, "who are you?", Class::Auth, "api_key_env of [models.main]"),
+            (403, "not for you", Class::Auth, "api_key_env of [models.main]"),
+            (404, "never heard of it", Class::BadRequest, "does not know the model \"scripted\""),
+            (408, "too slow", Class::TimedOut, "Try again"),
+            (413, "too big", Class::ContextOverflow, "Shorten it"),
+            (429, "slow down", Class::RateLimited, "Wait a little"),
+            (500, "oops", Class::Overloaded, "Try again later"),
+            (503, "busy", Class::Overloaded, "Try again later"),
+            (529, "overloaded", Class::Overloaded, "Try again later"),
+        ] {
+            let error = failure(provider, Reply::status(status, said)).await;
+            assert_eq!(error.class, class, "{status}: {}", error.message);
+            assert!(error.message.contains(advice), "{status}: {}", error.message);
+            assert!(error.message.contains(said.trim_end_matches('.')), "{status}: {}", error.message);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_wait_that_a_server_asks_for_is_known() {
+    for (name, value, wait) in [("retry-after", "7", 7000), ("Retry-After-Ms", "1500", 1500)] {
+        let error = failure(Provider::Anthropic, Reply::status(429, "slow").header(name, value)).await;
+        assert_eq!(error.retry_after, Some(Duration::from_millis(wait)));
+        assert_eq!(llm::retry_delay(&error, 1), error.retry_after);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_answer_says_what_came_instead() {
+    let page = "<!doctype html>\n<html><body>Welcome to nginx!</body></html>";
+    for provider in FORMATS {
+        for (reply, said) in [
+            (Reply::raw(200, "text/html", page), "Welcome to nginx!"),
+            (Reply::raw(200, "text/plain", "error: out of cheese"), "out of cheese"),
+            (Reply::raw(200, "application/json", "{\"object\": \"list\"}"), "said nothing"),
+            (Reply::raw(200, "application/json", "{\"choices\": ["), "not JSON"),
+            (Reply::raw(200, "application/json", ""), "is empty"),
+            (Reply::raw(200, "text/event-stream", "data: {\"choices\": oops\n\n"), "not JSON"),
+            (Reply::raw(200, "text/event-stream", ": nothing\n\n"), "neither JSON nor a stream"),
+        ] {
+            let error = failure(provider, reply).await;
+            assert_eq!(error.class, Class::BadResponse, "{}", error.message);
+            assert!(error.message.contains(said), "{}", error.message);
+            assert!(error.message.contains("base_url of [models.main]"), "{}", error.message);
+        }
+        let error = failure(provider, Reply::raw(502, "text/html", page)).await;
+        assert_eq!(error.class, Class::Overloaded);
+        assert!(error.message.contains("Welcome to nginx!"), "{}", error.message);
+    }
+    let error =
+        failure(Provider::OpenAiCompatible, Reply::events([("", "{\"choices\":[]}"), ("", "[DONE]")])).await;
+    assert_eq!(error.class, Class::BadResponse);
+    assert!(error.message.contains("no choices"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_no_answer() {
+    for provider in FORMATS {
+        for events in [0, 1, 4] {
+            let reply = Reply::new().say("A text of some length.").cut(events).pieces(3);
+            let error = failure(provider, reply).await;
+            assert_eq!(error.class, Class::BadResponse);
+            assert!(error.message.contains("broke off"), "{}", error.message);
+        }
+    }
+    // The connection ends in good order, but the answer does not.
+    let piece = r#"{"choices":[{"index":0,"delta":{"content":"Hel"}}]}"#;
+    let error = failure(Provider::OpenAiCompatible, Reply::events([("", piece)])).await;
+    assert!(error.message.contains("broke off"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_an_error() {
+    let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    let start = r#"{"type":"message_start","message":{"usage":{}}}"#;
+    let error =
+        failure(Provider::Anthropic, Reply::events([("message_start", start), ("error", overloaded)])).await;
+    assert_eq!(error.class, Class::Overloaded);
+    let piece = r#"{"choices":[{"index":0,"delta":{"content":"Hel"}}]}"#;
+    let limited = r#"{"error":{"message":"slow down","code":429}}"#;
+    let error = failure(Provider::OpenAiCompatible, Reply::events([("", piece), ("", limited)])).await;
+    assert_eq!(error.class, Class::RateLimited);
+}
+
+#[tokio::test]
+async fn silence_is_not_waited_for_for_ever() {
+    let timeouts = Timeouts { idle: Duration::from_millis(200), ..Timeouts::default() };
+    for provider in FORMATS {
+        for at in [At::Response, At::Event(0), At::Event(3)] {
+            let gate = Gate::new();
+            let script = Script::new().answer(Reply::text("A text of some length.").stall(at, &gate));
+            let server = Server::start(script).await;
+            let model = model_at(provider, server.url());
+            let (answer, _) = complete_within(timeouts, &model, &request(vec![user("Go.")])).await;
+            let error = answer.unwrap_err();
+            assert_eq!(error.class, Class::TimedOut);
+            assert!(error.message.contains("sent nothing for 200ms"), "{}", error.message);
+            server.wait_for_abandoned(1).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_to_end_its_stream_has_answered() {
+    let gate = Gate::new();
+    let last = r#"{"choices":[{"index":0,"delta":{"content":"Hi."},"finish_reason":"stop"}]}"#;
+    let reply = Reply::events([("", last), ("", "[DONE]")]).stall(At::Event(1), &gate);
+    let server = Server::start(Script::new().answer(reply)).await;
+    let timeouts = Timeouts { idle: Duration::from_millis(200), ..Timeouts::default() };
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let (answer, _) = complete_within(timeouts, &model, &request(vec![user("Go.")])).await;
+    assert_eq!(answer.unwrap().completion.parts, [Part::Text { text: "Hi.".into() }]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let model = model_at(Provider::OpenAiCompatible, &url);
+    let hang_up = tokio::spawn(async move {
+        // Closes both the connection and, after it, the port.
+        drop(listener.accept().await.unwrap());
+    });
+    let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
+    assert_eq!(error.class, Class::Unreachable, "{}", error.message);
+    hang_up.await.unwrap();
+    let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
+    assert_eq!(error.class, Class::Unreachable);
+    let expected = format!(
+        "Cannot reach the model server at {url} (Connection refused (os error 111)): is it running? Check base_url of \
+         [models.main] in slipway.toml."
+    );
+    assert_eq!(error.message, expected);
+}
+
+#[tokio::test]
+async fn a_redirect_does_not_carry_the_key_away() {
+    let elsewhere = Server::start(Script::new().say("Give me your key.")).await;
+    for status in [301, 307] {
+        let target = format!("{}/chat/completions", elsewhere.url());
+        let error = failure(
+            Provider::OpenAiCompatible,
+            Reply::raw(status, "text/html", "").header("location", target),
+        );
+        let error = error.await;
+        assert_eq!(error.class, Class::BadRequest);
+        assert!(error.message.contains("Set base_url of [models.main]"), "{}", error.message);
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_that_a_server_echoes_is_not_shown() {
+    for provider in FORMATS {
+        for status in [400, 401, 500] {
+            let error = failure(provider, Reply::status(status, format!("bad key {KEY} given"))).await;
+            assert!(error.message.contains("bad key … given"), "{}", error.message);
+        }
+        let error = failure(provider, Reply::raw(200, "text/html", format!("<p>{KEY}</p>"))).await;
+        assert!(error.message.contains("<p>…</p>"), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_told_from_a_missing_one() {
+    for provider in FORMATS {
+        let options = Options { key: Some("another".into()), ..Options::default() };
+        let server = Server::start_with(Script::new(), options).await.unwrap();
+        let mut model = model_at(provider, server.url());
+        let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
+        assert_eq!(error.class, Class::Auth);
+        assert!(error.message.contains("refused the key"), "{}", error.message);
+        model.key = None;
+        let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
+        assert!(error.message.contains("wants a key"), "{}", error.message);
+    }
+}
