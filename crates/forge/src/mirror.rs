@@ -1,0 +1,264 @@
+//! Mirrors: one bare copy of each repository, in a directory of their own. A mirror's remote branches are under
+//! `refs/remotes/origin/`, its HEAD names the remote's default branch, and the work of sessions is under `refs/slipway/`.
+
+use std::collections::HashMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::Error;
+use crate::git::{Git, LONG};
+use crate::name;
+use crate::remote::{self, Listing};
+use crate::scratch::{self, Scratch};
+use crate::url::{Url, public_url};
+
+/// The file in a mirror that says, for people, what it is a mirror of.
+const URL_FILE: &str = "slipway-url";
+/// Where the remote's branches are.
+const BRANCHES: &str = "refs/remotes/origin/";
+/// As many branches are named in an error.
+const KNOWN_BRANCHES: usize = 20;
+/// A temporary directory of this age was left behind by a server that was killed.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+
+/// The mirrors of all repositories, in one directory. Cheap to clone; clones share their locks.
+#[derive(Debug, Clone)]
+pub struct Mirrors {
+    dir: PathBuf,
+    locks: Arc<Mutex<HashMap<String, Lock>>>,
+}
+
+type Lock = Arc<tokio::sync::Mutex<()>>;
+
+impl Mirrors {
+    /// Mirrors in this directory, which is made when the first is needed.
+    pub fn new(dir: &Path) -> Self {
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+        Self { dir, locks: Arc::default() }
+    }
+
+    /// The mirror of this repository, fetched anew.
+    pub async fn fetch(&self, url: &str) -> Result<Mirror, Error> {
+        let url = Url::parse(url).map_err(|detail| Error::Unavailable { url: public_url(url), detail })?;
+        let mirror = self.mirror(url);
+        let _one_at_a_time = mirror.lock.lock().await;
+        let listing = remote::list(&mirror.url, "*").await?;
+        if mirror.is_there() {
+            mirror.update(&mirror.path, &listing).await?;
+        } else {
+            self.create(&mirror, &listing).await?;
+        }
+        Ok(mirror.clone())
+    }
+
+    /// The mirror as it is, without going to the remote; None when it was never fetched.
+    pub fn existing(&self, url: &str) -> Option<Mirror> {
+        Some(self.mirror(Url::parse(url).ok()?)).filter(Mirror::is_there)
+    }
+
+    fn mirror(&self, url: Url) -> Mirror {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = locks.entry(url.key.clone()).or_default().clone();
+        Mirror { path: self.dir.join(format!("{}.git", url.key)), url: Arc::new(url), lock }
+    }
+
+    /// Fetches into a temporary directory and moves it into place, so that a mirror is whole or not there.
+    async fn create(&self, mirror: &Mirror, listing: &Listing) -> Result<(), Error> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(|error| Error::io(format_args!("make the directory {}", self.dir.display()), &error))?;
+        self.sweep();
+        let temporary = scratch::temporary(&self.dir)?;
+        let path = temporary.path().join("mirror.git");
+        scratch::init(&path, listing.any().unwrap_or_default()).await?;
+        mirror.update(&path, listing).await?;
+        let place = async {
+            tokio::fs::write(path.join(URL_FILE), format!("{}\n", mirror.url.public)).await?;
+            tokio::fs::rename(&path, &mirror.path).await
+        };
+        match place.await {
+            // Another process was quicker; its mirror is as good as this one.
+            Err(_) if mirror.is_there() => Ok(()),
+            result => {
+                result.map_err(|error| Error::io(format_args!("make {}", mirror.path.display()), &error))
+            }
+        }
+    }
+
+    /// Removes temporary directories that a killed server left behind.
+    fn sweep(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
+            let ours = entry.file_name().to_string_lossy().starts_with(scratch::PREFIX);
+            let age = entry.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
+            if ours
+                && age.is_some_and(|age| age > ABANDONED)
+                && let Err(error) = std::fs::remove_dir_all(entry.path())
+            {
+                tracing::warn!(path = %entry.path().display(), %error, "cannot remove an abandoned directory");
+            }
+        }
+    }
+}
+
+/// A branch's tip.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tip {
+    /// The branch.
+    pub branch: String,
+    /// The commit it points at.
+    pub commit: String,
+}
+
+/// The bare copy of one repository. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Mirror {
+    pub(crate) path: PathBuf,
+    pub(crate) url: Arc<Url>,
+    pub(crate) lock: Lock,
+}
+
+impl Mirror {
+    /// The repository's URL without credentials.
+    pub fn url(&self) -> &str {
+        &self.url.public
+    }
+
+    /// The tip of the branch, or of the remote's default branch, as of the last fetch.
+    pub async fn tip(&self, branch: Option<&str>) -> Result<Tip, Error> {
+        let branch = match branch {
+            Some(branch) => branch.to_owned(),
+            None => self.default_branch().await?.unwrap_or_else(|| "HEAD".into()),
+        };
+        if name::is_branch(&branch)
+            && let Some(commit) = self.resolve(&format!("{BRANCHES}{branch}")).await?
+        {
+            return Ok(Tip { branch, commit });
+        }
+        let known = self.branches(KNOWN_BRANCHES).await?;
+        let url = self.url.public.clone();
+        if known.is_empty() { Err(Error::Empty { url }) } else { Err(Error::NoBranch { url, branch, known }) }
+    }
+
+    /// The remote's default branch as of the last fetch. Where the remote's HEAD names none, because it is detached or
+    /// names a branch that is not there, this is the only branch, or `main`, or `master`.
+    pub async fn default_branch(&self) -> Result<Option<String>, Error> {
+        let head = self.git("symbolic-ref").args(["--quiet", "HEAD"]).succeed().await?.text();
+        if let Some(branch) = head.strip_prefix(BRANCHES) {
+            return Ok(Some(branch.to_owned()));
+        }
+        for branch in ["main", "master"] {
+            if self.resolve(&format!("{BRANCHES}{branch}")).await?.is_some() {
+                return Ok(Some(branch.to_owned()));
+            }
+        }
+        let mut known = self.branches(2).await?;
+        Ok(if known.len() == 1 { known.pop() } else { None })
+    }
+
+    /// Writes a bundle with this commit as the branch and as HEAD, for a clone inside the sandbox.
+    pub async fn bundle(&self, branch: &str, commit: &str, to: &Path) -> Result<(), Error> {
+        let commit = name::commit(commit)?;
+        if !name::is_branch(branch) {
+            return Err(Error::Io(format!("{branch:?} cannot be the name of a branch")));
+        }
+        let to = std::path::absolute(to).map_err(|error| Error::io("find the current directory", &error))?;
+        self.must_have(commit).await?;
+        let scratch = Scratch::beside(&self.path, commit).await?;
+        let full = format!("refs/heads/{branch}");
+        scratch.point(&full, commit).await?;
+        scratch.git("symbolic-ref").args(["HEAD", &full]).succeed().await?;
+        let bundle = scratch.git("bundle").args(["create", "--quiet"]).arg(to).args(["HEAD", &full]);
+        bundle.limit(LONG).succeed().await.map(drop)
+    }
+
+    /// The commit kept under `refs/slipway/<name>`.
+    pub async fn kept(&self, name: &str) -> Result<Option<String>, Error> {
+        self.resolve(&name::kept(name)?).await
+    }
+
+    /// What the remote has for this branch now.
+    pub async fn remote_tip(&self, branch: &str) -> Result<Option<String>, Error> {
+        if !name::is_branch(branch) {
+            return Ok(None);
+        }
+        Ok(remote::list(&self.url, branch).await?.tip(branch).map(Into::into))
+    }
+
+    fn is_there(&self) -> bool {
+        self.path.join(URL_FILE).is_file()
+    }
+
+    /// Git at work in this mirror.
+    pub(crate) fn git(&self, command: &'static str) -> Git {
+        Git::local(command, &self.path)
+    }
+
+    /// The commit that a ref of the mirror points at.
+    pub(crate) async fn resolve(&self, reference: &str) -> Result<Option<String>, Error> {
+        let git = self.git("rev-parse").args(["--verify", "--quiet", "--end-of-options"]);
+        let output = git.arg(format!("{reference}^{{commit}}")).run().await?;
+        Ok(output.success().then(|| output.text()))
+    }
+
+    pub(crate) async fn must_have(&self, commit: &str) -> Result<(), Error> {
+        match self.resolve(commit).await? {
+            Some(_) => Ok(()),
+            None => Err(Error::Io(format!("the mirror of {} has no commit {commit}", self.url.public))),
+        }
+    }
+
+    /// Whether the second commit has the first in its history.
+    pub(crate) async fn is_ancestor(&self, ancestor: &str, commit: &str) -> Result<bool, Error> {
+        is_ancestor(self.git("merge-base"), ancestor, commit).await
+    }
+
+    /// Fetches one branch, for a look at what someone else pushed.
+    pub(crate) async fn fetch_branch(&self, branch: &str) -> Result<(), Error> {
+        let _one_at_a_time = self.lock.lock().await;
+        self.fetch_into(&self.path, &format!("+refs/heads/{branch}:{BRANCHES}{branch}")).await
+    }
+
+    async fn update(&self, path: &Path, listing: &Listing) -> Result<(), Error> {
+        self.fetch_into(path, &format!("+refs/heads/*:{BRANCHES}*")).await?;
+        let head = match &listing.default {
+            Some(branch) if name::is_branch(branch) => format!("{BRANCHES}{branch}"),
+            _ => "refs/heads/none".into(),
+        };
+        Git::local("symbolic-ref", path).args(["HEAD", &head]).succeed().await.map(drop)
+    }
+
+    async fn fetch_into(&self, path: &Path, refspec: &str) -> Result<(), Error> {
+        let git = Git::remote("fetch").inside(path).args([
+            "--quiet",
+            "--prune",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            "--no-recurse-submodules",
+        ]);
+        let git = self.url.operand_of(remote::reading(git, &self.url)).arg(refspec);
+        let output = git.run().await.map_err(|failure| remote::stopped(&self.url, failure))?;
+        if output.success() { Ok(()) } else { Err(remote::unavailable(&self.url, &output)) }
+    }
+
+    async fn branches(&self, most: usize) -> Result<Vec<String>, Error> {
+        let git = self.git("for-each-ref").arg(format!("--count={most}"));
+        let output = git.args(["--format=%(refname)", BRANCHES]).succeed().await?;
+        Ok(output.text().lines().filter_map(|line| line.strip_prefix(BRANCHES)).map(Into::into).collect())
+    }
+}
+
+/// Answers by way of `merge-base`, in whichever repository that runs.
+pub(crate) async fn is_ancestor(merge_base: Git, ancestor: &str, commit: &str) -> Result<bool, Error> {
+    let output = merge_base.args(["--is-ancestor", ancestor, commit]).run().await?;
+    match output.status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err(Error::Io(format!("git merge-base failed: {}", remote::reason(&output.stderr)))),
+    }
+}

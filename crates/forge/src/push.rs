@@ -1,0 +1,117 @@
+//! Pushing a session's branch: a new branch, or forward over what we pushed before, and nothing else. A push that is
+//! made again after a crash finds the commit already there and is content.
+
+use crate::git::{Failure, Git};
+use crate::{Error, Mirror, name, remote};
+
+/// The branches that were pushed from this mirror, each with the commit that went last.
+const PUSHED: &str = "refs/slipway-pushed/";
+
+/// What the branch is at the remote and what that means for a push.
+enum Standing {
+    /// There is nothing to do.
+    UpToDate,
+    /// The push may replace exactly this; empty when the branch must not be there.
+    Replaces(String),
+}
+
+impl Mirror {
+    /// Pushes a commit as a branch. Never the default branch; never a branch that was there before we first pushed it,
+    /// as the one that a session began from; never over commits that are not ancestors.
+    pub async fn push(&self, commit: &str, branch: &str) -> Result<(), Error> {
+        let commit = name::commit(commit)?;
+        if !name::is_branch(branch) {
+            return Err(Error::Refused(format!("{branch:?} cannot be the name of a branch")));
+        }
+        self.must_have(commit).await?;
+        let expected = match self.standing(commit, branch).await? {
+            Standing::UpToDate => return Ok(()),
+            Standing::Replaces(expected) => expected,
+        };
+        // The claim comes first: were it lost in a crash after the push, the branch would look like someone else's.
+        let claim = format!("{PUSHED}{branch}");
+        let claimed_before = self.resolve(&claim).await?;
+        self.git("update-ref").args([&claim, commit]).succeed().await?;
+        let result = self.send(commit, branch, &expected).await;
+        if result.is_err()
+            && claimed_before.is_none()
+            && self.remote_tip(branch).await.ok().flatten().is_none()
+        {
+            self.git("update-ref").args(["-d", &claim]).succeed().await?;
+        }
+        result
+    }
+
+    async fn standing(&self, commit: &str, branch: &str) -> Result<Standing, Error> {
+        let listing = remote::list(&self.url, branch).await?;
+        let known_default = self.default_branch().await?;
+        if [&listing.default, &known_default].into_iter().flatten().any(|default| default == branch) {
+            return Err(Error::Refused(format!(
+                "{branch} is the repository's default branch, which is never pushed to"
+            )));
+        }
+        let Some(tip) = listing.tip(branch) else { return Ok(Standing::Replaces(String::new())) };
+        if tip == commit {
+            return Ok(Standing::UpToDate);
+        }
+        if self.resolve(&format!("{PUSHED}{branch}")).await?.is_none() {
+            return Err(Error::Refused(format!(
+                "the branch {branch} was there before and is not ours to move: choose another name"
+            )));
+        }
+        let tip = name::commit(tip)?;
+        if self.resolve(tip).await?.is_none() {
+            self.fetch_branch(branch).await?;
+        }
+        if self.is_ancestor(tip, commit).await? {
+            Ok(Standing::Replaces(tip.to_owned()))
+        } else if self.is_ancestor(commit, tip).await? {
+            Ok(Standing::UpToDate)
+        } else {
+            Err(moved(branch))
+        }
+    }
+
+    async fn send(&self, commit: &str, branch: &str, expected: &str) -> Result<(), Error> {
+        let git = Git::remote("push").inside(&self.path).args([
+            "--porcelain",
+            "--no-verify",
+            "--no-signed",
+            "--no-follow-tags",
+            "--recurse-submodules=no",
+        ]);
+        let git = git.arg(format!("--force-with-lease=refs/heads/{branch}:{expected}"));
+        let git = self.url.operand_of(git).arg(format!("{commit}:refs/heads/{branch}"));
+        let failed = |detail| Error::Push { url: self.url.public.clone(), branch: branch.to_owned(), detail };
+        let output = git.run().await.map_err(|failure| match failure {
+            Failure::NoGit => Error::NoGit,
+            Failure::Start(_) | Failure::TimedOut { .. } | Failure::TooMuch { .. } => {
+                failed(failure.to_string())
+            }
+        })?;
+        if output.success() {
+            return Ok(());
+        }
+        let text = output.text();
+        let summary = text.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
+        match summary {
+            Some(summary) if summary.contains("stale info") => Err(moved(branch)),
+            Some(summary) => {
+                let said = remote_lines(&output.stderr);
+                let detail = if said.is_empty() { summary.into() } else { format!("{summary}: {said}") };
+                Err(failed(self.url.redact(&detail)))
+            }
+            None => Err(failed(self.url.redact(&remote::explain(&output.stderr)))),
+        }
+    }
+}
+
+fn moved(branch: &str) -> Error {
+    Error::Refused(format!("someone else pushed to {branch}: take their commits in, or choose another name"))
+}
+
+/// Only what the remote's hooks and rules said, shortened; empty when they were silent.
+fn remote_lines(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().filter(|line| line.starts_with("remote:")).collect();
+    if lines.is_empty() { String::new() } else { remote::reason(&lines.join("\n")) }
+}

@@ -1,0 +1,266 @@
+//! Taking work out of a bundle that an untrusted sandbox wrote. The bundle is unpacked in a scratch repository and
+//! examined there; only what passes is fetched into the mirror, and git's fsck looks at every new object on that way.
+
+use std::path::Path;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::git::{Failure, LONG, Output, Overflow};
+use crate::mirror::is_ancestor;
+use crate::objects::BIG_FILE;
+use crate::scratch::Scratch;
+use crate::{Error, Mirror, name, remote};
+
+/// Larger bundles are refused.
+pub const BUNDLE_LIMIT: u64 = 256 * 1024 * 1024;
+
+/// No system takes a longer path as the target of a link.
+const LINK_LIMIT: usize = 4096;
+/// A repository whose paths take more bytes than this is not taken; enough for about a million files.
+const LISTING_LIMIT: usize = 64 * 1024 * 1024;
+/// Where the scratch repository has what came.
+const INCOMING: &str = "refs/slipway/incoming";
+
+impl Mirror {
+    /// Takes the branch out of a bundle from a sandbox, verified: only that ref, descends from `base`, fsck, size
+    /// limits, no new submodules, no links out of the repository. Stores it under `refs/slipway/<name>` and gives the
+    /// commit. The bundle needs to hold no more than `base..branch`.
+    pub async fn take(&self, bundle: &Path, branch: &str, base: &str, name: &str) -> Result<String, Error> {
+        let base = name::commit(base)?;
+        let kept = name::kept(name)?;
+        if !name::is_branch(branch) {
+            return Err(Error::Refused(format!("{branch:?} cannot be the name of a branch")));
+        }
+        self.must_have(base).await?;
+        let scratch = Scratch::beside(&self.path, base).await?;
+        let copy = scratch.file("incoming.bundle");
+        copy_bounded(bundle, &copy).await?;
+        only_branch(&scratch, &copy, branch).await?;
+
+        // Git takes a bundle's prerequisites for granted only if some ref of the repository leads to them.
+        scratch.point("refs/slipway/base", base).await?;
+        if let Some(before) = self.resolve(&kept).await? {
+            scratch.point("refs/slipway/before", &before).await?;
+        }
+        unpack(&scratch, &copy, branch).await?;
+        let commit = incoming(&scratch).await?;
+        if !is_ancestor(scratch.git("merge-base"), base, &commit).await? {
+            return Err(Error::Refused(format!(
+                "the branch {branch} no longer descends from {}, the commit it began from",
+                &base[..12]
+            )));
+        }
+        has_an_end(&scratch, &commit).await?;
+        examine(&scratch, base, &commit).await?;
+        self.accept(&scratch, &kept).await?;
+        Ok(commit)
+    }
+
+    /// The mirror holds everything else already, so this moves the new objects only, through git's fsck.
+    async fn accept(&self, scratch: &Scratch, kept: &str) -> Result<(), Error> {
+        let git = self
+            .git("fetch")
+            .setting("fetch.fsckObjects=true")
+            .setting("transfer.fsckObjects=true")
+            .setting(BIG_FILE)
+            .args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--"])
+            .arg(scratch.repository())
+            .arg(format!("+{INCOMING}:{kept}"));
+        let output = git.limit(LONG).run().await?;
+        refuse_unless(&output, "git found a fault in its objects")
+    }
+}
+
+/// Copies the bundle to where nobody else can change it. A link in its place is not followed.
+async fn copy_bounded(from: &Path, to: &Path) -> Result<(), Error> {
+    let doing = |what: &str, path: &Path, error| Error::io(format_args!("{what} {}", path.display()), &error);
+    let metadata = tokio::fs::symlink_metadata(from).await.map_err(|error| doing("read", from, error))?;
+    if !metadata.is_file() {
+        return Err(Error::Refused("the bundle is not a regular file".into()));
+    }
+    let too_large = || Error::Refused(format!("it is larger than {} MiB", BUNDLE_LIMIT >> 20));
+    if metadata.len() > BUNDLE_LIMIT {
+        return Err(too_large());
+    }
+    let source = tokio::fs::File::open(from).await.map_err(|error| doing("read", from, error))?;
+    let mut target = tokio::fs::File::create(to).await.map_err(|error| doing("write", to, error))?;
+    let copied = tokio::io::copy(&mut source.take(BUNDLE_LIMIT + 1), &mut target)
+        .await
+        .map_err(|error| doing("copy", from, error))?;
+    if copied > BUNDLE_LIMIT {
+        return Err(too_large());
+    }
+    // Dropping a tokio file does not wait for its last write.
+    target.flush().await.map_err(|error| doing("write", to, error))
+}
+
+async fn only_branch(scratch: &Scratch, bundle: &Path, branch: &str) -> Result<(), Error> {
+    let output = scratch.git("bundle").arg("list-heads").arg(bundle).run().await?;
+    refuse_unless(&output, "its bundle cannot be read")?;
+    let expected = format!("refs/heads/{branch}");
+    let mut found = false;
+    for line in output.text().lines() {
+        let reference = line.split_once(' ').map_or(line, |(_, reference)| reference);
+        match reference {
+            "HEAD" => {}
+            _ if reference == expected && !found => found = true,
+            _ => return Err(Error::Refused(format!("it brings {reference:?}; only {expected} is expected"))),
+        }
+    }
+    if found { Ok(()) } else { Err(Error::Refused(format!("it does not have the branch {branch}"))) }
+}
+
+async fn unpack(scratch: &Scratch, bundle: &Path, branch: &str) -> Result<(), Error> {
+    let git = scratch
+        .git("fetch")
+        .setting(BIG_FILE)
+        .args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--"])
+        .arg(bundle)
+        .arg(format!("+refs/heads/{branch}:{INCOMING}"));
+    let output = git.limit(LONG).run().await?;
+    refuse_unless(&output, "its bundle cannot be unpacked")
+}
+
+/// The commit that came; a branch must point at one, not at a tag or a tree.
+async fn incoming(scratch: &Scratch) -> Result<String, Error> {
+    let object = scratch.git("rev-parse").args(["--verify", INCOMING]).succeed().await?.text();
+    let kind = scratch.git("cat-file").args(["-t", &object]).succeed().await?.text();
+    match kind.as_str() {
+        "commit" => Ok(object),
+        other => Err(Error::Refused(format!("the branch points at a {other}, not at a commit"))),
+    }
+}
+
+/// A few small trees that hold each other many times over unfold to more paths than a machine has memory for. Listing
+/// them is the one way through such a tree that gives its output as it goes and so can be cut short.
+async fn has_an_end(scratch: &Scratch, commit: &str) -> Result<(), Error> {
+    let git = scratch.git("ls-tree").args(["-r", "-z", "--name-only", commit, "--"]);
+    match git.bound(LISTING_LIMIT, Overflow::Fail).run().await {
+        Err(Failure::TooMuch { .. } | Failure::TimedOut { .. }) => {
+            Err(Error::Refused("it has more files than can be looked at".into()))
+        }
+        result => refuse_unless(&result?, "its files cannot be listed"),
+    }
+}
+
+/// Looks at every path that differs from the base.
+async fn examine(scratch: &Scratch, base: &str, commit: &str) -> Result<(), Error> {
+    let git = scratch.git("diff-tree").args([
+        "-r",
+        "-z",
+        "--raw",
+        "--no-renames",
+        "--no-abbrev",
+        base,
+        commit,
+        "--",
+    ]);
+    let listing = git.bound(8 * LISTING_LIMIT, Overflow::Fail).succeed().await?.stdout;
+    let mut links = Vec::new();
+    let mut fields = listing.split(|&byte| byte == 0).filter(|field| !field.is_empty());
+    while let (Some(change), Some(path)) = (fields.next(), fields.next()) {
+        let change = String::from_utf8_lossy(change);
+        let path = String::from_utf8_lossy(path).into_owned();
+        let parts: Vec<&str> = change.trim_start_matches(':').split(' ').collect();
+        let [_, mode, _, object, status] = parts[..] else {
+            return Err(Error::Io(format!("git diff-tree gave a line that is not understood: {change:?}")));
+        };
+        if status == "D" {
+            continue;
+        }
+        if path.split('/').any(|part| part.eq_ignore_ascii_case(".git")) {
+            return Err(Error::Refused(format!("{path:?} is inside a .git directory")));
+        }
+        match mode {
+            "160000" => return Err(Error::Refused(format!("{path:?} adds or moves a submodule"))),
+            "120000" => links.push((path, object.to_owned())),
+            _ => {}
+        }
+    }
+    examine_links(scratch, links).await
+}
+
+async fn examine_links(scratch: &Scratch, links: Vec<(String, String)>) -> Result<(), Error> {
+    if links.is_empty() {
+        return Ok(());
+    }
+    let asked: String = links.iter().map(|(_, object)| format!("{object}\n")).collect();
+    let sizes = scratch
+        .git("cat-file")
+        .arg("--batch-check=%(objectsize)")
+        .stdin(asked.clone().into())
+        .succeed()
+        .await?;
+    let text = sizes.text();
+    for ((path, _), size) in links.iter().zip(text.lines()) {
+        if size.parse::<usize>().map_or(true, |size| size > LINK_LIMIT) {
+            return Err(Error::Refused(format!("{path:?} is a link with a target that is too long")));
+        }
+    }
+    let bound = links.len() * (LINK_LIMIT + 16);
+    let git = scratch.git("cat-file").arg("--batch=%(objectsize)").stdin(asked.into());
+    let output = git.bound(bound, Overflow::Fail).succeed().await?;
+    let mut rest = output.stdout.as_slice();
+    for (path, _) in &links {
+        let (target, after) = next_object(rest)
+            .ok_or_else(|| Error::Io(format!("git cat-file did not give the target of {path:?}")))?;
+        rest = after;
+        if !stays_inside(path, &String::from_utf8_lossy(target)) {
+            return Err(Error::Refused(format!("{path:?} is a link that points outside the repository")));
+        }
+    }
+    Ok(())
+}
+
+/// One object out of the answer to `--batch=%(objectsize)`: its size, a newline, its bytes, a newline.
+fn next_object(answer: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = answer.iter().position(|&byte| byte == b'\n')?;
+    let size: usize = std::str::from_utf8(&answer[..end]).ok()?.parse().ok()?;
+    let start = end + 1;
+    Some((answer.get(start..start + size)?, answer.get(start + size + 1..)?))
+}
+
+/// Whether a link at `path` leads to somewhere in the repository and not into its `.git`. A `..` may only stand at the
+/// beginning: after a name it would be taken from wherever that name, perhaps another link, leads.
+fn stays_inside(path: &str, target: &str) -> bool {
+    if target.is_empty() || target.starts_with('/') || target.contains('\0') {
+        return false;
+    }
+    let depth = path.split('/').count() - 1;
+    let parts: Vec<&str> = target.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let up = parts.iter().take_while(|part| **part == "..").count();
+    up <= depth && parts[up..].iter().all(|part| *part != ".." && !part.eq_ignore_ascii_case(".git"))
+}
+
+fn refuse_unless(output: &Output, otherwise: &str) -> Result<(), Error> {
+    if output.success() {
+        return Ok(());
+    }
+    Err(Error::Refused(format!("{otherwise}: {}", remote::reason(&output.stderr))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_stay_inside() {
+        for (path, target) in
+            [("a", "b"), ("a", "./b/c"), ("d/a", "../b"), ("d/e/a", "../../b"), ("d/a", "..")]
+        {
+            assert!(stays_inside(path, target), "{path} -> {target}");
+        }
+        for (path, target) in [
+            ("a", "/etc/passwd"),
+            ("a", ".."),
+            ("d/a", "../../b"),
+            ("d/a", "x/../../../b"),
+            ("a", "d/up/.."),
+            ("a", ".git/config"),
+            ("d/a", "../.GIT/hooks"),
+            ("a", ""),
+        ] {
+            assert!(!stays_inside(path, target), "{path} -> {target}");
+        }
+    }
+}
