@@ -1,0 +1,197 @@
+//! The tools a model can call: definitions, arguments, and what can be decided without IO. One file each; what they
+//! share (reading arguments, cutting output) has its own files. Doing the work is the session's part.
+
+use protocol::chat::ToolSpec;
+
+mod arguments;
+mod check;
+mod cut;
+mod edit;
+mod list;
+mod matching;
+mod nearest;
+mod read;
+mod search;
+mod shell;
+mod write;
+
+pub use arguments::{recorded_input, replayed_arguments};
+pub use cut::cut;
+pub use edit::edit;
+pub use read::numbered;
+
+use arguments::Tool;
+
+/// A call that can be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Invocation {
+    /// Run a shell command in the workspace.
+    Shell {
+        /// The command, for `sh -c` or `bash -c`.
+        command: String,
+        /// When it is killed.
+        timeout_ms: u64,
+    },
+    /// Read a text file.
+    Read {
+        /// The file.
+        path: String,
+        /// First line, from 1.
+        offset: u64,
+        /// Most lines.
+        limit: u64,
+    },
+    /// Make a file, or replace the whole of one.
+    Write {
+        /// The file.
+        path: String,
+        /// Its whole new text.
+        content: String,
+    },
+    /// Replace one piece of text in a file; see [`edit`].
+    Edit {
+        /// The file.
+        path: String,
+        /// The text that is there.
+        old: String,
+        /// The text that takes its place.
+        new: String,
+        /// Whether every match is replaced.
+        all: bool,
+    },
+    /// Find lines by regular expression.
+    Search {
+        /// The regular expression.
+        pattern: String,
+        /// File or directory to look in; the workspace when absent.
+        path: Option<String>,
+        /// Only files whose name fits.
+        glob: Option<String>,
+    },
+    /// List a directory.
+    List {
+        /// The directory.
+        path: String,
+    },
+    /// Run the environment's checks.
+    Check {
+        /// Which one; all when absent.
+        name: Option<String>,
+    },
+}
+
+impl Invocation {
+    /// Name of the tool.
+    pub fn tool(&self) -> &'static str {
+        match self {
+            Self::Shell { .. } => shell::TOOL.name,
+            Self::Read { .. } => read::TOOL.name,
+            Self::Write { .. } => write::TOOL.name,
+            Self::Edit { .. } => edit::TOOL.name,
+            Self::Search { .. } => search::TOOL.name,
+            Self::List { .. } => list::TOOL.name,
+            Self::Check { .. } => check::TOOL.name,
+        }
+    }
+}
+
+/// In the order in which the model sees them; a change of order costs every provider's prompt cache.
+const TOOLS: [&Tool; 7] =
+    [&shell::TOOL, &read::TOOL, &write::TOOL, &edit::TOOL, &search::TOOL, &list::TOOL, &check::TOOL];
+
+/// Every tool, in a fixed order.
+pub fn specs() -> Vec<ToolSpec> {
+    TOOLS.iter().map(|tool| tool.spec()).collect()
+}
+
+/// Whether a tool has this name.
+pub(crate) fn exists(name: &str) -> bool {
+    TOOLS.iter().any(|tool| tool.name == name)
+}
+
+/// Reads a call's arguments. The error is what the model reads.
+pub fn parse(tool: &str, arguments: &str) -> Result<Invocation, String> {
+    match TOOLS.iter().find(|known| known.name == tool) {
+        Some(known) => known.parse(arguments),
+        None => {
+            let names: Vec<&str> = TOOLS.iter().map(|known| known.name).collect();
+            Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
+        insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, read, write, edit, search, list, check."#);
+    }
+
+    #[test]
+    fn every_invocation_knows_its_tool() {
+        let calls = [
+            ("shell", r#"{"command":"ls"}"#),
+            ("read", r#"{"path":"a"}"#),
+            ("write", r#"{"path":"a","content":""}"#),
+            ("edit", r#"{"path":"a","old":"b","new":"c"}"#),
+            ("search", r#"{"pattern":"b"}"#),
+            ("list", "{}"),
+            ("check", "{}"),
+        ];
+        for (name, arguments) in calls {
+            assert_eq!(parse(name, arguments).unwrap().tool(), name);
+        }
+        assert_eq!(calls.len(), TOOLS.len());
+    }
+
+    #[test]
+    fn schemas_are_flat_and_closed() {
+        for spec in specs() {
+            assert_eq!(spec.schema["type"], "object", "{}", spec.name);
+            assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
+            for (field, schema) in spec.schema["properties"].as_object().unwrap() {
+                let kind = schema["type"].as_str().unwrap();
+                assert!(["string", "integer", "boolean"].contains(&kind), "{}.{field}", spec.name);
+            }
+        }
+        assert_eq!(specs()[0].schema["required"], serde_json::json!(["command"]));
+    }
+
+    #[test]
+    fn what_the_model_is_told_about_its_tools() {
+        let text: Vec<String> = TOOLS.iter().map(|tool| tool.outline()).collect();
+        insta::assert_snapshot!(text.join("\n\n"), @"
+        shell: Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y.
+          command (string, required): The command.
+          timeout_ms (integer, optional): Kill it after this many milliseconds; 120000 unless given, at most 600000.
+
+        read: Shows a text file with line numbers. The numbers and the tab after them are not part of the file.
+          path (string, required): The file, relative to /workspace or absolute.
+          offset (integer, optional): First line to show, from 1; 1 unless given.
+          limit (integer, optional): Most lines to show; 2000 unless given.
+
+        write: Makes a file with this content, or replaces the whole of an existing one; missing directories are made. To change a part of a file use edit.
+          path (string, required): The file, relative to /workspace or absolute.
+          content (string, required): The whole text of the file.
+
+        edit: Replaces text in a file. `old` must be in the file exactly once, so give enough lines around the change; with `all` every match is replaced.
+          path (string, required): The file, relative to /workspace or absolute.
+          old (string, required): The text that is there, without line numbers.
+          new (string, required): The text that takes its place; empty to delete.
+          all (boolean, optional): Replace every match; false unless given.
+
+        search: Finds the lines of files that match a regular expression, as path:line:text. Ignored files are left out.
+          pattern (string, required): The regular expression.
+          path (string, optional): File or directory to look in; /workspace unless given.
+          glob (string, optional): Only files whose name fits, such as *.rs.
+
+        list: Lists a directory; directories end with a slash.
+          path (string, optional): The directory, relative to /workspace or absolute; /workspace unless given.
+
+        check: Runs the environment's checks and gives back what failed, where and why. The same checks run before the work may finish.
+          name (string, optional): Which check to run; all of them unless given.
+        ");
+    }
+}

@@ -1,0 +1,367 @@
+//! The machine. A turn waits for exactly one kind of input at a time (its [`State`]); what comes late or out of order is
+//! ignored, and it finishes exactly once whatever happens.
+
+use protocol::chat::{Call, Completion, Message, Request, Stop, ToolResult, ToolSpec};
+use protocol::{Check, Outcome};
+
+use crate::answer::{self, calls_of};
+use crate::effect::Effect;
+use crate::history::{self, CANCELLED, INTERRUPTED, STOPPED_HERE};
+use crate::input::{CheckResult, Input, Limits, Setup, Verification};
+use crate::prompt::system_prompt;
+use crate::repetition::{Repetition, Verdict};
+use crate::rounds::{self, Rounds};
+use crate::tools;
+
+/// How often in a row an answer may be cut off, and how often empty, before the turn fails.
+const NUDGES: u32 = 3;
+/// How many steps in a row may consist of unusable calls.
+const REJECTED_STEPS: u32 = 5;
+/// Most bytes of one check's digest that the model is sent.
+const DIGEST_BYTES: usize = 16 * 1024;
+/// Most characters of the model's words in a reason.
+const QUOTED: usize = 300;
+
+/// What the turn waits for.
+#[derive(Debug, Clone)]
+enum State {
+    /// `Begin`.
+    New,
+    /// The model's answer.
+    Calling,
+    /// The results of the last message's calls.
+    Running(Batch),
+    /// The gate's result.
+    Verifying,
+    /// Nothing: it finished.
+    Over,
+}
+
+/// The calls of one step.
+#[derive(Debug, Clone)]
+struct Batch {
+    calls: Vec<Call>,
+    /// One place for each call, in the same order.
+    results: Vec<Option<ToolResult>>,
+    /// Whether each call was run rather than rejected.
+    run: Vec<bool>,
+}
+
+/// One turn.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    system: String,
+    tools: Vec<ToolSpec>,
+    messages: Vec<Message>,
+    checks: Vec<Check>,
+    limits: Limits,
+    state: State,
+    steps: u32,
+    cut_off: u32,
+    empty: u32,
+    rejected: u32,
+    repetition: Repetition,
+    rounds: Rounds,
+}
+
+impl Turn {
+    /// A turn that has not begun.
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            system: system_prompt(&setup.instructions, &setup.checks),
+            tools: tools::specs(),
+            messages: setup.messages,
+            checks: setup.checks,
+            limits: setup.limits,
+            state: State::New,
+            steps: 0,
+            cut_off: 0,
+            empty: 0,
+            rejected: 0,
+            repetition: Repetition::default(),
+            rounds: Rounds::default(),
+        }
+    }
+
+    /// The same turn with steps taken before a restart, so that its budget goes on from there.
+    pub fn after_steps(mut self, steps: u32) -> Self {
+        self.steps = steps;
+        self
+    }
+
+    /// Steps so far: model answers that were used.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// The conversation so far. While tools run, their results are not in it yet.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Takes what happened and gives what is to be done, in order.
+    pub fn handle(&mut self, input: Input) -> Vec<Effect> {
+        match (&self.state, input) {
+            (State::Over, _) => Vec::new(),
+            (_, Input::Stop) => self.finish(Outcome::Cancelled, "a person stopped it".to_owned()),
+            (_, Input::ModelFailed { message }) => self.finish(Outcome::Failed, message),
+            (State::New, Input::Begin) => self.begin(),
+            (State::Calling, Input::Answered(completion)) => self.answered(completion),
+            (State::Running(_), Input::ToolEnded { call_id, text, is_error }) => {
+                self.tool_ended(ToolResult { call_id, text, is_error })
+            }
+            (State::Verifying, Input::Verified(verification)) => self.verified(&verification),
+            (_, Input::Begin | Input::Answered(_) | Input::ToolEnded { .. } | Input::Verified(_)) => {
+                Vec::new()
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Vec<Effect> {
+        history::answer_open_calls(&mut self.messages, &[], INTERRUPTED);
+        match self.messages.last() {
+            None => self.finish(Outcome::Failed, "there is no prompt to work on".to_owned()),
+            Some(Message::User { .. } | Message::Tools { .. }) => self.call_model(None),
+            Some(Message::Assistant { parts }) => {
+                if parts.iter().filter_map(answer::text).any(|text| text.ends_with(STOPPED_HERE)) {
+                    return self.call_model(Some(
+                        "Your last answer was interrupted because the platform restarted. Go on from there."
+                            .to_owned(),
+                    ));
+                }
+                self.verify()
+            }
+        }
+    }
+
+    fn answered(&mut self, completion: Completion) -> Vec<Effect> {
+        self.steps += 1;
+        let Completion { parts, stop, usage: _ } = answer::normalise(&self.messages, completion);
+        let message = answer::message(parts);
+        let calls: Vec<Call> = message.iter().flat_map(calls_of).cloned().collect();
+        let said = message.as_ref().map(words).unwrap_or_default();
+        self.cut_off = if calls.is_empty() && stop == Stop::Length { self.cut_off + 1 } else { 0 };
+        self.empty = if message.is_none() && stop != Stop::Length { self.empty + 1 } else { 0 };
+        self.messages.extend(message);
+        match stop {
+            Stop::Refusal => self.refused(calls, &said),
+            Stop::End | Stop::Tools | Stop::Length if !calls.is_empty() => self.run(calls, stop),
+            Stop::Length if self.cut_off > NUDGES => self.finish(
+                Outcome::Failed,
+                format!(
+                    "the model's answers were cut off at the limit of {} tokens again and again; raise the limit or use another model",
+                    self.limits.max_output_tokens
+                ),
+            ),
+            Stop::Length => self.call_model(Some(
+                "Your answer was cut off at the token limit. Continue where it stopped, in smaller pieces: one tool call at a time, and large files in several edits."
+                    .to_owned(),
+            )),
+            Stop::End | Stop::Tools if self.empty > NUDGES => {
+                self.finish(Outcome::Failed, "the model gave empty answers".to_owned())
+            }
+            Stop::End | Stop::Tools if self.empty > 0 => self.call_model(Some(
+                "Your answer was empty. Go on with the work by calling a tool, or, if it is finished, say what you did."
+                    .to_owned(),
+            )),
+            Stop::End | Stop::Tools => self.verify(),
+        }
+    }
+
+    /// A refused answer may end anywhere, so its calls are not run either.
+    fn refused(&mut self, calls: Vec<Call>, said: &str) -> Vec<Effect> {
+        let text = "not run: the answer was broken off because the model declined";
+        let mut effects: Vec<Effect> = calls.into_iter().map(|call| reject(call, text.to_owned())).collect();
+        history::answer_open_calls(&mut self.messages, &[], text);
+        effects.extend(self.finish(Outcome::Escalated, refusal(said)));
+        effects
+    }
+
+    /// Starts what can be run and answers the rest.
+    fn run(&mut self, calls: Vec<Call>, stop: Stop) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let mut results = Vec::new();
+        let mut problem = None;
+        for (index, call) in calls.iter().enumerate() {
+            match tools::parse(&call.tool, &call.arguments) {
+                Ok(tool) => {
+                    effects.push(Effect::RunTool { call_id: call.id.clone(), tool });
+                    results.push(None);
+                }
+                Err(mut text) => {
+                    if stop == Stop::Length && index + 1 == calls.len() {
+                        text.push_str(
+                            "\nThe answer was cut off at the token limit in this call. Send less at once.",
+                        );
+                    }
+                    problem = Some(format!("{}: {text}", call.tool));
+                    results.push(Some(ToolResult {
+                        call_id: call.id.clone(),
+                        text: text.clone(),
+                        is_error: true,
+                    }));
+                    effects.push(reject(call.clone(), text));
+                }
+            }
+        }
+        let run: Vec<bool> = results.iter().map(Option::is_none).collect();
+        let any = run.contains(&true);
+        self.rejected = if any { 0 } else { self.rejected + 1 };
+        self.state = State::Running(Batch { calls, results, run });
+        if any {
+            return effects;
+        }
+        match problem {
+            Some(problem) if self.rejected > REJECTED_STEPS => effects.extend(self.finish(
+                Outcome::Failed,
+                format!("the model's tool calls cannot be used; the last error was: {problem}"),
+            )),
+            Some(_) | None => effects.extend(self.all_ended()),
+        }
+        effects
+    }
+
+    fn tool_ended(&mut self, result: ToolResult) -> Vec<Effect> {
+        let State::Running(batch) = &mut self.state else { return Vec::new() };
+        let open = batch
+            .calls
+            .iter()
+            .zip(&mut batch.results)
+            .find(|(call, place)| call.id == result.call_id && place.is_none());
+        // A result that nobody waits for: a second one, or one of an earlier step.
+        let Some((_, place)) = open else { return Vec::new() };
+        *place = Some(result);
+        if batch.results.iter().all(Option::is_some) { self.all_ended() } else { Vec::new() }
+    }
+
+    fn all_ended(&mut self) -> Vec<Effect> {
+        let State::Running(batch) = std::mem::replace(&mut self.state, State::Calling) else {
+            return Vec::new();
+        };
+        let results: Vec<ToolResult> = batch.results.into_iter().flatten().collect();
+        for ((call, result), run) in batch.calls.iter().zip(&results).zip(batch.run) {
+            if run {
+                self.repetition.saw(call, result);
+            }
+        }
+        self.messages.push(Message::Tools { results });
+        match self.repetition.verdict() {
+            Verdict::GiveUp(reason) => self.finish(Outcome::Escalated, reason),
+            Verdict::Nudge(text) => self.call_model(Some(text)),
+            Verdict::GoOn => self.call_model(None),
+        }
+    }
+
+    fn verify(&mut self) -> Vec<Effect> {
+        self.state = State::Verifying;
+        vec![Effect::Verify]
+    }
+
+    fn verified(&mut self, verification: &Verification) -> Vec<Effect> {
+        let failing: Vec<&CheckResult> = verification.checks.iter().filter(|check| !check.passed).collect();
+        if !verification.changed || failing.is_empty() {
+            self.state = State::Over;
+            return vec![Effect::Finish { outcome: Outcome::Done, reason: None }];
+        }
+        let stale = self.rounds.add(&failing);
+        if stale >= self.limits.rounds {
+            let reason = format!(
+                "checks still fail after {} without progress: {}",
+                plural(stale as usize, "round"),
+                left(&failing)
+            );
+            return self.finish(Outcome::Escalated, reason);
+        }
+        if self.out_of_steps() {
+            let reason = format!("{}; checks still fail: {}", self.step_limit(), left(&failing));
+            return self.finish(Outcome::OutOfBudget, reason);
+        }
+        let text = self.failing_text(&failing);
+        self.call_model(Some(text))
+    }
+
+    fn failing_text(&self, failing: &[&CheckResult]) -> String {
+        let mut text = "These checks must pass before the work can be called done. Fix the cause; do not weaken the checks. If one cannot pass for a reason outside your work, say so and why.\n".to_owned();
+        for check in failing {
+            let command = self.checks.iter().find(|known| known.name == check.name);
+            let command = command.map(|known| format!(" (`{}`)", known.run)).unwrap_or_default();
+            let digest = tools::cut(check.digest.trim_end(), DIGEST_BYTES);
+            text.push_str(&format!("\n{}{command} failed:\n{digest}\n", check.name));
+        }
+        text
+    }
+
+    /// Says something first, if there is something to say, and calls the model, unless the budget is used up.
+    fn call_model(&mut self, tell: Option<String>) -> Vec<Effect> {
+        if self.out_of_steps() {
+            let reason = format!("{} before the work was finished", self.step_limit());
+            return self.finish(Outcome::OutOfBudget, reason);
+        }
+        let mut effects = Vec::new();
+        if let Some(text) = tell {
+            self.messages.push(Message::User { text: text.clone() });
+            effects.push(Effect::Tell { text });
+        }
+        self.state = State::Calling;
+        effects.push(Effect::CallModel(Request {
+            system: self.system.clone(),
+            messages: self.messages.clone(),
+            tools: self.tools.clone(),
+            max_output_tokens: self.limits.max_output_tokens,
+        }));
+        effects
+    }
+
+    fn out_of_steps(&self) -> bool {
+        self.steps >= self.limits.steps
+    }
+
+    fn step_limit(&self) -> String {
+        format!("the limit of {} was reached", plural(self.limits.steps as usize, "step"))
+    }
+
+    /// Ends the turn. Calls that have no result get one, so that the conversation can go on in the next turn.
+    fn finish(&mut self, outcome: Outcome, reason: String) -> Vec<Effect> {
+        let results = match std::mem::replace(&mut self.state, State::Over) {
+            State::Running(batch) => batch.results,
+            State::New | State::Calling | State::Verifying | State::Over => Vec::new(),
+        };
+        let broken_off = if outcome == Outcome::Cancelled { CANCELLED } else { INTERRUPTED };
+        history::answer_open_calls(&mut self.messages, &results, broken_off);
+        vec![Effect::Finish { outcome, reason: Some(reason) }]
+    }
+}
+
+fn reject(call: Call, text: String) -> Effect {
+    Effect::RejectTool { call_id: call.id, tool: call.tool, arguments: call.arguments, text }
+}
+
+/// All text of a message.
+fn words(message: &Message) -> String {
+    match message {
+        Message::Assistant { parts } => parts.iter().filter_map(answer::text).collect::<Vec<_>>().join(" "),
+        Message::User { .. } | Message::Tools { .. } => String::new(),
+    }
+}
+
+fn refusal(said: &str) -> String {
+    let quoted: String = said.trim().chars().take(QUOTED).collect();
+    if quoted.is_empty() { "the model declined".to_owned() } else { format!("the model declined: {quoted}") }
+}
+
+/// The failing checks with their number of failures.
+fn left(failing: &[&CheckResult]) -> String {
+    let total: usize = failing.iter().map(|check| rounds::count(check)).sum();
+    let names: Vec<String> = failing
+        .iter()
+        .map(|check| format!("{} ({})", check.name, plural(rounds::count(check), "failure")))
+        .collect();
+    match names.as_slice() {
+        [one] => one.clone(),
+        several => format!("{}; {} left", several.join(", "), plural(total, "failure")),
+    }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}

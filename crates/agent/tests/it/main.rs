@@ -1,0 +1,7 @@
+//! The agent through its front door: inputs into [`agent::Turn`], effects out, and the log that a session would keep.
+
+mod behaviour;
+mod checks;
+mod properties;
+mod recorder;
+mod script;
