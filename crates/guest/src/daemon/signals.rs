@@ -1,0 +1,96 @@
+//! Signals the daemon itself reacts to, turned into messages it can await.
+//!
+//! A handler writes one byte into a socket pair. Unlike a plain handler it knows who sent the signal: as pid 1 the
+//! daemon ends only when it is told so from outside, never because a process in the sandbox ran `kill 1`.
+
+use std::io;
+use std::os::fd::IntoRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Where the handler writes; negative until it is installed.
+static WAKE: AtomicI32 = AtomicI32::new(-1);
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// A child changed its state.
+    Child,
+    /// End everything.
+    Terminate,
+}
+
+/// The signals, in the order they came.
+pub(super) struct Signals {
+    receiver: tokio::net::UnixStream,
+}
+
+/// Installs the handlers and returns what they write to.
+pub(super) fn install() -> io::Result<UnixStream> {
+    let (receiver, sender) = UnixStream::pair()?;
+    receiver.set_nonblocking(true)?;
+    sender.set_nonblocking(true)?;
+    // The sender lives as long as the handlers, which is as long as the process.
+    let previous = WAKE.swap(sender.into_raw_fd(), Ordering::SeqCst);
+    if previous >= 0 {
+        return Err(io::Error::other("a guest already runs in this process"));
+    }
+    let flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NOCLDSTOP;
+    action(libc::SIGCHLD, on_signal as *const () as usize, flags)?;
+    action(libc::SIGTERM, on_signal as *const () as usize, flags)?;
+    action(libc::SIGPIPE, libc::SIG_IGN, 0)?;
+    Ok(receiver)
+}
+
+fn action(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: an all-zero sigaction is valid: default handler, empty mask, no flags.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: the handler is SIG_IGN or `on_signal`, which has the signature SA_SIGINFO asks for and is
+    // async-signal-safe; the old action is not wanted.
+    match unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo; the pid field is set for signals that were sent by a process, and
+    // SIGTERM is no other kind. getpid, write and the errno location are async-signal-safe, and errno is put back.
+    unsafe {
+        // Sent from outside the pid namespace, the sender has no number here and is shown as 0.
+        if signal == libc::SIGTERM && libc::getpid() == 1 && (*info).si_pid() != 0 {
+            return;
+        }
+        let errno = libc::__errno_location();
+        let saved = *errno;
+        let byte: u8 = if signal == libc::SIGTERM { b't' } else { b'c' };
+        // A full socket is no loss: what is in it already wakes the reader.
+        libc::write(WAKE.load(Ordering::SeqCst), std::ptr::from_ref(&byte).cast(), 1);
+        *errno = saved;
+    }
+}
+
+impl Signals {
+    /// Must be called inside the runtime.
+    pub(super) fn new(receiver: UnixStream) -> io::Result<Self> {
+        Ok(Self { receiver: tokio::net::UnixStream::from_std(receiver)? })
+    }
+
+    /// The next one.
+    pub(super) async fn next(&mut self) -> io::Result<Signal> {
+        loop {
+            self.receiver.readable().await?;
+            let mut byte = [0];
+            let read = self.receiver.try_read(&mut byte);
+            match read {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) if byte == *b"t" => return Ok(Signal::Terminate),
+                Ok(_) => return Ok(Signal::Child),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

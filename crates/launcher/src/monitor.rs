@@ -1,0 +1,267 @@
+//! The monitor: starts init in new namespaces, maps its ids, reports to the driver, then waits for the end and cleans
+//! up. It outlives the server; it is what makes sure that a sandbox leaves nothing behind even when no server runs.
+
+use std::io::{BufRead, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+
+use crate::fault::{Context, Fault, check};
+use crate::init::{self, signal};
+use crate::spec::{Cause, Ended, INSIDE_ID, Ids, Launch, Life, RANGE, Report, Stage, State, files};
+use crate::{cgroup, ids, tree, verify};
+
+/// Reads what to launch, launches it, reports, and stays until it ends. Gives the exit code.
+pub fn main() -> i32 {
+    name_process(c"slipway-monitor");
+    let outcome = read_spec().and_then(|launch| {
+        let started = start(&launch);
+        if started.is_err() {
+            cgroup::remove(launch.cgroups.iter().map(|group| group.path.as_path()));
+        }
+        started.map(|running| (launch, running))
+    });
+    let (launch, running) = match outcome {
+        Ok(started) => started,
+        Err(fault) => {
+            let report = Report::Failed { stage: fault.stage, message: fault.message, errno: fault.errno };
+            return if say(&report).is_ok() { 1 } else { 2 };
+        }
+    };
+    let monitor = std::process::id();
+    if say(&Report::Ready { monitor, init: running.init.as_raw_nonzero().get().unsigned_abs() }).is_err() {
+        // Nobody waits for this sandbox any more.
+        return finish(&launch, &running, Cause::OwnerGone);
+    }
+    let cause = watch(&launch, &running);
+    finish(&launch, &running, cause)
+}
+
+/// A sandbox that runs.
+struct Running {
+    init: Pid,
+    handle: OwnedFd,
+    /// Held as long as we live, so that anyone can tell whether we do.
+    _lock: OwnedFd,
+    /// Held as long as we live, so that no other sandbox on this host takes the same ids.
+    range: Option<ids::Range>,
+    started: Instant,
+}
+
+fn read_spec() -> Result<Launch, Fault> {
+    let mut line = String::new();
+    // Byte by byte would be slow and buffering is safe: in a tied life nothing but the end follows this line.
+    std::io::stdin().lock().read_line(&mut line).at(Stage::Spec, "reading what to launch")?;
+    serde_json::from_str(&line)
+        .map_err(|error| Fault::new(Stage::Spec, format!("reading what to launch: {error}")))
+}
+
+fn say(report: &Report) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
+    line.push(b'\n');
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&line)?;
+    stdout.flush()?;
+    drop(stdout);
+    // The driver reads to the end of the stream.
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(())
+}
+
+fn start(launch: &Launch) -> Result<Running, Fault> {
+    // Not in the server's session: what happens to its terminal does not reach us. It fails only for a leader.
+    let _already_leader = rustix::process::setsid();
+    let directory = Stage::Directory;
+    rustix::process::chdir(&launch.dir).at(directory, &format!("entering {}", launch.dir.display()))?;
+    let lock = rustix::fs::open(
+        files::LOCK,
+        OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::RUSR | Mode::WUSR,
+    )
+    .at(directory, "making the lock")?;
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).at(directory, "taking the lock")?;
+    let outside = verify::namespaces()?;
+    // A relative name keeps the address short however deep the directory is.
+    let listener = UnixListener::bind(files::SOCKET).at(directory, "making the guest's socket")?;
+    cgroup::make(&launch.cgroups)?;
+    let range = match launch.ids {
+        Ids::Range => Some(ids::Range::claim()?),
+        Ids::Own => None,
+    };
+    ids::prepare_upper(range.as_ref())?;
+    if launch.ids == Ids::Own {
+        own_user_namespace()?;
+    }
+    let (mut ours, theirs) = UnixStream::pair().at(Stage::Namespaces, "making a channel")?;
+    let flags = libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::SIGCHLD;
+    // SAFETY: like fork: no new stack is given, and this process has a single thread, so the child may go on as it is.
+    let child = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })
+        .at(Stage::Namespaces, "making namespaces")?;
+    if child == 0 {
+        drop(ours);
+        silence_stdio();
+        name_process(c"slipway-guest");
+        std::process::exit(init::main(launch, theirs, listener, &outside));
+    }
+    drop(theirs);
+    drop(listener);
+    let init = i32::try_from(child)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| Fault::new(Stage::Namespaces, "no process id"))?;
+    let handle = rustix::process::pidfd_open(init, PidfdFlags::empty())
+        .at(Stage::Namespaces, "watching the sandbox")?;
+    let running = Running { init, handle, _lock: lock, range, started: Instant::now() };
+    if let Err(fault) = shake_hands(launch, &running, &mut ours) {
+        kill(&running);
+        return Err(fault);
+    }
+    let state = State {
+        monitor: std::process::id(),
+        init: init.as_raw_nonzero().get().unsigned_abs(),
+        cgroups: launch.cgroups.iter().map(|group| group.path.clone()).collect(),
+    };
+    if let Err(fault) = write_json(files::STATE, &state) {
+        kill(&running);
+        return Err(fault);
+    }
+    Ok(running)
+}
+
+/// Follows init through its stages until it is ready.
+fn shake_hands(launch: &Launch, running: &Running, init: &mut UnixStream) -> Result<(), Fault> {
+    cgroup::join(&launch.cgroups, running.init.as_raw_nonzero().get())?;
+    send(init, signal::JOINED)?;
+    loop {
+        let mut byte = [0];
+        match init.read(&mut byte).at(Stage::Guest, "listening to the sandbox")? {
+            0 => return Err(Fault::new(Stage::Guest, "the sandbox ended while it was being built")),
+            _ if byte[0] == signal::MAP_ME => {
+                map_ids(running)?;
+                send(init, signal::MAPPED)?;
+            }
+            _ if byte[0] == signal::READY => return Ok(()),
+            _ => {
+                let mut json = Vec::new();
+                init.read_to_end(&mut json).at(Stage::Guest, "listening to the sandbox")?;
+                return Err(match serde_json::from_slice(&json) {
+                    Ok(Report::Failed { stage, message, errno }) => Fault { stage, message, errno },
+                    _ => Fault::new(Stage::Guest, "the sandbox failed while it was being built"),
+                });
+            }
+        }
+    }
+}
+
+fn send(init: &mut UnixStream, byte: u8) -> Result<(), Fault> {
+    init.write_all(&[byte]).at(Stage::Guest, "talking to the sandbox")
+}
+
+/// An ordinary user first becomes root of a namespace of its own, in which it may build the rest.
+fn own_user_namespace() -> Result<(), Fault> {
+    let stage = Stage::UserNamespace;
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    // SAFETY: a new user namespace does not touch file descriptors or memory, and there is only one thread.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) }
+        .at(stage, "making a user namespace")?;
+    std::fs::write("/proc/self/setgroups", "deny").at(stage, "giving up groups")?;
+    std::fs::write("/proc/self/uid_map", format!("0 {uid} 1")).at(stage, "mapping the user")?;
+    std::fs::write("/proc/self/gid_map", format!("0 {gid} 1")).at(stage, "mapping the group")
+}
+
+fn map_ids(running: &Running) -> Result<(), Fault> {
+    let stage = Stage::UserNamespace;
+    let proc = format!("/proc/{}", running.init.as_raw_nonzero());
+    let map = match &running.range {
+        Some(range) => format!("0 {} {RANGE}", range.first()),
+        None => {
+            std::fs::write(format!("{proc}/setgroups"), "deny").at(stage, "giving up groups")?;
+            format!("{INSIDE_ID} 0 1")
+        }
+    };
+    std::fs::write(format!("{proc}/uid_map"), &map).at(stage, "mapping users")?;
+    std::fs::write(format!("{proc}/gid_map"), &map).at(stage, "mapping groups")
+}
+
+/// The program runs from a memory file, so lists of processes would show only a number.
+fn name_process(name: &std::ffi::CStr) {
+    // A process without a good name is still a good process.
+    let _unnamed = rustix::thread::set_name(name);
+}
+
+fn silence_stdio() {
+    let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else {
+        // Without /dev/null building /dev will fail too, and say so.
+        return;
+    };
+    let _closed_anyway = (
+        rustix::stdio::dup2_stdin(&null),
+        rustix::stdio::dup2_stdout(&null),
+        rustix::stdio::dup2_stderr(&null),
+    );
+}
+
+/// Waits until the sandbox ends, its time is up, or its owner is gone.
+fn watch(launch: &Launch, running: &Running) -> Cause {
+    let deadline = launch.wall_clock_ms.map(|limit| running.started + Duration::from_millis(limit));
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Cause::WallClock;
+        }
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let stdin = std::io::stdin();
+        let mut watched = vec![PollFd::new(&running.handle, PollFlags::IN)];
+        if launch.life == Life::Tied {
+            watched.push(PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::empty()));
+        }
+        if poll(&mut watched, timeout.as_ref()).is_err() {
+            continue;
+        }
+        if !watched[0].revents().is_empty() {
+            return Cause::Died;
+        }
+        if watched.get(1).is_some_and(|owner| owner.revents().intersects(PollFlags::HUP | PollFlags::ERR)) {
+            return Cause::OwnerGone;
+        }
+    }
+}
+
+/// Ends init, and with it every process of its pid namespace, and reaps it.
+fn kill(running: &Running) {
+    // Already dead is as good.
+    let _already_dead = rustix::process::pidfd_send_signal(&running.handle, Signal::KILL);
+    while let Err(rustix::io::Errno::INTR) =
+        rustix::process::waitpid(Some(running.init), WaitOptions::empty())
+    {}
+}
+
+fn finish(launch: &Launch, running: &Running, cause: Cause) -> i32 {
+    kill(running);
+    let oom_kills = cgroup::oom_kills(&launch.cgroups);
+    cgroup::remove(launch.cgroups.iter().map(|group| group.path.as_path()));
+    if launch.life == Life::Tied {
+        // The lock is released only by our end, after the directory is gone.
+        return i32::from(tree::remove(&launch.dir).is_err());
+    }
+    let told = write_json(files::ENDED, &Ended { cause, oom_kills }).is_ok();
+    let socket_gone = std::fs::remove_file(files::SOCKET).is_ok();
+    i32::from(!(told && socket_gone))
+}
+
+fn write_json(name: &str, value: &impl serde::Serialize) -> Result<(), Fault> {
+    let json = serde_json::to_vec(value).map_err(|error| Fault::new(Stage::Directory, error.to_string()))?;
+    let temporary = format!("{name}.new");
+    std::fs::write(&temporary, json).at(Stage::Directory, &format!("writing {name}"))?;
+    std::fs::rename(&temporary, name).at(Stage::Directory, &format!("writing {name}"))
+}

@@ -1,0 +1,234 @@
+//! The file system of a sandbox: an overlay root, the host's toolchains read-only, and a small /dev and /proc.
+//!
+//! Everything is mounted by file descriptor, and every mount point is resolved inside the new root without following
+//! links: a layer that a sandbox could write to cannot lead a mount anywhere else.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change,
+    move_mount, open_tree, unmount,
+};
+
+use crate::fault::{Context, Fault, check};
+use crate::spec::{Ids, Launch, Stage, files};
+
+/// Devices that programs expect; nothing else of the host's /dev is there.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Parts of /proc that tell about, or reach into, the host.
+const HIDDEN_FILES: [&str; 6] =
+    ["proc/kcore", "proc/keys", "proc/key-users", "proc/timer_list", "proc/sysrq-trigger", "proc/kallsyms"];
+const HIDDEN_DIRECTORIES: [&str; 3] = ["proc/acpi", "proc/scsi", "proc/driver"];
+const READ_ONLY: [&str; 4] = ["proc/bus", "proc/fs", "proc/irq", "proc/sys"];
+
+/// Builds the root in this mount namespace and makes it the only thing there is.
+pub(crate) fn enter_root(launch: &Launch) -> Result<(), Fault> {
+    // Nothing mounted here may be seen outside.
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+        .at(Stage::Mount, "leaving the host's mounts")?;
+    let dir = open_path(&launch.dir)?;
+    let null = clone_tree(Path::new("/dev/null"))?;
+    let root = overlay(launch, &dir)?;
+    for bind in &launch.binds {
+        let tree = clone_tree(&bind.source)?;
+        set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | plain())?;
+        attach(&tree, &root, &bind.target)?;
+    }
+    proc(&root, null)?;
+    dev(&root)?;
+    rustix::process::fchdir(&root).at(Stage::Mount, "entering the root")?;
+    rustix::process::pivot_root(".", ".").at(Stage::Mount, "changing the root")?;
+    unmount(".", UnmountFlags::DETACH).at(Stage::Mount, "letting go of the host's root")?;
+    rustix::process::chdir("/").at(Stage::Mount, "entering the root")
+}
+
+fn plain() -> MountAttrFlags {
+    MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
+}
+
+fn open_path(path: &Path) -> Result<OwnedFd, Fault> {
+    openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .at(Stage::Directory, &format!("opening {}", path.display()))
+}
+
+/// A path for an interface that takes only paths: no length limit, no character that would need escaping.
+fn via_descriptor(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+fn overlay(launch: &Launch, dir: &OwnedFd) -> Result<OwnedFd, Fault> {
+    let stage = Stage::Overlay;
+    let below = |name: &str| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(dir, name, flags, Mode::empty()).at(Stage::Directory, &format!("opening {name}"))
+    };
+    let layers = launch.layers.iter().map(|layer| open_path(layer)).collect::<Result<Vec<_>, _>>()?;
+    let (upper, work, root) = (below(files::UPPER)?, below(files::WORK)?, below(files::ROOT)?);
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).at(stage, "this kernel has no overlayfs")?;
+    let set = |key: &str, value: &str| {
+        fsconfig_set_string(&context, key, value).at(stage, &format!("setting {key} of the overlay"))
+    };
+    set("source", "slipway")?;
+    set("lowerdir", &layers.iter().map(via_descriptor).collect::<Vec<_>>().join(":"))?;
+    set("upperdir", &via_descriptor(&upper))?;
+    set("workdir", &via_descriptor(&work))?;
+    if launch.ids == Ids::Own {
+        // Without privileges overlayfs keeps its marks in attributes that an ordinary user may write.
+        fsconfig_set_flag(&context, "userxattr").at(stage, "using user attributes for the overlay")?;
+    }
+    fsconfig_create(&context).map_err(|errno| overlay_fault(errno, launch))?;
+    let mount =
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, plain()).at(stage, "mounting the overlay")?;
+    move_mount(
+        &mount,
+        "",
+        &root,
+        "",
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    )
+    .at(stage, "placing the root")?;
+    Ok(mount)
+}
+
+fn overlay_fault(errno: Errno, launch: &Launch) -> Fault {
+    let dir = launch.dir.display();
+    let message = match errno {
+        Errno::INVAL => format!("the file system that holds {dir} cannot hold a sandbox's changes"),
+        _ => format!("mounting the overlay in {dir}: {}", std::io::Error::from(errno)),
+    };
+    Fault { stage: Stage::Overlay, message, errno: errno.raw_os_error() }
+}
+
+/// A detached copy of a part of the tree.
+fn clone_tree(source: &Path) -> Result<OwnedFd, Fault> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, source, flags).at(Stage::Mount, &format!("taking {}", source.display()))
+}
+
+/// Sets attributes on a whole tree of mounts.
+fn set_attributes(tree: &OwnedFd, attributes: MountAttrFlags) -> Result<(), Fault> {
+    #[repr(C)]
+    struct MountAttr {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        userns_fd: u64,
+    }
+    let attr = MountAttr { set: attributes.bits().into(), clear: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path is a valid empty string, and `attr` is valid for the size that is passed.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attr,
+            size_of::<MountAttr>(),
+        )
+    })
+    .at(Stage::Mount, "making a mount read-only")
+    .map(|_| ())
+}
+
+/// The place in the new root, found without following any link.
+fn place(root: &OwnedFd, target: &Path) -> Result<OwnedFd, Errno> {
+    let relative = target.strip_prefix("/").unwrap_or(target);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    openat2(root, relative, flags, Mode::empty(), resolve)
+}
+
+fn attach(tree: &OwnedFd, root: &OwnedFd, target: &Path) -> Result<(), Fault> {
+    let place = place(root, target).at(Stage::Mount, &format!("finding {} in the root", target.display()))?;
+    attach_at(tree.as_fd(), place.as_fd(), target)
+}
+
+fn attach_at(tree: BorrowedFd<'_>, place: BorrowedFd<'_>, target: &Path) -> Result<(), Fault> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, "", place, "", flags).at(Stage::Mount, &format!("mounting {}", target.display()))
+}
+
+/// A new file system of a type, detached.
+fn fresh(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> Result<OwnedFd, Fault> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).at(Stage::Mount, &format!("opening {kind}"))?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, *value).at(Stage::Mount, &format!("setting {key} of {kind}"))?;
+    }
+    fsconfig_create(&context).at(Stage::Mount, &format!("making {kind}"))?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).at(Stage::Mount, &format!("mounting {kind}"))
+}
+
+fn proc(root: &OwnedFd, null: OwnedFd) -> Result<(), Fault> {
+    let mount = fresh("proc", &[], plain() | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
+    attach(&mount, root, Path::new("/proc"))?;
+    let again =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    for path in HIDDEN_FILES {
+        // What this kernel does not have needs no hiding.
+        let Some(place) = present(root, path)? else { continue };
+        let cover = open_tree(&null, "", again).at(Stage::Mount, "covering a file")?;
+        attach_at(cover.as_fd(), place.as_fd(), Path::new(path))?;
+    }
+    let mut empty: Option<OwnedFd> = None;
+    for path in HIDDEN_DIRECTORIES {
+        let Some(place) = present(root, path)? else { continue };
+        let cover = match &empty {
+            Some(first) => open_tree(first, "", again).at(Stage::Mount, "covering a directory")?,
+            None => fresh("tmpfs", &[("size", "0")], plain() | MountAttrFlags::MOUNT_ATTR_RDONLY)?,
+        };
+        attach_at(cover.as_fd(), place.as_fd(), Path::new(path))?;
+        empty.get_or_insert(cover);
+    }
+    for path in READ_ONLY {
+        let Some(place) = present(root, path)? else { continue };
+        let tree = open_tree(&place, "", again).at(Stage::Mount, &format!("taking /{path}"))?;
+        set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | plain())?;
+        attach_at(tree.as_fd(), place.as_fd(), Path::new(path))?;
+    }
+    Ok(())
+}
+
+fn present(root: &OwnedFd, path: &str) -> Result<Option<OwnedFd>, Fault> {
+    match place(root, Path::new(path)) {
+        Err(Errno::NOENT) => Ok(None),
+        other => other.at(Stage::Mount, &format!("finding {path}")).map(Some),
+    }
+}
+
+fn dev(root: &OwnedFd) -> Result<(), Fault> {
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let dev = fresh("tmpfs", &[("mode", "755"), ("size", "65536")], attributes)?;
+    attach(&dev, root, Path::new("/dev"))?;
+    let stage = Stage::Mount;
+    for name in DEVICES {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&dev, name, flags, Mode::from_raw_mode(0o666)).at(stage, &format!("making /dev/{name}"))?;
+        let target = format!("/dev/{name}");
+        let tree = clone_tree(Path::new(&target))?;
+        attach(&tree, root, Path::new(&target))?;
+    }
+    for name in ["pts", "shm"] {
+        rustix::fs::mkdirat(&dev, name, Mode::from_raw_mode(0o755))
+            .at(stage, &format!("making /dev/{name}"))?;
+    }
+    for (link, target) in [
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
+        rustix::fs::symlinkat(target, &dev, link).at(stage, &format!("making /dev/{link}"))?;
+    }
+    let pts = fresh("devpts", &[("mode", "620"), ("ptmxmode", "666")], attributes)?;
+    attach(&pts, root, Path::new("/dev/pts"))?;
+    let shm = fresh("tmpfs", &[("mode", "1777"), ("size", "50%")], plain())?;
+    attach(&shm, root, Path::new("/dev/shm"))?;
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The system-call filter. Everything is allowed that a developer's tools need; what reaches into the kernel's
+//! administration, into other namespaces, or into subsystems with a history of escapes is refused.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    sock_filter,
+};
+
+use crate::fault::Fault;
+use crate::spec::Stage;
+
+/// Refused with EPERM whatever the arguments.
+const REFUSED: &[libc::c_long] = &[
+    // Mounts and roots.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+    // Other namespaces and processes outside.
+    libc::SYS_setns,
+    libc::SYS_kcmp,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    // Kernel administration.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_nfsservctl,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_modify_ldt,
+    // Subsystems that escapes came through, and that builds and tests do not need.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    libc::SYS_mbind,
+    libc::SYS_set_mempolicy,
+];
+
+/// Socket families that are refused: kernel crypto (page-cache writes), the way to a hypervisor, raw packets, and
+/// whatever a sandbox without interfaces has no use for.
+const REFUSED_FAMILIES: &[i32] = &[
+    libc::AF_ALG,
+    libc::AF_VSOCK,
+    libc::AF_PACKET,
+    libc::AF_KEY,
+    libc::AF_RDS,
+    libc::AF_TIPC,
+    libc::AF_BLUETOOTH,
+    libc::AF_CAN,
+    libc::AF_NFC,
+    libc::AF_XDP,
+    libc::AF_PPPOX,
+    libc::AF_LLC,
+    libc::AF_X25,
+    libc::AF_RXRPC,
+];
+
+const NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u64;
+
+/// Installs the filter on this process; everything it starts inherits it.
+pub(crate) fn install() -> Result<(), Fault> {
+    let fault =
+        |what: &str, error: &dyn std::fmt::Display| Fault::new(Stage::Seccomp, format!("{what}: {error}"));
+    seccompiler::apply_filter(&foreign_calls()).map_err(|e| fault("refusing foreign system calls", &e))?;
+    let rules = rules().map_err(|e| fault("building the filter", &e))?;
+    let denied = SeccompAction::Errno(libc::EPERM as u32);
+    let refused = program(rules, denied).map_err(|e| fault("building the filter", &e))?;
+    seccompiler::apply_filter(&refused).map_err(|e| fault("installing the filter", &e))?;
+    // The C library falls back to clone, whose flags a filter can read, only when clone3 does not exist.
+    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let absent = program(absent, SeccompAction::Errno(libc::ENOSYS as u32))
+        .map_err(|e| fault("building the filter", &e))?;
+    seccompiler::apply_filter(&absent).map_err(|e| fault("installing the filter", &e))
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn program(rules: Rules, action: SeccompAction) -> Result<BpfProgram, seccompiler::BackendError> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?.try_into()
+}
+
+fn rules() -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let argument = |index, length, operation, value| SeccompCondition::new(index, length, operation, value);
+    let families = REFUSED_FAMILIES
+        .iter()
+        .map(|family| {
+            SeccompRule::new(vec![argument(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *family as u64)?])
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_socket, families.clone());
+    rules.insert(libc::SYS_socketpair, families);
+    let namespaces = (0..64)
+        .map(|bit| 1u64 << bit)
+        .filter(|flag| NAMESPACES & flag != 0)
+        .map(|flag| {
+            SeccompRule::new(vec![argument(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?])
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_clone, namespaces.clone());
+    rules.insert(libc::SYS_unshare, namespaces);
+    // Typing into the terminal of whoever watches.
+    let typing = [libc::TIOCSTI, libc::TIOCLINUX]
+        .iter()
+        .map(|request| {
+            SeccompRule::new(vec![argument(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *request)?])
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_ioctl, typing);
+    Ok(rules)
+}
+
+/// On x86-64 the kernel also takes x32 calls, whose numbers a filter by number would miss. 32-bit calls have another
+/// architecture, and seccompiler's own preamble ends the process for those.
+fn foreign_calls() -> BpfProgram {
+    const LOAD_NUMBER: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS, offset 0 of seccomp_data
+    const JUMP_IF_GREATER_EQUAL: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+    const X32_BIT: u32 = 0x4000_0000;
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    vec![
+        sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: JUMP_IF_GREATER_EQUAL, jt: 0, jf: 1, k: X32_BIT },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: refuse },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW },
+    ]
+}

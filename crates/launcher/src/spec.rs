@@ -1,0 +1,214 @@
+//! Messages between the native driver and the launcher.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What to launch: one line of JSON on the launcher's standard input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Launch {
+    /// The sandbox's own directory on the host: the socket, the upper layer and the state live here.
+    pub dir: PathBuf,
+    /// The read-only layers of the root, topmost first.
+    pub layers: Vec<PathBuf>,
+    /// How user ids are mapped.
+    pub ids: Ids,
+    /// Host directories and files that are visible inside, read-only.
+    pub binds: Vec<Bind>,
+    /// Name of the machine inside.
+    pub hostname: String,
+    /// Control groups to make and join; empty where the host gives none.
+    pub cgroups: Vec<Cgroup>,
+    /// Limits that the kernel keeps for each process.
+    pub rlimits: Vec<(Rlimit, u64)>,
+    /// Variables of every process inside.
+    pub env: Vec<(String, String)>,
+    /// Working directory of processes inside.
+    pub cwd: String,
+    /// The sandbox ends after this long.
+    pub wall_clock_ms: Option<u64>,
+    /// How long it lives.
+    pub life: Life,
+}
+
+/// How user ids are mapped. Processes inside always run as [`INSIDE_ID`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ids {
+    /// The launcher is root: inside ids 0 to 65535 are a range of host ids that no other sandbox has.
+    Range,
+    /// The launcher is an ordinary user: the inside user is that user, and there is no other.
+    Own,
+}
+
+/// User and group id of processes inside.
+pub const INSIDE_ID: u32 = 1000;
+
+/// Size of a range of ids.
+pub const RANGE: u32 = 65536;
+
+/// The first host id of the first range; far above what systems give to people and to containers.
+pub const FIRST_RANGE: u32 = 0x1000_0000;
+
+/// How many ranges there are.
+pub const RANGES: u32 = 0x6fff;
+
+/// How long a sandbox lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Life {
+    /// Until it is removed: it outlives the server.
+    Own,
+    /// It ends, and its directory goes, when the launcher's standard input closes: no death of the owner, however
+    /// sudden, leaves it behind.
+    Tied,
+}
+
+/// A host path that is visible inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// On the host.
+    pub source: PathBuf,
+    /// Inside; must exist in a layer.
+    pub target: PathBuf,
+}
+
+/// A control group to make.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Cgroup {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Files to write.
+    pub settings: Vec<Setting>,
+    /// File with an `oom_kill` line that counts kills for lack of memory.
+    pub oom_file: Option<String>,
+}
+
+/// A file of a control group to write.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Setting {
+    /// Name of the file.
+    pub file: String,
+    /// Its content.
+    pub value: String,
+    /// Whether a host without this file will do.
+    pub optional: bool,
+}
+
+/// Limits of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rlimit {
+    /// Open files.
+    OpenFiles,
+    /// Processes of the sandbox's user.
+    Processes,
+    /// Private writable memory of one process.
+    Data,
+    /// Size of a core dump.
+    Core,
+}
+
+/// How the launch went: one line of JSON on the launcher's standard output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// The guest takes connections.
+    Ready {
+        /// The monitor.
+        monitor: u32,
+        /// Pid 1 of the sandbox, as the host sees it.
+        init: u32,
+    },
+    /// Nothing was left behind.
+    Failed {
+        /// What was being done.
+        stage: Stage,
+        /// In words.
+        message: String,
+        /// The system's error number.
+        errno: i32,
+    },
+}
+
+/// What the launcher was doing when it failed; the driver turns it into advice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Reading what to launch.
+    Spec,
+    /// Using the sandbox's directory.
+    Directory,
+    /// Making control groups.
+    Cgroup,
+    /// Making a user namespace.
+    UserNamespace,
+    /// Making the other namespaces.
+    Namespaces,
+    /// Setting up the loopback interface.
+    Network,
+    /// Mounting the root.
+    Overlay,
+    /// Mounting anything else.
+    Mount,
+    /// Giving up privileges.
+    Privileges,
+    /// Installing the system-call filter.
+    Seccomp,
+    /// Looking whether every promised wall stands.
+    Verify,
+    /// Starting the guest.
+    Guest,
+}
+
+/// `state.json` in the sandbox's directory, while it runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct State {
+    /// The monitor.
+    pub monitor: u32,
+    /// Pid 1 of the sandbox, as the host sees it.
+    pub init: u32,
+    /// Its control groups, so that they can be removed if the monitor was killed.
+    pub cgroups: Vec<PathBuf>,
+}
+
+/// `ended.json` in the sandbox's directory, once it has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Why.
+    pub cause: Cause,
+    /// How many processes were killed for lack of memory.
+    pub oom_kills: u64,
+}
+
+/// Why a sandbox ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It was told to.
+    Removed,
+    /// Its time was up.
+    WallClock,
+    /// Its owner went away.
+    OwnerGone,
+    /// Pid 1 ended by itself or was killed from outside.
+    Died,
+}
+
+/// Names of the files in a sandbox's directory.
+pub mod files {
+    /// The guest's socket.
+    pub const SOCKET: &str = "guest.sock";
+    /// Locked by the monitor while it lives.
+    pub const LOCK: &str = "lock";
+    /// [`super::State`].
+    pub const STATE: &str = "state.json";
+    /// [`super::Ended`].
+    pub const ENDED: &str = "ended.json";
+    /// The writable layer.
+    pub const UPPER: &str = "upper";
+    /// overlayfs's own.
+    pub const WORK: &str = "work";
+    /// Where the root is mounted, in the sandbox's mount namespace only.
+    pub const ROOT: &str = "root";
+}

@@ -1,0 +1,37 @@
+//! Why there is no sandbox. Every message says what to do.
+
+use protocol::SandboxId;
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The machine does not allow a layer of isolation that the driver promises. It never runs without it.
+    #[error("{message}\n  {hint}")]
+    Unsupported {
+        /// What is missing.
+        message: String,
+        /// How to get it.
+        hint: String,
+    },
+    /// There is no such sandbox, or it no longer runs.
+    #[error("there is no running sandbox {0}")]
+    NotFound(SandboxId),
+    /// It could not be started.
+    #[error("the sandbox could not be started: {0}")]
+    Start(String),
+    /// The directory of the sandboxes cannot be used.
+    #[error("cannot use {path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: std::path::PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: impl Into<std::path::PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

@@ -1,0 +1,286 @@
+//! The base `host`: the host's system directories and toolchains, read-only, over a small layer of our own.
+//!
+//! The layer has the mount points and a copy of the few things under /etc that programs need to start. It holds
+//! nobody's home, no keys, no tokens and no sockets: only names on a list, and of those only what every user of the
+//! host may read.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use launcher::spec::Bind;
+
+use super::toolchains::Toolchains;
+use crate::Error;
+
+/// Raised when the layer's content changes in a way that the key would not show.
+const LAYOUT: u32 = 1;
+
+/// Top-level names that are links on most systems and directories on some.
+const SYSTEM: [&str; 8] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix/store"];
+
+/// What programs need from /etc. Configuration that may hold passwords or tokens (git, pip, npm, apt, ssh) is not here.
+const ETC: [&str; 22] = [
+    "alternatives",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ca-certificates",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "pki/tls/openssl.cnf",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "timezone",
+    "mime.types",
+    "magic",
+    "protocols",
+    "services",
+    "os-release",
+    "debian_version",
+    "fonts",
+    "terminfo",
+    "maven",
+    "bash.bashrc",
+];
+
+/// Names under /etc that begin with one of these.
+const ETC_PREFIXES: [&str; 4] = ["java-", "python3", "perl", "ruby"];
+
+/// More than this is not what the list above is meant for.
+const ETC_LIMIT: u64 = 64 << 20;
+
+/// The prepared base.
+#[derive(Debug, Clone)]
+pub struct HostBase {
+    /// The read-only layer.
+    pub layer: PathBuf,
+    /// What of the host is shown over it.
+    pub binds: Vec<Bind>,
+    /// Variables of every process.
+    pub env: Vec<(String, String)>,
+}
+
+impl HostBase {
+    /// Makes the layer unless one with the same content is there.
+    pub(super) fn prepare(dir: &Path, remove_others: bool) -> Result<Self, Error> {
+        let homes = homes();
+        let path: Vec<PathBuf> =
+            std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+        let toolchains = Toolchains::find(&path, &homes);
+        let system = System::find();
+        let etc = etc_sources();
+        let name = format!("host-{:016x}", key(&toolchains, &system, &etc));
+        let layer = dir.join(&name);
+        let mut binds = system.binds();
+        binds.extend(toolchains.dirs.iter().map(|dir| Bind { source: dir.clone(), target: dir.clone() }));
+        if remove_others {
+            remove_other_layers(dir, &name)?;
+        }
+        if !layer.is_dir() {
+            build(&layer, &system, &binds, &etc)?;
+        }
+        Ok(Self { layer, binds, env: env(&toolchains) })
+    }
+
+    /// The directories of the host's toolchains that are shown beside the system's own.
+    pub fn toolchains(&self) -> impl Iterator<Item = &Path> {
+        self.binds.iter().map(|bind| bind.source.as_path()).filter(|source| source.components().count() > 2)
+    }
+}
+
+fn env(toolchains: &Toolchains) -> Vec<(String, String)> {
+    let path: Vec<String> = toolchains.path.iter().map(|dir| dir.display().to_string()).collect();
+    let mut env: Vec<(String, String)> = [
+        ("PATH", path.join(":").as_str()),
+        ("HOME", "/home/dev"),
+        ("USER", "dev"),
+        ("LOGNAME", "dev"),
+        ("SHELL", "/bin/sh"),
+        ("LANG", "C.UTF-8"),
+        ("TERM", "dumb"),
+        // Most tools then neither ask questions nor draw progress bars.
+        ("CI", "true"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    env.extend(toolchains.env.iter().cloned());
+    env
+}
+
+/// Everyone's home.
+fn homes() -> Vec<PathBuf> {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut homes: Vec<PathBuf> = passwd
+        .lines()
+        .filter_map(|line| line.split(':').nth(5))
+        .filter(|home| {
+            home.len() > 1 && !SYSTEM.iter().any(|system| Path::new(home).starts_with(format!("/{system}")))
+        })
+        .map(PathBuf::from)
+        .collect();
+    homes.extend(std::env::var_os("HOME").map(PathBuf::from));
+    homes.extend(["/home", "/root"].map(PathBuf::from));
+    homes.retain(|home| home.is_absolute() && home.components().count() > 1);
+    homes
+}
+
+/// The system's own directories, as links or as directories.
+#[derive(Debug, Hash)]
+struct System {
+    links: Vec<(&'static str, PathBuf)>,
+    dirs: Vec<&'static str>,
+}
+
+impl System {
+    fn find() -> Self {
+        let mut system = Self { links: Vec::new(), dirs: Vec::new() };
+        for name in SYSTEM {
+            let path = Path::new("/").join(name);
+            match std::fs::read_link(&path) {
+                Ok(target) => system.links.push((name, target)),
+                Err(_) if path.is_dir() => system.dirs.push(name),
+                Err(_) => {}
+            }
+        }
+        system
+    }
+
+    fn binds(&self) -> Vec<Bind> {
+        self.dirs
+            .iter()
+            .map(|name| Path::new("/").join(name))
+            .map(|path| Bind { source: path.clone(), target: path })
+            .collect()
+    }
+}
+
+/// Files and directories under /etc to copy.
+fn etc_sources() -> Vec<PathBuf> {
+    let mut names: Vec<PathBuf> = ETC.iter().map(PathBuf::from).collect();
+    if let Ok(entries) = std::fs::read_dir("/etc") {
+        let mut more: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+            .map(PathBuf::from)
+            .collect();
+        more.sort();
+        names.extend(more);
+    }
+    names.retain(|name| Path::new("/etc").join(name).symlink_metadata().is_ok());
+    names
+}
+
+fn key(toolchains: &Toolchains, system: &System, etc: &[PathBuf]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (LAYOUT, &toolchains.dirs, system).hash(&mut hasher);
+    for name in etc {
+        if let Ok(data) = Path::new("/etc").join(name).symlink_metadata() {
+            (name, data.mtime(), data.mtime_nsec(), data.size()).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+fn remove_other_layers(dir: &Path, keep: &str) -> Result<(), Error> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
+    for entry in entries.filter_map(Result::ok).filter(|entry| entry.file_name() != keep) {
+        launcher::tree::remove(&entry.path()).map_err(Error::io(entry.path()))?;
+    }
+    Ok(())
+}
+
+fn build(layer: &Path, system: &System, binds: &[Bind], etc: &[PathBuf]) -> Result<(), Error> {
+    // Built aside and moved into place, so that a layer is either whole or not there.
+    let building = layer.with_extension(format!("new-{}", std::process::id()));
+    let result = fill(&building, system, binds, etc).and_then(|()| match std::fs::rename(&building, layer) {
+        Err(_) if layer.is_dir() => Ok(()),
+        other => other,
+    });
+    if building.exists() {
+        launcher::tree::remove(&building).map_err(Error::io(&building))?;
+    }
+    result.map_err(Error::io(layer))
+}
+
+fn fill(root: &Path, system: &System, binds: &[Bind], etc: &[PathBuf]) -> std::io::Result<()> {
+    make_dir(root, 0o755)?;
+    for dir in [
+        "dev",
+        "etc",
+        "home",
+        "mnt",
+        "opt",
+        "proc",
+        "run",
+        "sys",
+        "var/cache",
+        "var/lib",
+        "var/log",
+        "workspace",
+    ] {
+        make_dir(&root.join(dir), 0o755)?;
+    }
+    for dir in ["tmp", "var/tmp"] {
+        make_dir(&root.join(dir), 0o1777)?;
+    }
+    for (name, target) in &system.links {
+        symlink(target, root.join(name))?;
+    }
+    for bind in binds {
+        make_dir(&root.join(bind.target.strip_prefix("/").unwrap_or(&bind.target)), 0o755)?;
+    }
+    let mut budget = ETC_LIMIT;
+    for name in etc {
+        copy(&Path::new("/etc").join(name), &root.join("etc").join(name), &mut budget)?;
+    }
+    for (name, content) in [
+        (
+            "passwd",
+            "root:x:0:0:root:/root:/bin/sh\ndev:x:1000:1000:dev:/home/dev:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+        ),
+        ("group", "root:x:0:\ntty:x:5:\ndev:x:1000:\nnogroup:x:65534:\n"),
+        ("hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"),
+        ("hostname", "sandbox\n"),
+        ("resolv.conf", ""),
+        (
+            "nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+        ),
+    ] {
+        std::fs::write(root.join("etc").join(name), content)?;
+    }
+    Ok(())
+}
+
+fn make_dir(path: &Path, mode: u32) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Copies what every user of the host may read; links stay links.
+fn copy(source: &Path, target: &Path, budget: &mut u64) -> std::io::Result<()> {
+    let Ok(data) = source.symlink_metadata() else { return Ok(()) };
+    if let Some(parent) = target.parent() {
+        make_dir(parent, 0o755)?;
+    }
+    if data.is_symlink() {
+        return symlink(std::fs::read_link(source)?, target);
+    }
+    if data.is_dir() {
+        if data.mode() & 0o005 != 0o005 {
+            return Ok(());
+        }
+        make_dir(target, 0o755)?;
+        for entry in std::fs::read_dir(source)? {
+            let entry = entry?;
+            copy(&entry.path(), &target.join(entry.file_name()), budget)?;
+        }
+    } else if data.is_file() && data.mode() & 0o004 != 0 && data.len() <= *budget {
+        *budget -= data.len();
+        std::fs::copy(source, target)?;
+        std::fs::set_permissions(target, std::fs::Permissions::from_mode(0o644 | (data.mode() & 0o111)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! Which control groups a sandbox gets: on hosts with version 1, version 2, and both.
+//!
+//! Groups are made beside (v2) or below (v1) the one this process is in, one for each sandbox and with no parent of
+//! our own, so that nothing stays when the sandbox is gone.
+
+use std::path::{Path, PathBuf};
+
+use launcher::spec::{Cgroup, Setting};
+use protocol::SandboxId;
+
+use crate::Limits;
+
+const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+const CPU_PERIOD_US: f64 = 100_000.0;
+
+/// What this host lets us limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Support {
+    /// Version 1: controller and the directory under which groups can be made.
+    v1: Vec<(String, PathBuf)>,
+    /// Version 2: the directory under which groups can be made, and the controllers that work there.
+    v2: Option<(PathBuf, Vec<String>)>,
+}
+
+impl Support {
+    /// Looks at this host.
+    pub fn of_this_host() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        Self::find(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+    }
+
+    fn find(mountinfo: &str, own: &str) -> Self {
+        let mut support = Self::default();
+        for mount in mountinfo.lines().filter_map(Mount::parse) {
+            if mount.kind == "cgroup" {
+                for controller in CONTROLLERS {
+                    if !mount.options.contains(&controller) || support.limits(controller) {
+                        continue;
+                    }
+                    let parent = own_group(own, |names| names.split(',').any(|name| name == controller))
+                        .and_then(|group| mount.locate(group));
+                    if let Some(parent) = parent.filter(|parent| writable(parent)) {
+                        support.v1.push((controller.to_owned(), parent));
+                    }
+                }
+            }
+        }
+        for mount in mountinfo.lines().filter_map(Mount::parse) {
+            if mount.kind == "cgroup2"
+                && support.v2.is_none()
+                && let Some(group) = own_group(own, str::is_empty)
+                && let Some(start) = mount.locate(group)
+            {
+                support.v2 = usable_parent(&start, Path::new(mount.point), &support);
+            }
+        }
+        support
+    }
+
+    fn limits(&self, controller: &str) -> bool {
+        self.v1.iter().any(|(name, _)| name == controller)
+            || self.v2.as_ref().is_some_and(|(_, names)| names.iter().any(|name| name == controller))
+    }
+
+    /// Whether the memory of all processes together is limited.
+    pub fn limits_memory(&self) -> bool {
+        self.limits("memory")
+    }
+
+    /// Limits that cannot be set on this host, by name.
+    pub fn missing(&self) -> Vec<&'static str> {
+        CONTROLLERS.into_iter().filter(|controller| !self.limits(controller)).collect()
+    }
+
+    /// In words, for `slipway doctor`.
+    pub fn describe(&self) -> String {
+        let v1: Vec<&str> = self.v1.iter().map(|(name, _)| name.as_str()).collect();
+        match (v1.is_empty(), &self.v2) {
+            (true, None) => "none".to_owned(),
+            (true, Some((_, names))) => format!("{} (version 2)", names.join(", ")),
+            (false, None) => format!("{} (version 1)", v1.join(", ")),
+            (false, Some((_, names))) => {
+                format!("{} (version 1), {} (version 2)", v1.join(", "), names.join(", "))
+            }
+        }
+    }
+
+    /// The groups of one sandbox.
+    pub(super) fn plan(&self, id: SandboxId, limits: &Limits) -> Vec<Cgroup> {
+        let name = format!("slipway-{id}");
+        let quota = (limits.cpus * CPU_PERIOD_US).max(1000.0).round() as u64;
+        let set = |file: &str, value: String| Setting { file: file.to_owned(), value, optional: false };
+        let try_set = |file: &str, value: String| Setting { file: file.to_owned(), value, optional: true };
+        let mut groups: Vec<Cgroup> = Vec::new();
+        for (controller, parent) in &self.v1 {
+            let memory = limits.memory_bytes.to_string();
+            let (settings, oom_file) = match controller.as_str() {
+                "memory" => (
+                    vec![
+                        set("memory.limit_in_bytes", memory.clone()),
+                        try_set("memory.memsw.limit_in_bytes", memory),
+                        try_set("memory.swappiness", "0".to_owned()),
+                    ],
+                    Some("memory.oom_control".to_owned()),
+                ),
+                "pids" => (vec![set("pids.max", limits.processes.to_string())], None),
+                _ => (
+                    vec![
+                        set("cpu.cfs_period_us", format!("{CPU_PERIOD_US}")),
+                        set("cpu.cfs_quota_us", quota.to_string()),
+                    ],
+                    None,
+                ),
+            };
+            let path = parent.join(&name);
+            // Controllers that are mounted together share one directory.
+            match groups.iter_mut().find(|group| group.path == path) {
+                Some(group) => {
+                    group.settings.extend(settings);
+                    group.oom_file = group.oom_file.take().or(oom_file);
+                }
+                None => groups.push(Cgroup { path, settings, oom_file }),
+            }
+        }
+        if let Some((parent, controllers)) = &self.v2 {
+            let mut settings = Vec::new();
+            let has = |controller: &str| controllers.iter().any(|name| name == controller);
+            if has("memory") {
+                settings.push(set("memory.max", limits.memory_bytes.to_string()));
+                settings.push(try_set("memory.swap.max", "0".to_owned()));
+            }
+            if has("pids") {
+                settings.push(set("pids.max", limits.processes.to_string()));
+            }
+            if has("cpu") {
+                settings.push(set("cpu.max", format!("{quota} {CPU_PERIOD_US}")));
+            }
+            let oom_file = has("memory").then(|| "memory.events".to_owned());
+            groups.push(Cgroup { path: parent.join(&name), settings, oom_file });
+        }
+        groups
+    }
+}
+
+/// One line of mountinfo, as far as it matters here.
+struct Mount<'a> {
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: Vec<&'a str>,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (root, point) = (left.next()?, left.next()?);
+        let mut right = right.split(' ');
+        let kind = right.next()?;
+        let options = right.nth(1)?.split(',').collect();
+        Some(Self { root, point, kind, options })
+    }
+
+    /// Where a group of this hierarchy is in the file system.
+    fn locate(&self, group: &str) -> Option<PathBuf> {
+        let below = if self.root == "/" { group } else { group.strip_prefix(self.root)? };
+        Some(Path::new(self.point).join(below.trim_start_matches('/')))
+    }
+}
+
+/// The group this process is in, from /proc/self/cgroup.
+fn own_group(own: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let names = fields.next()?;
+        let group = fields.next()?;
+        wanted(names).then_some(group)
+    })
+}
+
+fn writable(dir: &Path) -> bool {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// The nearest group, from our own upwards, under which groups with limits can be made: version 2 allows that only
+/// where no process lives.
+fn usable_parent(start: &Path, top: &Path, support: &Support) -> Option<(PathBuf, Vec<String>)> {
+    let wanted: Vec<&str> =
+        CONTROLLERS.into_iter().filter(|name| !support.v1.iter().any(|(have, _)| have == name)).collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    let mut at = Some(start);
+    while let Some(dir) = at {
+        let words = |file: &str| -> Vec<String> {
+            let text = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
+            text.split_whitespace().map(str::to_owned).collect()
+        };
+        let usable: Vec<&str> = {
+            let present = words("cgroup.controllers");
+            wanted.iter().copied().filter(|name| present.iter().any(|have| have == name)).collect()
+        };
+        // Only the root of the hierarchy may have processes beside groups; it is the one without a `cgroup.type`.
+        let is_root = !dir.join("cgroup.type").exists();
+        if !usable.is_empty() && writable(dir) && (is_root || words("cgroup.procs").is_empty()) {
+            let enabled = words("cgroup.subtree_control");
+            let missing: Vec<String> = usable
+                .iter()
+                .filter(|name| !enabled.iter().any(|have| have == *name))
+                .map(|name| format!("+{name}"))
+                .collect();
+            let done = missing.is_empty()
+                || std::fs::write(dir.join("cgroup.subtree_control"), missing.join(" ")).is_ok();
+            if done {
+                return Some((dir.to_owned(), usable.into_iter().map(str::to_owned).collect()));
+            }
+        }
+        at = if dir == top { None } else { dir.parent() };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { cpus: 1.5, memory_bytes: 1 << 30, processes: 100, open_files: 10, wall_clock: None }
+    }
+
+    fn values(groups: &[Cgroup]) -> Vec<String> {
+        let setting = |group: &Cgroup, setting: &Setting| {
+            let parent = group
+                .path
+                .parent()
+                .and_then(Path::file_name)
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            format!("{parent}: {}={}", setting.file, setting.value)
+        };
+        groups
+            .iter()
+            .flat_map(|group| group.settings.iter().map(|s| setting(group, s)).collect::<Vec<_>>())
+            .collect()
+    }
+
+    #[test]
+    fn version_1_groups_are_made_below_our_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().display();
+        for part in ["memory/ours", "pids", "cpu"] {
+            std::fs::create_dir_all(dir.path().join(part)).unwrap();
+        }
+        let mounts = format!(
+            "30 24 0:26 / {root}/memory rw - cgroup cgroup rw,memory\n31 24 0:27 / {root}/pids rw - cgroup cgroup rw,pids\n\
+             32 24 0:28 / {root}/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 24 0:29 / {root}/unified rw - cgroup2 cgroup2 rw"
+        );
+        let support = Support::find(&mounts, "4:memory:/ours\n3:pids:/\n1:cpu,cpuacct:/\n0::/");
+        assert!(support.missing().is_empty(), "{support:?}");
+        assert_eq!(
+            values(&support.plan(SandboxId::from_u128(1), &limits())),
+            [
+                "ours: memory.limit_in_bytes=1073741824",
+                "ours: memory.memsw.limit_in_bytes=1073741824",
+                "ours: memory.swappiness=0",
+                "pids: pids.max=100",
+                "cpu: cpu.cfs_period_us=100000",
+                "cpu: cpu.cfs_quota_us=150000",
+            ]
+        );
+    }
+
+    #[test]
+    fn version_2_groups_are_made_where_no_process_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let leaf = dir.path().join("user.slice/app.slice/ours.scope");
+        std::fs::create_dir_all(&leaf).unwrap();
+        for (group, procs) in
+            [("user.slice", ""), ("user.slice/app.slice", ""), ("user.slice/app.slice/ours.scope", "12\n")]
+        {
+            let group = dir.path().join(group);
+            std::fs::write(group.join("cgroup.type"), "domain").unwrap();
+            std::fs::write(group.join("cgroup.procs"), procs).unwrap();
+            std::fs::write(group.join("cgroup.controllers"), "cpu memory pids").unwrap();
+            std::fs::write(group.join("cgroup.subtree_control"), "memory").unwrap();
+        }
+        let mounts = format!("33 24 0:29 / {} rw - cgroup2 cgroup2 rw,nsdelegate", dir.path().display());
+        let support = Support::find(&mounts, "0::/user.slice/app.slice/ours.scope");
+        assert!(support.missing().is_empty(), "{support:?}");
+        let enabled =
+            std::fs::read_to_string(dir.path().join("user.slice/app.slice/cgroup.subtree_control")).unwrap();
+        assert_eq!(enabled, "+pids +cpu");
+        assert_eq!(
+            values(&support.plan(SandboxId::from_u128(1), &limits())),
+            [
+                "app.slice: memory.max=1073741824",
+                "app.slice: memory.swap.max=0",
+                "app.slice: pids.max=100",
+                "app.slice: cpu.max=150000 100000",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_hybrid_host_takes_what_version_1_lacks_from_version_2() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("pids")).unwrap();
+        let unified = dir.path().join("unified");
+        std::fs::create_dir_all(&unified).unwrap();
+        std::fs::write(unified.join("cgroup.controllers"), "memory").unwrap();
+        std::fs::write(unified.join("cgroup.procs"), "1\n").unwrap();
+        std::fs::write(unified.join("cgroup.subtree_control"), "").unwrap();
+        let root = dir.path().display();
+        let mounts = format!(
+            "31 24 0:27 / {root}/pids rw - cgroup cgroup rw,pids\n33 24 0:29 / {root}/unified rw - cgroup2 cgroup2 rw"
+        );
+        let support = Support::find(&mounts, "3:pids:/\n0::/");
+        assert_eq!(support.missing(), ["cpu"]);
+        assert_eq!(support.describe(), "pids (version 1), memory (version 2)");
+    }
+
+    #[test]
+    fn a_host_without_writable_groups_has_none() {
+        let support = Support::find("33 24 0:29 / /nonexistent rw - cgroup2 cgroup2 rw", "0::/user.slice");
+        assert_eq!(support.missing(), CONTROLLERS);
+        assert!(support.plan(SandboxId::from_u128(1), &limits()).is_empty());
+    }
+}
