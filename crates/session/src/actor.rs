@@ -1,0 +1,358 @@
+//! The actor of one session: the only one that starts work on it. It takes commands one after the other, has at most
+//! one piece of work under way (a turn or a delivery), and goes on with the queue when that ends.
+
+use std::sync::Arc;
+
+use protocol::event::Delivery;
+use protocol::{
+    Actor, Code, Diff, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, PromptId, Session,
+    Stopped, Timestamp, TurnId,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::recorder::Recorder;
+use crate::runner::{self, Context, delivery};
+use crate::state::broken_off;
+use crate::stop::Stop;
+use crate::{ShutDown, problem};
+
+type Answer<T> = oneshot::Sender<Result<T, Problem>>;
+
+/// Everything that can be asked of a session.
+enum Input {
+    Prompt { actor: Actor, text: String, answer: Answer<PromptId> },
+    Stop { actor: Actor, answer: Answer<Stopped> },
+    Deliver { actor: Actor, answer: Answer<Delivery> },
+    Diff { answer: Answer<Diff> },
+    ShutDown { mode: ShutDown, answer: Answer<()> },
+}
+
+/// Talks to a session's actor. When the last handle is dropped the actor ends, with its turn left to be resumed.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    inputs: mpsc::Sender<Input>,
+    recorder: Arc<Recorder>,
+}
+
+impl Handle {
+    /// What is known of the session.
+    pub(crate) fn session(&self) -> Option<Session> {
+        self.recorder.stream().with_state(|state| state.to_session())
+    }
+
+    /// The log and its stream.
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// Puts a prompt into the queue.
+    pub(crate) async fn prompt(&self, actor: Actor, text: String) -> Result<PromptId, Problem> {
+        self.ask(|answer| Input::Prompt { actor, text, answer }).await
+    }
+
+    /// Stops the turn under way. The queue goes on with the next prompt.
+    pub(crate) async fn stop(&self, actor: Actor) -> Result<Stopped, Problem> {
+        self.ask(|answer| Input::Stop { actor, answer }).await
+    }
+
+    /// Delivers again.
+    pub(crate) async fn deliver(&self, actor: Actor) -> Result<Delivery, Problem> {
+        self.ask(|answer| Input::Deliver { actor, answer }).await
+    }
+
+    /// The work so far.
+    pub(crate) async fn diff(&self) -> Result<Diff, Problem> {
+        self.ask(|answer| Input::Diff { answer }).await
+    }
+
+    /// Ends the actor.
+    pub(crate) async fn shut_down(&self, mode: ShutDown) -> Result<(), Problem> {
+        self.ask(|answer| Input::ShutDown { mode, answer }).await
+    }
+
+    async fn ask<T>(&self, input: impl FnOnce(Answer<T>) -> Input) -> Result<T, Problem> {
+        let (answer, answered) = oneshot::channel();
+        self.inputs.send(input(answer)).await.map_err(|_| problem::closing())?;
+        answered.await.map_err(|_| problem::closing())?
+    }
+}
+
+/// What the work under way is.
+enum Kind {
+    Turn(TurnId),
+    Delivery,
+}
+
+/// The work under way. Dropping it gives it up.
+struct Work {
+    kind: Kind,
+    stop: Stop,
+    task: AbortOnDropHandle<Result<(), store::Error>>,
+}
+
+/// Whether the actor goes on.
+enum Flow {
+    On,
+    End,
+}
+
+/// The actor.
+pub(crate) struct Service {
+    context: Arc<Context>,
+    inputs: mpsc::Receiver<Input>,
+    work: Option<Work>,
+    /// When a sandbox that nobody uses is removed.
+    idle_at: Option<Instant>,
+}
+
+impl Service {
+    /// An actor and its handle. Nothing happens before `run`.
+    pub(crate) fn new(context: Context) -> (Self, Handle) {
+        let (sender, inputs) = mpsc::channel(32);
+        let handle = Handle { inputs: sender, recorder: Arc::clone(&context.recorder) };
+        (Self { context: Arc::new(context), inputs, work: None, idle_at: None }, handle)
+    }
+
+    /// Works until it is shut down or every handle is gone. Unfinished work goes on at once.
+    pub(crate) async fn run(mut self) {
+        self.go_on().await;
+        self.rest();
+        loop {
+            tokio::select! {
+                biased;
+                ended = ended(&mut self.work) => self.after_work(ended).await,
+                input = self.inputs.recv() => match input {
+                    Some(input) => if let Flow::End = self.handle(input).await { return },
+                    None => return,
+                },
+                () = until(self.idle_at) => self.remove_idle().await,
+            }
+        }
+    }
+
+    async fn handle(&mut self, input: Input) -> Flow {
+        self.settle().await;
+        match input {
+            Input::Prompt { actor, text, answer } => {
+                let result = self.prompt(&actor, text).await;
+                respond(answer, result);
+                self.go_on().await;
+            }
+            Input::Stop { actor, answer } => {
+                let stopped = self.stop(actor).await;
+                respond(answer, Ok(stopped));
+            }
+            Input::Deliver { actor, answer } => {
+                self.deliver(actor, answer);
+                self.go_on().await;
+            }
+            Input::Diff { answer } => {
+                // Read-only and perhaps slow, so it is not waited for.
+                let context = Arc::clone(&self.context);
+                drop(tokio::spawn(async move {
+                    let diff = context.workspace.diff(&context.recorder).await;
+                    respond(answer, diff.map_err(crate::failure::Failure::into_problem));
+                }));
+                self.go_on().await;
+            }
+            Input::ShutDown { mode, answer } => {
+                self.shut_down(mode).await;
+                respond(answer, Ok(()));
+                return Flow::End;
+            }
+        }
+        Flow::On
+    }
+
+    /// Lets a turn end whose finish was seen: who reads `turn.finished` and then asks must not be told that it runs.
+    async fn settle(&mut self) {
+        let turn = matches!(&self.work, Some(Work { kind: Kind::Turn(_), .. }));
+        if turn && self.context.turn().is_none() {
+            let ended = ended(&mut self.work).await;
+            self.after_work(ended).await;
+        }
+    }
+
+    async fn prompt(&mut self, actor: &Actor, text: String) -> Result<PromptId, Problem> {
+        let prompt = PromptId::new();
+        let body = EventBody::PromptQueued { prompt, text };
+        self.context.recorder.append(actor, vec![body]).await.map_err(problem::store)?;
+        Ok(prompt)
+    }
+
+    async fn stop(&mut self, actor: Actor) -> Stopped {
+        // A turn that could not be recorded is taken up again, to be stopped in order. A queued prompt is not begun.
+        if self.work.is_none() && self.context.turn().is_some() {
+            self.go_on().await;
+        }
+        match &self.work {
+            Some(Work { kind: Kind::Turn(turn), stop, .. }) => {
+                stop.give(actor);
+                Stopped { turn: Some(*turn) }
+            }
+            Some(Work { kind: Kind::Delivery, .. }) | None => Stopped { turn: None },
+        }
+    }
+
+    fn deliver(&mut self, actor: Actor, answer: Answer<Delivery>) {
+        if self.work.is_some() || self.context.turn().is_some() {
+            let busy = Problem::new(Code::Conflict, "a turn is under way")
+                .hint("wait until it has finished, or stop it; a turn that is done is delivered by itself");
+            return respond(answer, Err(busy));
+        }
+        let context = Arc::clone(&self.context);
+        let task = tokio::spawn(async move {
+            respond(answer, delivery::again(&context, &actor).await);
+            Ok(())
+        });
+        self.work =
+            Some(Work { kind: Kind::Delivery, stop: Stop::default(), task: AbortOnDropHandle::new(task) });
+        self.idle_at = None;
+    }
+
+    /// Starts what is to be done next, if nothing is under way: an unfinished turn first, then the queue.
+    async fn go_on(&mut self) {
+        if self.work.is_some() {
+            return;
+        }
+        let turn = match self.context.turn() {
+            Some(turn) => turn.id,
+            None => match self.begin_next().await {
+                Ok(Some(turn)) => turn,
+                Ok(None) => return,
+                Err(error) => {
+                    let session = self.context.recorder.session();
+                    tracing::error!(%session, %error, "a turn could not be begun");
+                    return;
+                }
+            },
+        };
+        let stop = Stop::default();
+        let task = tokio::spawn(runner::run(Arc::clone(&self.context), stop.clone()));
+        self.work = Some(Work { kind: Kind::Turn(turn), stop, task: AbortOnDropHandle::new(task) });
+        self.idle_at = None;
+    }
+
+    /// Takes the next prompt out of the queue.
+    async fn begin_next(&mut self) -> Result<Option<TurnId>, store::Error> {
+        let next = self.context.recorder.stream().with_state(|state| state.next_prompt().cloned());
+        let Some(next) = next else { return Ok(None) };
+        let turn = TurnId::new();
+        let kind = ItemKind::Prompt { prompt: next.id, text: next.text };
+        let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind };
+        let bodies =
+            vec![EventBody::TurnStarted { turn, prompt: next.id }, EventBody::ItemCompleted { turn, item }];
+        self.context.recorder.append(&Actor::user(next.author), bodies).await?;
+        Ok(Some(turn))
+    }
+
+    async fn after_work(&mut self, ended: Result<Result<(), store::Error>, tokio::task::JoinError>) {
+        self.work = None;
+        let session = self.context.recorder.session();
+        match ended {
+            Ok(Ok(())) => self.go_on().await,
+            // It is not tried at once again: that would only fill the disk's log with the same. The next command
+            // takes the turn up where the log left it.
+            Ok(Err(error)) => {
+                tracing::error!(%session, %error, "a turn could not be recorded and waits");
+                let raised = self.context.raise(&problem::store(error)).await;
+                if let Err(error) = raised {
+                    tracing::debug!(%session, %error, "the error could not be recorded either");
+                }
+            }
+            Err(error) => {
+                tracing::error!(%session, %error, "a turn broke off with a fault");
+                match self.fail_turn().await {
+                    Ok(()) => self.go_on().await,
+                    Err(error) => tracing::error!(%session, %error, "a broken turn could not be finished"),
+                }
+            }
+        }
+        self.rest();
+    }
+
+    /// Finishes a turn whose task is gone.
+    async fn fail_turn(&self) -> Result<(), store::Error> {
+        let Some(turn) = self.context.turn() else { return Ok(()) };
+        let reason = "slipway made a mistake and could not go on";
+        let hint = "this is a fault of slipway: report it with the server's log, then send the prompt again";
+        self.context.raise(&Problem::new(Code::Internal, reason).hint(hint)).await?;
+        let mut bodies: Vec<EventBody> = turn
+            .open
+            .iter()
+            .map(|item| broken_off(item, ItemStatus::Interrupted, agent::history::INTERRUPTED))
+            .map(|item| EventBody::ItemCompleted { turn: turn.id, item })
+            .collect();
+        bodies.push(EventBody::TurnFinished {
+            turn: turn.id,
+            outcome: Outcome::Failed,
+            reason: Some(reason.to_owned()),
+            receipt: turn.receipt(Timestamp::now()),
+        });
+        self.context.recorder.append(&Actor::system(), bodies).await.map(drop)
+    }
+
+    /// Sets the clock of an idle sandbox.
+    fn rest(&mut self) {
+        let has_sandbox = self.context.recorder.stream().with_state(|state| state.sandbox().is_some());
+        let idle = self.work.is_none() && has_sandbox;
+        self.idle_at = idle.then(|| Instant::now() + self.context.options.idle);
+    }
+
+    async fn remove_idle(&mut self) {
+        if let Err(failure) = self.context.workspace.remove(&self.context.recorder, "nothing used it").await {
+            let session = self.context.recorder.session();
+            tracing::warn!(%session, error = %failure.into_problem(), "an idle sandbox could not be removed");
+        }
+        self.rest();
+    }
+
+    async fn shut_down(&mut self, mode: ShutDown) {
+        match mode {
+            ShutDown::KeepSandboxes => {
+                if let Some(work) = self.work.take() {
+                    work.task.abort();
+                    // It was given up, so its result says nothing.
+                    drop(work.task.await);
+                }
+            }
+            ShutDown::RemoveSandboxes => {
+                if let Some(work) = self.work.take() {
+                    work.stop.give(Actor::system());
+                    match work.task.await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => {
+                            tracing::error!(%error, "a turn could not be recorded while shutting down")
+                        }
+                        Err(error) => tracing::error!(%error, "a turn broke off while shutting down"),
+                    }
+                }
+                let removed = self.context.workspace.remove(&self.context.recorder, "the server ended").await;
+                if let Err(failure) = removed {
+                    tracing::warn!(error = %failure.into_problem(), "a sandbox could not be removed");
+                }
+            }
+        }
+    }
+}
+
+/// Sends an answer; the one who asked may have gone.
+fn respond<T>(answer: Answer<T>, result: Result<T, Problem>) {
+    drop(answer.send(result));
+}
+
+async fn ended(work: &mut Option<Work>) -> Result<Result<(), store::Error>, tokio::task::JoinError> {
+    match work {
+        Some(work) => (&mut work.task).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,178 @@
+//! Environments and models by name: those of the configuration file first, then those of the catalogue.
+
+use protocol::{Code, Environment, EnvironmentSource, NamedEnvironment, Problem};
+
+use crate::{Options, problem};
+
+/// Every environment, by name. One of the configuration file hides one of the catalogue.
+pub(crate) async fn list(options: &Options) -> Result<Vec<NamedEnvironment>, Problem> {
+    let named = |source| {
+        move |(name, recipe): &(String, Environment)| NamedEnvironment {
+            name: name.clone(),
+            source,
+            recipe: recipe.clone(),
+        }
+    };
+    let mut all: Vec<_> = options.environments.iter().map(named(EnvironmentSource::Config)).collect();
+    let stored = options.store.environments().await.map_err(problem::store)?;
+    let hidden = |name: &str| options.environments.iter().any(|(own, _)| own == name);
+    all.extend(stored.iter().filter(|(name, _)| !hidden(name)).map(named(EnvironmentSource::Catalogue)));
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+/// The environment of this name.
+pub(crate) async fn find(options: &Options, name: &str) -> Result<NamedEnvironment, Problem> {
+    let all = list(options).await?;
+    let names: Vec<String> = all.iter().map(|environment| environment.name.clone()).collect();
+    all.into_iter().find(|environment| environment.name == name).ok_or_else(|| {
+        let hint = if names.is_empty() {
+            "make one with `slipway env add NAME --repo URL`".to_owned()
+        } else {
+            format!("the environments are: {}", names.join(", "))
+        };
+        Problem::new(Code::EnvironmentNotFound, format!("there is no environment \"{name}\"")).hint(hint)
+    })
+}
+
+/// Checks the recipe and that its repository can be read, then stores it.
+pub(crate) async fn put(
+    options: &Options,
+    name: &str,
+    recipe: Environment,
+) -> Result<NamedEnvironment, Problem> {
+    check_name(name)?;
+    refuse_configured(options, name)?;
+    check_recipe(options, &recipe)?;
+    for repo in &recipe.repos {
+        let mirror = options.mirrors.fetch(&repo.url).await.map_err(|error| problem::forge(&error))?;
+        mirror.tip(repo.branch.as_deref()).await.map_err(|error| problem::forge(&error))?;
+    }
+    options.store.put_environment(name, &recipe).await.map_err(problem::store)?;
+    Ok(NamedEnvironment { name: name.to_owned(), source: EnvironmentSource::Catalogue, recipe })
+}
+
+/// Removes one of the catalogue.
+pub(crate) async fn remove(options: &Options, name: &str) -> Result<(), Problem> {
+    refuse_configured(options, name)?;
+    if options.store.remove_environment(name).await.map_err(problem::store)? {
+        return Ok(());
+    }
+    find(options, name).await.map(drop)
+}
+
+fn refuse_configured(options: &Options, name: &str) -> Result<(), Problem> {
+    if options.environments.iter().any(|(own, _)| own == name) {
+        return Err(Problem::new(
+            Code::Conflict,
+            format!("the environment \"{name}\" is written in the configuration file"),
+        )
+        .hint("edit it there, or choose another name"));
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    let good = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    if !name.is_empty() && name.len() <= 64 && name.chars().all(good) && !name.starts_with(['.', '-']) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::BadRequest, "this is no name for an environment")
+        .hint("use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit"))
+}
+
+/// What can be seen in a recipe without its repository.
+pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<(), Problem> {
+    let refuse = |title: String, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
+    match recipe.repos.as_slice() {
+        [] => {
+            return refuse(
+                "the environment has no repository".to_owned(),
+                "add one: repos = [{ url = \"…\" }]",
+            );
+        }
+        [_] => {}
+        [_, ..] => {
+            return refuse(
+                "the environment has several repositories".to_owned(),
+                "only one is supported so far: name the one that the agent works on",
+            );
+        }
+    }
+    if recipe.base != "host" {
+        return refuse(format!("the base \"{}\" is not supported", recipe.base), "use base = \"host\"");
+    }
+    let known = checks::names();
+    let mut seen = std::collections::BTreeSet::new();
+    for check in &recipe.checks {
+        if check.name.trim().is_empty() || check.run.trim().is_empty() {
+            return refuse("a check has no name or no command".to_owned(), "give it both: { name, run }");
+        }
+        if !seen.insert(check.name.as_str()) {
+            return refuse(
+                format!("two checks have the name \"{}\"", check.name),
+                "give each check a name of its own",
+            );
+        }
+        if !known.contains(&check.parser.as_str()) {
+            return refuse(
+                format!("the check \"{}\" names an unknown parser, \"{}\"", check.name, check.parser),
+                &format!("the parsers are: {}", known.join(", ")),
+            );
+        }
+    }
+    if let Some(model) = &recipe.model
+        && !options.models.iter().any(|known| known.name == *model)
+    {
+        return Err(no_model(model, &options.models));
+    }
+    Ok(())
+}
+
+/// The model to use: what was asked for, the environment's, or the default.
+pub(crate) fn choose_model(
+    options: &Options,
+    asked: Option<&str>,
+    recipe: &Environment,
+) -> Result<String, Problem> {
+    let wanted = asked.or(recipe.model.as_deref()).or(options.default_model.as_deref());
+    let Some(wanted) = wanted else {
+        return Err(match options.models.as_slice() {
+            [] => no_models(),
+            models => Problem::new(Code::ModelNotFound, "no model was asked for and there is no default")
+                .hint(format!("name one of: {}", names(models))),
+        });
+    };
+    if options.models.iter().any(|model| model.name == wanted) {
+        return Ok(wanted.to_owned());
+    }
+    Err(no_model(wanted, &options.models))
+}
+
+/// No model has this name.
+pub(crate) fn no_model(name: &str, models: &[llm::Model]) -> Problem {
+    if models.is_empty() {
+        return no_models();
+    }
+    Problem::new(Code::ModelNotFound, format!("there is no model \"{name}\""))
+        .hint(format!("the models are: {}", names(models)))
+}
+
+fn no_models() -> Problem {
+    Problem::new(Code::ModelNotFound, "no model is configured")
+        .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or add a [models.NAME] section to slipway.toml")
+}
+
+fn names(models: &[llm::Model]) -> String {
+    models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// A provider's name in the configuration file.
+pub(crate) fn provider_name(provider: llm::Provider) -> &'static str {
+    match provider {
+        llm::Provider::Anthropic => "anthropic",
+        llm::Provider::OpenAi => "openai",
+        llm::Provider::Gemini => "gemini",
+        llm::Provider::OpenAiCompatible => "openai-compatible",
+    }
+}

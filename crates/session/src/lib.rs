@@ -1,0 +1,227 @@
+//! Sessions: one actor each, the only writer of its log. The actor performs the agent's effects; readers follow the
+//! feed, which is the log plus what is happening now, in one step.
+
+mod actor;
+mod environments;
+mod failure;
+mod feed;
+mod problem;
+mod process;
+mod recorder;
+mod registry;
+mod runner;
+mod state;
+mod stop;
+mod workspace;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{
+    Actor, Code, CreateSession, Diff, Environment, EventPage, ItemId, Model, NamedEnvironment, Problem,
+    PromptId, Session, SessionId, Stopped, event,
+};
+
+pub use feed::{Feed, Frame};
+use registry::Registry;
+
+/// Most events of one page.
+const PAGE_LIMIT: usize = 1000;
+
+/// What sessions need; all of it arrives as arguments.
+pub struct Options {
+    /// Logs and catalogue.
+    pub store: store::Store,
+    /// Makes the sandboxes.
+    pub driver: Arc<dyn sandbox::Driver>,
+    /// Every model that can be asked for.
+    pub models: Vec<llm::Model>,
+    /// Name of the model used when neither the prompt nor the environment names one.
+    pub default_model: Option<String>,
+    /// The host's copies of the repositories.
+    pub mirrors: forge::Mirrors,
+    /// From the configuration file, by name.
+    pub environments: Vec<(String, Environment)>,
+    /// What each sandbox may use.
+    pub limits: sandbox::Limits,
+    /// When a turn has had enough.
+    pub turn: agent::Limits,
+    /// Wall-clock limit of one shell command unless the call asks for less.
+    pub command_timeout: Duration,
+    /// A sandbox without a turn is removed after this long.
+    pub idle: Duration,
+    /// Who the commits are by.
+    pub author: Author,
+}
+
+/// The author of the commits that sessions make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// A name.
+    pub name: String,
+    /// A mail address.
+    pub email: String,
+}
+
+impl Default for Author {
+    fn default() -> Self {
+        Self { name: "Slipway".to_owned(), email: "slipway@localhost".to_owned() }
+    }
+}
+
+/// How to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShutDown {
+    /// Sandboxes live on and are adopted by the next server; unfinished turns are resumed by it.
+    KeepSandboxes,
+    /// For a server that lives only as long as one command: turns are stopped and sandboxes removed.
+    RemoveSandboxes,
+}
+
+/// The sessions of one server. Cheap to clone.
+#[derive(Clone)]
+pub struct Sessions {
+    registry: Arc<Registry>,
+}
+
+impl Sessions {
+    /// Opens the sessions: unfinished turns go on, and sandboxes that belong to no session are removed.
+    pub async fn start(options: Options) -> Result<Self, Problem> {
+        Ok(Self { registry: Arc::new(Registry::start(options).await?) })
+    }
+
+    /// Makes a session with its first prompt. It answers before the repository is read: what is wrong with that shows
+    /// in the session.
+    pub async fn create(&self, actor: Actor, request: CreateSession) -> Result<Session, Problem> {
+        self.registry.create(actor, request).await
+    }
+
+    /// Every session, newest first.
+    pub async fn list(&self) -> Result<Vec<Session>, Problem> {
+        self.registry.list().await
+    }
+
+    /// One session, as its log has it.
+    pub async fn get(&self, id: SessionId) -> Result<Session, Problem> {
+        self.registry.open(id).await?.session().ok_or_else(|| problem::no_session(id))
+    }
+
+    /// Queues a prompt. Its turn begins when the ones before it have finished.
+    pub async fn prompt(&self, id: SessionId, actor: Actor, text: String) -> Result<PromptId, Problem> {
+        self.registry.prompt(id, actor, text).await
+    }
+
+    /// Stops the turn under way and answers at once; `turn.finished` follows. Stopping twice, or when nothing runs, is
+    /// no error. Prompts in the queue stay there, and the next one's turn begins after the stop.
+    pub async fn stop(&self, id: SessionId, actor: Actor) -> Result<Stopped, Problem> {
+        self.registry.open(id).await?.stop(actor).await
+    }
+
+    /// The diff from the commit the session began from to its workspace, or to the work as it was kept.
+    pub async fn diff(&self, id: SessionId) -> Result<Diff, Problem> {
+        self.registry.open(id).await?.diff().await
+    }
+
+    /// Pushes the branch of the last turn that was done, again if need be.
+    pub async fn deliver(&self, id: SessionId, actor: Actor) -> Result<event::Delivery, Problem> {
+        self.registry.open(id).await?.deliver(actor).await
+    }
+
+    /// A page of the log after `after`.
+    pub async fn events(&self, id: SessionId, after: u64, limit: usize) -> Result<EventPage, Problem> {
+        let limit = limit.clamp(1, PAGE_LIMIT);
+        let handle = self.registry.open(id).await?;
+        let mut events = handle.recorder().read(after, limit + 1).await.map_err(problem::store)?;
+        let more = events.len() > limit;
+        events.truncate(limit);
+        let next_after = events.last().map_or(after, |event| event.seq);
+        Ok(EventPage { events, next_after, more })
+    }
+
+    /// Replay after `after`, then live, in one step: nothing lost, nothing twice.
+    pub async fn feed(&self, id: SessionId, after: u64) -> Result<Feed, Problem> {
+        let handle = self.registry.open(id).await?;
+        Ok(Feed::new(Arc::clone(handle.recorder()), after, self.registry.closed.clone()))
+    }
+
+    /// The file of a kept output (`Output::blob`).
+    pub async fn blob(&self, id: SessionId, name: &str) -> Result<PathBuf, Problem> {
+        let missing = || Problem::new(Code::NotFound, "the session has no such output");
+        self.get(id).await?;
+        // Only names that we give: nothing in a name can lead out of the directory.
+        let item =
+            name.strip_suffix(".out").and_then(|stem| stem.parse::<ItemId>().ok()).ok_or_else(missing)?;
+        let path = self.registry.options.store.session_dir(id).join(format!("{item}.out"));
+        match tokio::fs::metadata(&path).await {
+            Ok(found) if found.is_file() => Ok(path),
+            Ok(_) => Err(missing()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing()),
+            Err(error) => Err(problem::file(&path, &error)),
+        }
+    }
+
+    /// Every environment, by name.
+    pub async fn environments(&self) -> Result<Vec<NamedEnvironment>, Problem> {
+        environments::list(&self.registry.options).await
+    }
+
+    /// One environment.
+    pub async fn environment(&self, name: &str) -> Result<NamedEnvironment, Problem> {
+        environments::find(&self.registry.options, name).await
+    }
+
+    /// Checks that the repository and branch can be read, then stores the recipe.
+    pub async fn put_environment(
+        &self,
+        name: &str,
+        recipe: Environment,
+    ) -> Result<NamedEnvironment, Problem> {
+        environments::put(&self.registry.options, name, recipe).await
+    }
+
+    /// Removes an environment of the catalogue; sessions that were made from it keep their recipe.
+    pub async fn remove_environment(&self, name: &str) -> Result<(), Problem> {
+        environments::remove(&self.registry.options, name).await
+    }
+
+    /// The configured models, by name, without their keys.
+    pub fn models(&self) -> Vec<Model> {
+        let options = &self.registry.options;
+        let mut models: Vec<Model> = options
+            .models
+            .iter()
+            .map(|model| Model {
+                name: model.name.clone(),
+                provider: environments::provider_name(model.provider).to_owned(),
+                model: model.model.clone(),
+                default: options.default_model.as_deref() == Some(&model.name),
+            })
+            .collect();
+        models.sort_by(|one, other| one.name.cmp(&other.name));
+        models
+    }
+
+    /// The store.
+    pub fn store(&self) -> &store::Store {
+        &self.registry.options.store
+    }
+
+    /// No new turns start; the running ones are left to be resumed (their sandboxes live on) or stopped and cleaned up.
+    pub async fn shut_down(&self, mode: ShutDown) {
+        self.registry.shut_down(mode).await;
+    }
+}
+
+/// A title: the first line of a prompt that says something, shortened.
+fn title(prompt: &str) -> String {
+    const LENGTH: usize = 80;
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    if line.chars().count() <= LENGTH {
+        return line.to_owned();
+    }
+    let mut short: String = line.chars().take(LENGTH - 1).collect();
+    short.truncate(short.trim_end().len());
+    short.push('…');
+    short
+}

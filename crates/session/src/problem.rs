@@ -1,0 +1,117 @@
+//! From the errors of the crates below to a [`Problem`]: a stable code, what happened, and what to do next.
+
+use protocol::{Code, Problem, SessionId};
+
+/// A store's error.
+pub(crate) fn store(error: store::Error) -> Problem {
+    let text = error.to_string();
+    match error {
+        store::Error::Full(path) => Problem::new(Code::StorageFull, "the disk of the data directory is full")
+            .hint(format!(
+                "free some space in {} and try again; nothing that was confirmed is lost",
+                path.display()
+            )),
+        store::Error::Damaged { path, .. } => Problem::new(Code::StorageDamaged, text).hint(format!(
+            "restore {} from a backup, or move it away; other sessions are not affected",
+            path.display()
+        )),
+        store::Error::Newer(_) => {
+            Problem::new(Code::StorageDamaged, text).hint("start the newer version of slipway again")
+        }
+        store::Error::NoSession(id) => no_session(id),
+        store::Error::Locked { .. } => {
+            Problem::new(Code::Conflict, text).hint("stop the other server, or use another data directory")
+        }
+        store::Error::Fenced => {
+            Problem::new(Code::Conflict, text).hint("ask the server that owns the session now")
+        }
+        store::Error::Io { path, .. } => Problem::new(Code::Internal, text)
+            .hint(format!("check that {} can be read and written", path.display())),
+    }
+}
+
+/// There is no such session.
+pub(crate) fn no_session(id: SessionId) -> Problem {
+    Problem::new(Code::NotFound, format!("there is no session {id}")).hint("`slipway ls` lists the sessions")
+}
+
+/// Git on the host could not do it.
+pub(crate) fn forge(error: &forge::Error) -> Problem {
+    let text = error.to_string();
+    match error {
+        forge::Error::Unavailable { .. } => Problem::new(Code::RepositoryUnavailable, text)
+            .hint("check the address, that it can be reached from this machine, and that git may read it"),
+        forge::Error::NoBranch { .. } => Problem::new(Code::BranchNotFound, text)
+            .hint("name one of these branches in the environment, or push the branch first"),
+        forge::Error::Empty { .. } => {
+            Problem::new(Code::RepositoryUnavailable, text).hint("push a first commit, then try again")
+        }
+        forge::Error::Refused(_) => Problem::new(Code::DeliveryFailed, text)
+            .hint("look at the session's diff; the workspace still has the work"),
+        forge::Error::Push { .. } => Problem::new(Code::DeliveryFailed, text)
+            .hint("check that this machine may push there, then deliver the session again"),
+        forge::Error::NoGit => Problem::new(Code::RepositoryUnavailable, text),
+        forge::Error::Io(_) => Problem::new(Code::Internal, text)
+            .hint("check the space and the permissions of the data directory"),
+    }
+}
+
+/// There is no sandbox.
+pub(crate) fn sandbox(error: &sandbox::Error) -> Problem {
+    match error {
+        sandbox::Error::Unsupported { message, hint } => {
+            Problem::new(Code::SandboxUnavailable, message.clone()).hint(hint.clone())
+        }
+        sandbox::Error::NotFound(_) => Problem::new(Code::SandboxUnavailable, error.to_string())
+            .hint("send a prompt: a new sandbox is made from the work that was kept"),
+        sandbox::Error::Start(_) | sandbox::Error::Io { .. } => {
+            Problem::new(Code::SandboxUnavailable, error.to_string())
+                .hint("`slipway doctor` says what is missing on this machine")
+        }
+    }
+}
+
+/// The guest did not do it.
+pub(crate) fn guest(error: &guest::Error) -> Problem {
+    match error {
+        guest::Error::Unavailable(_) => Problem::new(Code::SandboxUnavailable, error.to_string())
+            .hint("send a prompt: a new sandbox is made from the work that was kept"),
+        guest::Error::NotFound(_) | guest::Error::Refused(_) => {
+            Problem::new(Code::SandboxUnavailable, format!("the sandbox could not do its part: {error}"))
+                .hint("the workspace's disk may be full; try again, or start a new session")
+        }
+    }
+}
+
+/// A model gave no answer after every attempt.
+pub(crate) fn model(error: &llm::Error) -> Problem {
+    match error.class {
+        llm::Class::Unreachable
+        | llm::Class::TimedOut
+        | llm::Class::Overloaded
+        | llm::Class::RateLimited
+        | llm::Class::Auth => Problem::new(Code::ModelUnavailable, error.message.clone())
+            .hint("check the model's address and key in slipway.toml, then send the prompt again"),
+        llm::Class::BadResponse => Problem::new(Code::ModelMisbehaved, error.message.clone())
+            .hint("check that the address speaks the provider's wire format, or choose another model"),
+        llm::Class::BadRequest => Problem::new(Code::ModelUnavailable, error.message.clone())
+            .hint("check the model's name and that it can call tools, or choose another model"),
+        llm::Class::ContextOverflow => Problem::new(Code::ModelMisbehaved, error.message.clone())
+            .hint("start a new session with a smaller task, or choose a model with a larger window"),
+    }
+}
+
+/// The server is ending.
+pub(crate) fn closing() -> Problem {
+    Problem::new(Code::Conflict, "the server is shutting down").hint("try again when it is back")
+}
+
+/// A file of ours beside the log could not be used.
+pub(crate) fn file(path: &std::path::Path, error: &std::io::Error) -> Problem {
+    let text = format!("cannot use {}: {error}", path.display());
+    if error.kind() == std::io::ErrorKind::StorageFull {
+        Problem::new(Code::StorageFull, text).hint("free some space in the data directory and try again")
+    } else {
+        Problem::new(Code::Internal, text).hint("check the space and the permissions of the data directory")
+    }
+}

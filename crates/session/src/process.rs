@@ -1,0 +1,294 @@
+//! Running a command in a sandbox: following its output through short breaks of the connection, ending it when the
+//! turn is stopped, and never holding more of its output than the collector does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use guest::{Exit, Output, Process, ProcessSpec};
+use sandbox::{Sandbox, WORKSPACE};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::failure::Failure;
+use crate::runner::deltas::Deltas;
+use crate::runner::output::Collector;
+use crate::stop::Stop;
+
+/// How long a stopped command may tidy up before it is killed.
+const GRACE: Duration = Duration::from_secs(3);
+/// How long a killed command may take to be gone.
+const LAST: Duration = Duration::from_secs(5);
+/// Waits before following a command again after the connection broke.
+const REATTACH: [Duration; 3] =
+    [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
+
+/// How following a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It exited.
+    Exited(Exit),
+    /// The turn was stopped, and the command with it.
+    Stopped,
+}
+
+/// The two texts of a command on their way to the feed.
+pub(crate) struct Live {
+    pub(crate) stdout: Deltas,
+    pub(crate) stderr: Deltas,
+}
+
+impl Live {
+    fn due(&self) -> Option<Instant> {
+        match (self.stdout.due(), self.stderr.due()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.stdout.flush();
+        self.stderr.flush();
+    }
+}
+
+/// A shell command for the workspace, with `bash` where there is one. Nothing in it may wait for a person.
+pub(crate) fn shell(command: &str, timeout: Duration) -> ProcessSpec {
+    const CHOOSE: &str =
+        r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi"#;
+    let env = [
+        ("CI", "true"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("PAGER", "cat"),
+        ("TERM", "dumb"),
+    ];
+    ProcessSpec {
+        argv: ["sh", "-c", CHOOSE, "sh", command].map(str::to_owned).to_vec(),
+        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        cwd: Some(WORKSPACE.to_owned()),
+        timeout_ms: Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+        pty: None,
+        stdin: false,
+    }
+}
+
+/// Reads a process to its end in a task, so that waiting for the next piece can be given up without losing one.
+fn pump(
+    guest: guest::Client,
+    id: String,
+    process: Process,
+) -> (mpsc::Receiver<Result<Output, guest::Error>>, AbortOnDropHandle<()>) {
+    let (sender, receiver) = mpsc::channel(16);
+    let task = tokio::spawn(async move {
+        let mut process = process;
+        let mut seen = 0;
+        loop {
+            let next = match process.next().await {
+                Ok(Some(output)) => Ok(output),
+                Ok(None) => Err(guest::Error::Unavailable("its output broke off".to_owned())),
+                Err(error) => Err(error),
+            };
+            let last = match &next {
+                Ok(Output::Stdout { offset, data } | Output::Stderr { offset, data }) => {
+                    seen = offset + data.len() as u64;
+                    false
+                }
+                Ok(Output::Exit(_)) | Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => true,
+                Err(guest::Error::Unavailable(_)) => match reattach(&guest, &id, seen).await {
+                    Some(again) => {
+                        process = again;
+                        continue;
+                    }
+                    None => true,
+                },
+            };
+            if sender.send(next).await.is_err() || last {
+                return;
+            }
+        }
+    });
+    (receiver, AbortOnDropHandle::new(task))
+}
+
+async fn reattach(guest: &guest::Client, id: &str, seen: u64) -> Option<Process> {
+    for wait in REATTACH {
+        tokio::time::sleep(wait).await;
+        match guest.attach(id, seen).await {
+            Ok(process) => return Some(process),
+            Err(guest::Error::Unavailable(_)) => {}
+            Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => return None,
+        }
+    }
+    None
+}
+
+/// Follows a process to its end. When the stop signal comes it is asked to end, and killed after a grace.
+pub(crate) async fn follow(
+    sandbox: &dyn Sandbox,
+    id: &str,
+    process: Process,
+    collector: &mut Collector,
+    mut live: Option<&mut Live>,
+    stop: Option<&Stop>,
+) -> Result<Ending, guest::Error> {
+    const TERM: i32 = 15;
+    const KILL: i32 = 9;
+    enum Phase {
+        Running,
+        Asked,
+        Killed,
+    }
+    let guest = sandbox.guest();
+    let (mut pieces, _pump) = pump(guest.clone(), id.to_owned(), process);
+    let mut phase = Phase::Running;
+    let mut deadline = None;
+    loop {
+        let flush = live.as_ref().and_then(|live| live.due());
+        tokio::select! {
+            biased;
+            () = given(stop), if matches!(phase, Phase::Running) => {
+                signal(guest, id, TERM).await;
+                phase = Phase::Asked;
+                deadline = Some(Instant::now() + GRACE);
+            }
+            () = until(deadline) => match phase {
+                Phase::Running | Phase::Asked => {
+                    signal(guest, id, KILL).await;
+                    phase = Phase::Killed;
+                    deadline = Some(Instant::now() + LAST);
+                }
+                Phase::Killed => return Ok(Ending::Stopped),
+            },
+            () = until(flush) => {
+                if let Some(live) = live.as_mut() {
+                    live.flush();
+                }
+            }
+            piece = pieces.recv() => {
+                let lost = || guest::Error::Unavailable("its output broke off".to_owned());
+                match piece.unwrap_or_else(|| Err(lost()))? {
+                    Output::Stdout { offset, data } => {
+                        collector.push(offset, &data).await;
+                        if let Some(live) = live.as_mut() {
+                            live.stdout.push_bytes(&data);
+                        }
+                    }
+                    Output::Stderr { offset, data } => {
+                        collector.push(offset, &data).await;
+                        if let Some(live) = live.as_mut() {
+                            live.stderr.push_bytes(&data);
+                        }
+                    }
+                    Output::Exit(exit) => {
+                        if let Some(live) = live.as_mut() {
+                            live.flush();
+                        }
+                        return Ok(match phase {
+                            Phase::Running => Ending::Exited(exit),
+                            Phase::Asked | Phase::Killed => Ending::Stopped,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn given(stop: Option<&Stop>) {
+    match stop {
+        Some(stop) => stop.given().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn signal(guest: &guest::Client, id: &str, signal: i32) {
+    // It may be gone already, which is what was wanted.
+    if let Err(error) = guest.signal(id, signal).await {
+        tracing::debug!(%id, signal, %error, "a signal was not delivered");
+    }
+}
+
+/// Forgets an ended process. What it leaves behind is only memory of the guest, so a failure changes nothing.
+pub(crate) async fn forget(sandbox: &dyn Sandbox, id: &str) {
+    if let Err(error) = sandbox.guest().forget(id).await {
+        tracing::debug!(%id, %error, "an ended process could not be forgotten");
+    }
+}
+
+/// What a helper command gave.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    pub(crate) code: i32,
+    /// Standard output, at most as long as was asked for.
+    pub(crate) stdout: Vec<u8>,
+    /// Whether there was more of it.
+    pub(crate) cut: bool,
+    /// Standard error, head and tail.
+    pub(crate) stderr: String,
+}
+
+/// A command of ours in the sandbox, such as a script of git commands.
+pub(crate) struct Command<'a> {
+    pub(crate) script: &'a str,
+    pub(crate) args: &'a [&'a str],
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: &'a str,
+    pub(crate) timeout: Duration,
+    /// Most bytes of standard output to keep.
+    pub(crate) limit: usize,
+}
+
+impl Command<'_> {
+    /// Runs it. With a stop signal it is ended when the turn is stopped.
+    pub(crate) async fn run(&self, sandbox: &dyn Sandbox, stop: Option<&Stop>) -> Result<Captured, Failure> {
+        let mut argv: Vec<String> = ["sh", "-c", self.script, "sh"].map(str::to_owned).to_vec();
+        argv.extend(self.args.iter().map(|arg| (*arg).to_owned()));
+        let spec = ProcessSpec {
+            argv,
+            env: self.env.clone(),
+            cwd: Some(self.cwd.to_owned()),
+            timeout_ms: Some(u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX)),
+            pty: None,
+            stdin: false,
+        };
+        let id = protocol::ItemId::new().to_string();
+        let process = sandbox.guest().start(&id, &spec).await?;
+        let (mut pieces, _pump) = pump(sandbox.guest().clone(), id.clone(), process);
+        let mut stdout = Vec::new();
+        let mut cut = false;
+        let mut stderr = Collector::bounded();
+        let exit = loop {
+            let piece = tokio::select! {
+                biased;
+                () = given(stop) => {
+                    signal(sandbox.guest(), &id, 9).await;
+                    return Err(Failure::Stopped);
+                }
+                piece = pieces.recv() => piece,
+            };
+            let lost = || guest::Error::Unavailable("its output broke off".to_owned());
+            match piece.unwrap_or_else(|| Err(lost()))? {
+                Output::Stdout { data, .. } => {
+                    let room = self.limit.saturating_sub(stdout.len()).min(data.len());
+                    cut |= room < data.len();
+                    stdout.extend_from_slice(&data[..room]);
+                }
+                Output::Stderr { data, .. } => {
+                    let at = stderr.total();
+                    stderr.push(at, &data).await;
+                }
+                Output::Exit(exit) => break exit,
+            }
+        };
+        forget(sandbox, &id).await;
+        Ok(Captured { code: exit.code, stdout, cut, stderr: stderr.text() })
+    }
+}

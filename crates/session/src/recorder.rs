@@ -1,0 +1,132 @@
+//! The one way into a session's log: append, fold, publish, in that order and under one lock. Nothing is seen before
+//! it is durable, and readers see events in the order of the log.
+
+use std::sync::Arc;
+
+use protocol::{Actor, Event, EventBody, SessionId};
+use store::{Draft, Log, Store};
+
+use crate::feed::Stream;
+
+/// Appends to one session's log.
+pub(crate) struct Recorder {
+    log: Arc<Log>,
+    store: Store,
+    stream: Arc<Stream>,
+    order: tokio::sync::Mutex<()>,
+}
+
+impl Recorder {
+    /// For a log whose state was folded into the stream.
+    pub(crate) fn new(log: Arc<Log>, store: Store, stream: Arc<Stream>) -> Arc<Self> {
+        Arc::new(Self { log, store, stream, order: tokio::sync::Mutex::new(()) })
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> SessionId {
+        self.stream.session()
+    }
+
+    /// What readers follow.
+    pub(crate) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Appends all of them or none.
+    ///
+    /// The work is done in a task of its own: a turn that is dropped in the middle must not leave an event in the log
+    /// that the folded state does not know.
+    pub(crate) async fn append(
+        self: &Arc<Self>,
+        actor: &Actor,
+        bodies: Vec<EventBody>,
+    ) -> Result<Vec<Event>, store::Error> {
+        if bodies.is_empty() {
+            return Ok(Vec::new());
+        }
+        let drafts = bodies.into_iter().map(|body| Draft { actor: actor.clone(), body }).collect();
+        let this = Arc::clone(self);
+        let task = tokio::spawn(async move { this.append_now(drafts).await });
+        match task.await {
+            Ok(result) => result,
+            Err(error) => Err(store::Error::Io {
+                path: self.store.session_dir(self.session()),
+                detail: format!("the append did not come to its end: {error}"),
+            }),
+        }
+    }
+
+    async fn append_now(&self, drafts: Vec<Draft>) -> Result<Vec<Event>, store::Error> {
+        let _turn = self.order.lock().await;
+        let events = self.log.append(drafts).await?;
+        self.stream.publish(&events);
+        if events.iter().any(|event| shows_in_lists(&event.body)) {
+            self.index().await;
+        }
+        Ok(events)
+    }
+
+    /// Writes the row of the index. The log is the truth, so a failure here is told and not passed on: the next
+    /// server folds the log again.
+    pub(crate) async fn index(&self) {
+        let Some(session) = self.stream.with_state(|state| state.to_session()) else { return };
+        if let Err(error) = self.store.index(&session).await {
+            tracing::warn!(session = %session.id, %error, "the index of sessions could not be written");
+        }
+    }
+
+    /// Every event so far.
+    pub(crate) async fn events(&self) -> Result<Vec<Event>, store::Error> {
+        read_all(&self.log, |_| ()).await
+    }
+
+    /// A page of the log.
+    pub(crate) async fn read(&self, after: u64, limit: usize) -> Result<Vec<Event>, store::Error> {
+        self.log.read(after, limit).await
+    }
+}
+
+/// Reads a log to its end, in pages.
+pub(crate) async fn read_all(
+    log: &Log,
+    mut each: impl FnMut(&Event) + Send,
+) -> Result<Vec<Event>, store::Error> {
+    const PAGE: usize = 500;
+    let mut events: Vec<Event> = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |event| event.seq);
+        let page = log.read(after, PAGE).await?;
+        let last = page.len() < PAGE;
+        page.iter().for_each(&mut each);
+        events.extend(page);
+        if last {
+            return Ok(events);
+        }
+    }
+}
+
+/// Events after which a row of the list looks different. Items and usage come too often for a write each; while a
+/// session is loaded, lists take it from memory.
+fn shows_in_lists(body: &EventBody) -> bool {
+    match body {
+        EventBody::SessionCreated { .. }
+        | EventBody::SessionRenamed { .. }
+        | EventBody::PromptQueued { .. }
+        | EventBody::PromptEdited { .. }
+        | EventBody::PromptRemoved { .. }
+        | EventBody::TurnStarted { .. }
+        | EventBody::TurnFinished { .. }
+        | EventBody::ApprovalRequested { .. }
+        | EventBody::ApprovalResolved { .. }
+        | EventBody::SandboxChanged { .. }
+        | EventBody::DeliveryUpdated(_)
+        | EventBody::ErrorRaised { .. } => true,
+        EventBody::ItemStarted { .. }
+        | EventBody::ItemCompleted { .. }
+        | EventBody::PlanUpdated { .. }
+        | EventBody::UsageRecorded { .. }
+        | EventBody::RetryScheduled { .. }
+        | EventBody::SnapshotTaken { .. }
+        | EventBody::MemoryChanged { .. } => false,
+    }
+}

@@ -1,0 +1,376 @@
+//! One turn, from its start to its one finish: performs what `agent::Turn` asks for and records every step before the
+//! next one. Everything it knows is in the log, so a server that comes later can go on from any point.
+
+mod checks;
+pub(crate) mod delivery;
+pub(crate) mod deltas;
+mod finish;
+mod model;
+pub(crate) mod output;
+mod resume;
+mod tools;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use agent::{Effect, Input, Setup, Turn, Verification};
+use protocol::chat::{Completion, Part};
+use protocol::event::DeliveryState;
+use protocol::item::{Output, ToolCall};
+use protocol::{Actor, Check, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, TurnId};
+use sandbox::Sandbox;
+
+use crate::Options;
+use crate::failure::Failure;
+use crate::recorder::Recorder;
+use crate::state::{TurnState, broken_off};
+use crate::stop::Stop;
+use crate::workspace::Workspace;
+use tools::{Done, ToolEnd};
+
+/// What the turns of one session share.
+pub(crate) struct Context {
+    pub(crate) options: Arc<Options>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) workspace: Workspace,
+    pub(crate) client: llm::Client,
+    /// Name of the session's model.
+    pub(crate) model: String,
+}
+
+impl Context {
+    /// The turn under way, as the log has it.
+    pub(crate) fn turn(&self) -> Option<TurnState> {
+        self.recorder.stream().with_state(|state| state.turn().cloned())
+    }
+
+    /// Records a problem for people to see.
+    pub(crate) async fn raise(&self, problem: &Problem) -> Result<(), store::Error> {
+        let body = EventBody::ErrorRaised {
+            code: problem.code,
+            message: problem.title.clone(),
+            hint: problem.hint.clone(),
+        };
+        self.recorder.append(&Actor::system(), vec![body]).await.map(drop)
+    }
+}
+
+/// How a turn came to its end.
+struct End {
+    outcome: Outcome,
+    reason: Option<String>,
+}
+
+/// Works on the turn that the log says is under way, to its finish. Only a store that cannot be written keeps it from
+/// finishing; then the turn stays as it is, to be resumed.
+pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::Error> {
+    let Some(turn) = context.turn() else { return Ok(()) };
+    let agent = Actor::agent(context.model.clone());
+    let mut runner =
+        Runner { context, turn: turn.id, stop, agent, sandbox: None, checks: Vec::new(), calls: Vec::new() };
+    // A turn that was already being delivered is not worked on again.
+    if let Some(delivery) = turn.delivery.clone() {
+        return runner.finish_delivery(&turn, delivery).await;
+    }
+    let end = match runner.drive(&turn).await {
+        Ok(end) => end,
+        Err(failure) => runner.failed(failure).await?,
+    };
+    runner.finish(end).await
+}
+
+struct Runner {
+    context: Arc<Context>,
+    turn: TurnId,
+    stop: Stop,
+    agent: Actor,
+    sandbox: Option<Arc<dyn Sandbox>>,
+    checks: Vec<Check>,
+    /// Calls of the last answer that have no result yet.
+    calls: Vec<Item>,
+}
+
+impl Runner {
+    async fn drive(&mut self, turn: &TurnState) -> Result<End, Failure> {
+        let model = self.find_model()?;
+        let ready = self.context.workspace.ensure(&self.context.recorder, &self.stop).await?;
+        self.sandbox = Some(Arc::clone(&ready.sandbox));
+        self.checks = ready.saved.checks;
+        self.context.workspace.begin(&*ready.sandbox, self.turn).await?;
+        for text in ready.notices {
+            self.notice(text).await?;
+        }
+        self.settle_open(&turn.open).await?;
+        let events = self.context.recorder.events().await?;
+        let mut machine = Turn::new(Setup {
+            messages: agent::history::fold(&events),
+            instructions: ready.saved.instructions,
+            checks: self.checks.clone(),
+            limits: self.context.options.turn.clone(),
+        })
+        .after_steps(turn.steps());
+        drop(events);
+        match self.steps(&mut machine, &model).await {
+            Err(Failure::Stopped) => Ok(stopped(&mut machine)),
+            other => other,
+        }
+    }
+
+    async fn steps(&mut self, machine: &mut Turn, model: &llm::Model) -> Result<End, Failure> {
+        let mut effects = VecDeque::from(machine.handle(Input::Begin));
+        while let Some(effect) = effects.pop_front() {
+            let finishing = matches!(effect, Effect::Finish { .. });
+            if self.stop.is_given() && !finishing {
+                return Err(Failure::Stopped);
+            }
+            let input = match effect {
+                Effect::CallModel(request) => Some(self.call_model(model, &request).await?),
+                Effect::RunTool { call_id, tool } => Some(self.run_tool(call_id, tool).await?),
+                Effect::RejectTool { call_id, text, .. } => {
+                    let item = self.take_call(&call_id)?;
+                    self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?;
+                    None
+                }
+                Effect::Tell { text } => {
+                    self.notice(text).await?;
+                    None
+                }
+                Effect::Verify => Some(Input::Verified(self.verify().await?)),
+                Effect::Finish { outcome, reason } => return Ok(End { outcome, reason }),
+            };
+            if let Some(input) = input {
+                effects.extend(machine.handle(input));
+            }
+        }
+        Err(Problem::new(Code::Internal, "the agent asked for nothing and did not finish")
+            .hint("this is a fault of slipway: report it with the session's log")
+            .into())
+    }
+
+    fn find_model(&self) -> Result<llm::Model, Problem> {
+        let models = &self.context.options.models;
+        models
+            .iter()
+            .find(|model| model.name == self.context.model)
+            .cloned()
+            .ok_or_else(|| crate::environments::no_model(&self.context.model, models))
+    }
+
+    async fn append(&self, actor: &Actor, bodies: Vec<EventBody>) -> Result<(), store::Error> {
+        self.context.recorder.append(actor, bodies).await.map(drop)
+    }
+
+    async fn complete(&self, item: Item) -> Result<(), store::Error> {
+        self.append(&self.agent, vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
+    }
+
+    async fn start(&self, item: Item) -> Result<(), store::Error> {
+        self.append(&self.agent, vec![EventBody::ItemStarted { turn: self.turn, item }]).await
+    }
+
+    async fn notice(&self, text: String) -> Result<(), store::Error> {
+        let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } };
+        self.append(&Actor::system(), vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
+    }
+
+    fn sandbox(&self) -> Result<Arc<dyn Sandbox>, Failure> {
+        self.sandbox.clone().ok_or_else(|| Failure::Lost("there is no sandbox".to_owned()))
+    }
+
+    /// The item of a call of the last answer.
+    fn take_call(&mut self, call_id: &str) -> Result<Item, Failure> {
+        let wanted = |item: &Item| matches!(&item.kind, ItemKind::ToolCall(call) if call.call_id == call_id);
+        match self.calls.iter().position(wanted) {
+            Some(place) => Ok(self.calls.remove(place)),
+            None => Err(Problem::new(
+                Code::Internal,
+                format!("the agent answers a call {call_id} that was not made"),
+            )
+            .hint("this is a fault of slipway: report it with the session's log")
+            .into()),
+        }
+    }
+
+    /// Records an answer: its items in order, then what it used.
+    async fn record_answer(
+        &mut self,
+        completion: &Completion,
+        mut streamed: model::Streamed,
+        usage: EventBody,
+    ) -> Result<(), Failure> {
+        let turn = self.turn;
+        let mut bodies = Vec::new();
+        self.calls.clear();
+        for part in &completion.parts {
+            let (id, kind) = match part {
+                Part::Text { text } => (streamed.message.take(), ItemKind::Message { text: text.clone() }),
+                Part::Reasoning { text, signature } => (
+                    streamed.reasoning.take(),
+                    ItemKind::Reasoning { text: text.clone(), signature: signature.clone() },
+                ),
+                Part::Call(call) => {
+                    let call = ToolCall {
+                        call_id: call.id.clone(),
+                        tool: call.tool.clone(),
+                        input: agent::tools::recorded_input(&call.arguments),
+                        output: None,
+                        exit_code: None,
+                        duration_ms: None,
+                    };
+                    let kind = ItemKind::ToolCall(call);
+                    let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
+                    self.calls.push(item.clone());
+                    bodies.push(EventBody::ItemStarted { turn, item });
+                    continue;
+                }
+            };
+            let id = id.unwrap_or_else(ItemId::new);
+            let item = Item { id, status: ItemStatus::Completed, kind };
+            bodies.push(EventBody::ItemCompleted { turn, item });
+        }
+        // An earlier attempt streamed something that the answer does not have.
+        for item in streamed.leftovers() {
+            bodies.push(EventBody::ItemCompleted { turn, item });
+        }
+        bodies.push(usage);
+        Ok(self.append(&self.agent, bodies).await?)
+    }
+
+    async fn run_tool(&mut self, call_id: String, tool: agent::tools::Invocation) -> Result<Input, Failure> {
+        let item = self.take_call(&call_id)?;
+        let began = Instant::now();
+        let ended = self.perform(item.id, tool).await;
+        self.close_call(item, began, ended).await
+    }
+
+    /// Records how a call ended, and makes the input that tells the agent.
+    async fn close_call(
+        &mut self,
+        mut item: Item,
+        began: Instant,
+        ended: Result<ToolEnd, Failure>,
+    ) -> Result<Input, Failure> {
+        let ItemKind::ToolCall(call) = &mut item.kind else {
+            return Err(Problem::new(Code::Internal, "an item that is no call ended as one").into());
+        };
+        let call_id = call.call_id.clone();
+        let process = item.id.to_string();
+        call.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+        match ended {
+            Ok(ToolEnd::Ended(done)) => {
+                let Done { output, is_error, exit_code } = done;
+                let text = output.text.clone();
+                call.output = Some(output);
+                call.exit_code = exit_code;
+                item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
+                self.complete(item).await?;
+                // Not before: until the result is in the log, a restarted server must find the process again.
+                if exit_code.is_some()
+                    && let Some(sandbox) = &self.sandbox
+                {
+                    crate::process::forget(&**sandbox, &process).await;
+                }
+                Ok(Input::ToolEnded { call_id, text, is_error })
+            }
+            Ok(ToolEnd::Stopped(output)) => {
+                call.output = Some(output);
+                item.status = ItemStatus::Cancelled;
+                self.complete(item).await?;
+                Err(Failure::Stopped)
+            }
+            Err(Failure::Stopped) => {
+                item.status = ItemStatus::Cancelled;
+                self.complete(item).await?;
+                Err(Failure::Stopped)
+            }
+            Err(Failure::Lost(detail)) => {
+                let text = self.lost(&detail).await?;
+                call.output = Some(whole(&text));
+                item.status = ItemStatus::Interrupted;
+                self.complete(item).await?;
+                self.replace_sandbox().await?;
+                Ok(Input::ToolEnded { call_id, text, is_error: true })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Records the loss of the sandbox; gives what the model is told.
+    async fn lost(&mut self, detail: &str) -> Result<String, Failure> {
+        self.sandbox = None;
+        let reason = self.context.workspace.lost(&self.context.recorder, detail).await?;
+        Ok(format!(
+            "The sandbox died: {reason}. A new one has the workspace as it was when this turn began; changes made since \
+             then are gone. Look at what is there, then do them again, in a way that does not end the sandbox."
+        ))
+    }
+
+    /// Makes a new sandbox after a loss, once in a turn.
+    async fn replace_sandbox(&mut self) -> Result<(), Failure> {
+        if self.context.turn().is_some_and(|turn| turn.losses > 1) {
+            return Err(Problem::new(Code::SandboxUnavailable, "the sandbox died twice in this turn")
+                .hint("a command of the session may use too much memory: raise the sandbox's limits or ask for less")
+                .into());
+        }
+        let ready = self.context.workspace.ensure(&self.context.recorder, &self.stop).await?;
+        self.sandbox = Some(ready.sandbox);
+        Ok(())
+    }
+
+    /// The gate before `done`: nothing changed, or every check is run.
+    async fn verify(&mut self) -> Result<Verification, Failure> {
+        let mut results = Vec::new();
+        let mut running = "sandbox".to_owned();
+        match self.try_verify(&mut results, &mut running).await {
+            Ok(changed) => Ok(Verification { changed, checks: results }),
+            // The work went with the sandbox. The model is told as a check is: with what is to be done again.
+            Err(Failure::Lost(detail)) => {
+                let text = self.lost(&detail).await?;
+                self.replace_sandbox().await?;
+                results.push(checks::failed(running, text));
+                Ok(Verification { changed: true, checks: results })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn try_verify(
+        &mut self,
+        results: &mut Vec<agent::CheckResult>,
+        running: &mut String,
+    ) -> Result<bool, Failure> {
+        let sandbox = self.sandbox()?;
+        if !self.context.workspace.changed(&*sandbox, self.turn).await? {
+            return Ok(false);
+        }
+        for check in self.checks.clone() {
+            running.clone_from(&check.name);
+            results.push(self.run_check(&check).await?);
+        }
+        Ok(true)
+    }
+}
+
+/// What the agent says of a stop.
+fn stopped(machine: &mut Turn) -> End {
+    let finish = machine.handle(Input::Stop).into_iter().find_map(|effect| match effect {
+        Effect::Finish { outcome, reason } => Some(End { outcome, reason }),
+        _ => None,
+    });
+    finish.unwrap_or(End { outcome: Outcome::Cancelled, reason: None })
+}
+
+/// An output that is its own text.
+fn whole(text: &str) -> Output {
+    Output { text: text.to_owned(), bytes: text.len() as u64, blob: None }
+}
+
+/// Whether a delivery has come to its end.
+fn settled(state: DeliveryState) -> Option<Outcome> {
+    match state {
+        DeliveryState::Intended => None,
+        DeliveryState::Pushed => Some(Outcome::Done),
+        DeliveryState::Failed => Some(Outcome::Failed),
+    }
+}

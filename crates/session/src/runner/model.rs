@@ -1,0 +1,240 @@
+//! One model call: streamed to the feed, made again when that may help, given up when the turn is stopped.
+
+use llm::{Answer, Class, Delta, Model};
+use protocol::chat::Request;
+use protocol::event::Channel;
+use protocol::{EventBody, Item, ItemId, ItemKind, ItemStatus};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Runner;
+use super::deltas::{Deltas, Pace};
+use crate::failure::Failure;
+use crate::problem;
+
+/// The items that streamed text, which the answer completes. One of each kind for a call, however often it is made.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    pub(super) message: Option<ItemId>,
+    pub(super) reasoning: Option<ItemId>,
+}
+
+impl Streamed {
+    /// Items that streamed and are not in the answer.
+    pub(super) fn leftovers(self) -> Vec<Item> {
+        let message = self.message.map(|id| (id, ItemKind::Message { text: String::new() }));
+        let reasoning =
+            self.reasoning.map(|id| (id, ItemKind::Reasoning { text: String::new(), signature: None }));
+        let closed = |(id, kind)| Item { id, status: ItemStatus::Interrupted, kind };
+        message.into_iter().chain(reasoning).map(closed).collect()
+    }
+}
+
+/// One streamed text.
+struct Text {
+    deltas: Deltas,
+    text: String,
+}
+
+/// A call while it streams.
+struct Call<'a> {
+    runner: &'a Runner,
+    message: Option<(ItemId, Text)>,
+    reasoning: Option<(ItemId, Text)>,
+}
+
+impl Call<'_> {
+    async fn push(&mut self, delta: Delta) -> Result<(), Failure> {
+        let (slot, channel, text) = match delta {
+            Delta::Text(text) => (&mut self.message, Channel::Text, text),
+            Delta::Reasoning(text) => (&mut self.reasoning, Channel::Reasoning, text),
+            Delta::Call { .. } => return Ok(()),
+        };
+        if text.is_empty() {
+            return Ok(());
+        }
+        if slot.is_none() {
+            let id = ItemId::new();
+            let kind = match channel {
+                Channel::Reasoning => ItemKind::Reasoning { text: String::new(), signature: None },
+                Channel::Text | Channel::Stdout | Channel::Stderr => {
+                    ItemKind::Message { text: String::new() }
+                }
+            };
+            self.runner.start(Item { id, status: ItemStatus::InProgress, kind }).await?;
+            let deltas = Deltas::new(self.runner.context.recorder.stream(), id, channel, Pace::Whole);
+            *slot = Some((id, Text { deltas, text: String::new() }));
+        }
+        if let Some((_, known)) = slot {
+            known.text.push_str(&text);
+            known.deltas.push(&text);
+        }
+        Ok(())
+    }
+
+    fn texts(&mut self) -> impl Iterator<Item = &mut Text> {
+        self.message.iter_mut().chain(self.reasoning.iter_mut()).map(|(_, text)| text)
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let texts = self.message.iter().chain(self.reasoning.iter());
+        texts.filter_map(|(_, text)| text.deltas.due()).min()
+    }
+
+    fn flush(&mut self) {
+        self.texts().for_each(|text| text.deltas.flush());
+    }
+
+    /// What was streamed counts for nothing: the call is made again.
+    fn restart(&mut self) {
+        for text in self.texts() {
+            text.deltas.restart();
+            text.text.clear();
+        }
+    }
+
+    fn streamed(&self) -> Streamed {
+        let id = |slot: &Option<(ItemId, Text)>| slot.as_ref().map(|(id, _)| *id);
+        Streamed { message: id(&self.message), reasoning: id(&self.reasoning) }
+    }
+
+    /// The texts so far, as items that a person stopped.
+    fn cancelled(self) -> Vec<Item> {
+        let message = self.message.map(|(id, text)| (id, ItemKind::Message { text: text.text }));
+        let reasoning =
+            self.reasoning.map(|(id, text)| (id, ItemKind::Reasoning { text: text.text, signature: None }));
+        let closed = |(id, kind)| Item { id, status: ItemStatus::Cancelled, kind };
+        message.into_iter().chain(reasoning).map(closed).collect()
+    }
+
+    /// One attempt.
+    async fn attempt(
+        &mut self,
+        model: &Model,
+        request: &Request,
+    ) -> Result<Result<Answer, llm::Error>, Failure> {
+        let (sender, mut deltas) = mpsc::unbounded_channel();
+        // The receiver lives as long as the call.
+        let mut sink = move |delta| drop(sender.send(delta));
+        let client = self.runner.context.client.clone();
+        let stop = self.runner.stop.clone();
+        let mut call = std::pin::pin!(client.complete(model, request, &mut sink));
+        loop {
+            let due = self.due();
+            let flush = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.given() => return Err(Failure::Stopped),
+                () = flush => self.flush(),
+                Some(delta) = deltas.recv() => self.push(delta).await?,
+                result = &mut call => {
+                    while let Ok(delta) = deltas.try_recv() {
+                        self.push(delta).await?;
+                    }
+                    self.flush();
+                    return Ok(result);
+                }
+            }
+        }
+    }
+}
+
+impl Runner {
+    /// Calls the model and records its answer.
+    pub(super) async fn call_model(
+        &mut self,
+        model: &Model,
+        request: &Request,
+    ) -> Result<agent::Input, Failure> {
+        let (streamed, result) = {
+            let mut call = Call { runner: self, message: None, reasoning: None };
+            match self.attempts(&mut call, model, request).await {
+                Ok(result) => (call.streamed(), result),
+                Err(Failure::Stopped) => {
+                    let turn = self.turn;
+                    let items = call.cancelled().into_iter();
+                    let bodies = items.map(|item| EventBody::ItemCompleted { turn, item }).collect();
+                    self.append(&self.agent, bodies).await?;
+                    return Err(Failure::Stopped);
+                }
+                Err(failure) => return Err(failure),
+            }
+        };
+        match result {
+            Ok(answer) => {
+                let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                let usage = EventBody::UsageRecorded {
+                    turn: self.turn,
+                    step: self.context.turn().map_or(1, |turn| turn.steps() + 1),
+                    model: model.name.clone(),
+                    usage: answer.completion.usage,
+                    cost_usd: llm::cost_usd(model, &answer.completion.usage),
+                    first_token_ms: millis(answer.first_token),
+                    duration_ms: millis(answer.duration),
+                };
+                // What is recorded is what the agent works with: calls that were written as text are calls.
+                let completion = agent::normalise(&request.messages, answer.completion);
+                self.record_answer(&completion, streamed, usage).await?;
+                Ok(agent::Input::Answered(completion))
+            }
+            Err(error) => {
+                let turn = self.turn;
+                let items = streamed.leftovers().into_iter();
+                let bodies = items.map(|item| EventBody::ItemCompleted { turn, item }).collect();
+                self.append(&self.agent, bodies).await?;
+                self.context.raise(&problem::model(&error)).await?;
+                Ok(agent::Input::ModelFailed { message: error.message })
+            }
+        }
+    }
+
+    async fn attempts(
+        &self,
+        call: &mut Call<'_>,
+        model: &Model,
+        request: &Request,
+    ) -> Result<Result<Answer, llm::Error>, Failure> {
+        let mut attempt = 1;
+        loop {
+            let error = match call.attempt(model, request).await? {
+                Ok(answer) => return Ok(Ok(answer)),
+                Err(error) => error,
+            };
+            let Some(delay) = llm::retry_delay(&error, attempt) else { return Ok(Err(error)) };
+            call.restart();
+            attempt += 1;
+            let body = EventBody::RetryScheduled {
+                turn: self.turn,
+                attempt,
+                attempts: llm::attempts(error.class),
+                reason: format!("{}: {}", plain(error.class), error.message),
+                delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            };
+            self.append(&protocol::Actor::system(), vec![body]).await?;
+            tokio::select! {
+                biased;
+                () = self.stop.given() => return Err(Failure::Stopped),
+                () = tokio::time::sleep(delay) => {}
+            }
+        }
+    }
+}
+
+/// The kind of failure in plain words.
+fn plain(class: Class) -> &'static str {
+    match class {
+        Class::Unreachable => "the model server cannot be reached",
+        Class::TimedOut => "the model server did not answer in time",
+        Class::Overloaded => "the model server has too much to do",
+        Class::RateLimited => "the model server asks for a slower pace",
+        Class::Auth => "the model server refused the key",
+        Class::ContextOverflow => "the conversation is too long for the model",
+        Class::BadRequest => "the model server refused the request",
+        Class::BadResponse => "the model server's answer could not be read",
+    }
+}

@@ -1,0 +1,21 @@
+//! `edit`: replaces text in a file; every byte outside the match stays.
+
+use bytes::Bytes;
+
+use super::{Done, Scope, absolute, read, refused};
+use crate::failure::Failure;
+
+pub(super) async fn run(scope: &Scope, path: &str, old: &str, new: &str, all: bool) -> Result<Done, Failure> {
+    let content = match read::text(scope, path).await? {
+        Ok(content) => content,
+        Err(done) => return Ok(done),
+    };
+    let edited = match agent::tools::edit(&content, old, new, all) {
+        Ok(edited) => edited,
+        Err(text) => return Ok(Done::error(format!("{path}: {text}"))),
+    };
+    match scope.sandbox.guest().write_file(&absolute(path), Bytes::from(edited)).await {
+        Ok(()) => Ok(Done::ok(format!("Edited {path}."))),
+        Err(error) => refused(error, path),
+    }
+}

@@ -1,0 +1,127 @@
+//! The tools' hands: what `agent::tools` decides without IO is done here, in the sandbox. One file each.
+
+mod check;
+mod edit;
+mod list;
+mod read;
+mod search;
+pub(super) mod shell;
+mod write;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::tools::Invocation;
+use protocol::ItemId;
+use protocol::item::Output;
+use sandbox::{Sandbox, WORKSPACE};
+
+use super::{Runner, whole};
+use crate::failure::Failure;
+use crate::feed::Stream;
+use crate::stop::Stop;
+
+/// What a tool gave.
+pub(super) struct Done {
+    /// With the text as the model reads it.
+    pub(super) output: Output,
+    pub(super) is_error: bool,
+    pub(super) exit_code: Option<i32>,
+}
+
+impl Done {
+    fn ok(text: impl Into<String>) -> Self {
+        Self { output: whole(&text.into()), is_error: false, exit_code: None }
+    }
+
+    fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::ok(text) }
+    }
+}
+
+/// How a tool ended.
+pub(super) enum ToolEnd {
+    /// It came to its end.
+    Ended(Done),
+    /// A person stopped it; this is what it gave until then.
+    Stopped(Output),
+}
+
+/// What a tool works with.
+pub(super) struct Scope {
+    pub(super) sandbox: Arc<dyn Sandbox>,
+    pub(super) stream: Arc<Stream>,
+    pub(super) item: ItemId,
+    pub(super) stop: Stop,
+    /// Where long outputs are kept.
+    pub(super) dir: PathBuf,
+    /// The longest time a command may take.
+    pub(super) timeout: Duration,
+}
+
+impl Runner {
+    pub(super) fn scope(&self, item: ItemId) -> Result<Scope, Failure> {
+        Ok(Scope {
+            sandbox: self.sandbox()?,
+            stream: Arc::clone(self.context.recorder.stream()),
+            item,
+            stop: self.stop.clone(),
+            dir: self.context.workspace.dir().to_owned(),
+            timeout: self.context.options.command_timeout,
+        })
+    }
+
+    /// Runs a tool. Its item is in the log before this is called.
+    pub(super) async fn perform(&self, item: ItemId, tool: Invocation) -> Result<ToolEnd, Failure> {
+        let scope = self.scope(item)?;
+        let done = match tool {
+            Invocation::Shell { command, timeout_ms } => {
+                return shell::run(&scope, &command, timeout_ms).await;
+            }
+            Invocation::Read { path, offset, limit } => read::run(&scope, &path, offset, limit).await,
+            Invocation::Write { path, content } => write::run(&scope, &path, content).await,
+            Invocation::Edit { path, old, new, all } => edit::run(&scope, &path, &old, &new, all).await,
+            Invocation::Search { pattern, path, glob } => {
+                search::run(&scope, &pattern, path.as_deref(), glob.as_deref()).await
+            }
+            Invocation::List { path } => list::run(&scope, &path).await,
+            Invocation::Check { name } => check::run(self, name.as_deref()).await,
+        };
+        done.map(ToolEnd::Ended)
+    }
+}
+
+/// A path as the model wrote it, inside the sandbox.
+fn absolute(path: &str) -> String {
+    let path = path.trim();
+    match path {
+        "" | "." => WORKSPACE.to_owned(),
+        path if path.starts_with('/') => path.to_owned(),
+        path => format!("{WORKSPACE}/{}", path.trim_start_matches("./")),
+    }
+}
+
+/// What the guest refuses is for the model to read; a guest that is gone is not.
+fn refused(error: guest::Error, path: &str) -> Result<Done, Failure> {
+    match error {
+        guest::Error::NotFound(_) => {
+            Ok(Done::error(format!("There is no {path}. Use list or search to see what there is.")))
+        }
+        guest::Error::Refused(detail) => Ok(Done::error(format!("{path}: {detail}"))),
+        error @ guest::Error::Unavailable(_) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_of_the_workspace_unless_they_are_absolute() {
+        assert_eq!(absolute("src/lib.rs"), "/workspace/src/lib.rs");
+        assert_eq!(absolute("./a"), "/workspace/a");
+        assert_eq!(absolute("."), "/workspace");
+        assert_eq!(absolute("/etc/os-release"), "/etc/os-release");
+    }
+}

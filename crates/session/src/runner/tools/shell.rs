@@ -1,0 +1,62 @@
+//! `shell`: a command in the workspace. The process has the item's id, so that a restarted server finds it again.
+
+use std::time::Duration;
+
+use guest::Process;
+use protocol::event::Channel;
+
+use super::{Done, Scope, ToolEnd};
+use crate::failure::Failure;
+use crate::process::{self, Ending, Live};
+use crate::runner::deltas::{Deltas, Pace};
+use crate::runner::output::Collector;
+
+pub(super) async fn run(scope: &Scope, command: &str, timeout_ms: u64) -> Result<ToolEnd, Failure> {
+    let asked = Duration::from_millis(timeout_ms);
+    let timeout = if asked.is_zero() { scope.timeout } else { asked.min(scope.timeout) };
+    let spec = process::shell(command, timeout);
+    match scope.sandbox.guest().start(&scope.item.to_string(), &spec).await {
+        Ok(process) => follow(scope, process).await,
+        Err(guest::Error::NotFound(detail) | guest::Error::Refused(detail)) => {
+            Ok(ToolEnd::Ended(Done::error(format!("The command could not be started: {detail}"))))
+        }
+        Err(error @ guest::Error::Unavailable(_)) => Err(error.into()),
+    }
+}
+
+/// Follows the command to its end.
+pub(in crate::runner) async fn follow(scope: &Scope, process: Process) -> Result<ToolEnd, Failure> {
+    let id = scope.item.to_string();
+    let mut collector = Collector::with_blob(scope.dir.clone(), format!("{id}.out"));
+    let mut live = Live {
+        stdout: Deltas::new(&scope.stream, scope.item, Channel::Stdout, Pace::Limited),
+        stderr: Deltas::new(&scope.stream, scope.item, Channel::Stderr, Pace::Limited),
+    };
+    let ending =
+        process::follow(&*scope.sandbox, &id, process, &mut collector, Some(&mut live), Some(&scope.stop))
+            .await?;
+    let mut text = collector.model_text();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let exit = match ending {
+        Ending::Exited(exit) => exit,
+        Ending::Stopped => {
+            text.push_str("(stopped)");
+            return Ok(ToolEnd::Stopped(collector.finish(text).await));
+        }
+    };
+    let how = match (exit.timed_out, exit.signal) {
+        (true, _) => {
+            "(the time limit ended the command: run it on less, give it a longer timeout_ms, or start what \
+                      should go on in the background with `nohup … >log 2>&1 &`)"
+                .to_owned()
+        }
+        (false, Some(signal)) => format!("(ended by signal {signal}, exit code {})", exit.code),
+        (false, None) => format!("(exit code {})", exit.code),
+    };
+    text.push_str(&how);
+    let is_error = exit.code != 0 || exit.timed_out;
+    let output = collector.finish(text).await;
+    Ok(ToolEnd::Ended(Done { output, is_error, exit_code: Some(exit.code) }))
+}

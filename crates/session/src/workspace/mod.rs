@@ -1,0 +1,342 @@
+//! A session's workspace: the sandbox it is in, how it is prepared, how it is read, and how the work is kept on the
+//! host, so that a sandbox can go away at any time between turns and nothing is lost.
+
+mod git;
+mod prepare;
+mod recipe;
+mod saved;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge::Mirror;
+use protocol::event::SandboxState;
+use protocol::{Actor, Code, Diff, Environment, EventBody, Problem, SandboxId, SessionId, TurnId};
+use sandbox::Sandbox;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Mutex;
+
+use crate::Options;
+use crate::failure::Failure;
+use crate::recorder::Recorder;
+use git::{Commit, Git};
+use saved::{Found, Record};
+
+pub(crate) use recipe::prefix;
+pub(crate) use saved::Saved;
+
+/// Largest bundle that is read out of a sandbox.
+const BUNDLE_LIMIT: u64 = 512 * 1024 * 1024;
+/// Bytes of one piece of a file that goes in or out.
+const PIECE: u64 = 8 * 1024 * 1024;
+
+/// How the work is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// As a commit on the session's branch, which can be delivered.
+    Commit,
+    /// As work in progress, which becomes uncommitted changes again.
+    Progress,
+}
+
+/// What was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) commit: String,
+    pub(crate) files: u32,
+    pub(crate) insertions: u32,
+    pub(crate) deletions: u32,
+}
+
+/// The workspace of one session.
+pub(crate) struct Workspace {
+    session: SessionId,
+    dir: PathBuf,
+    options: Arc<Options>,
+    recipe: Environment,
+    title: String,
+    record: Record,
+    live: Mutex<Option<Arc<dyn Sandbox>>>,
+}
+
+impl Workspace {
+    /// The workspace of a session whose log was folded.
+    pub(crate) fn open(
+        session: SessionId,
+        options: Arc<Options>,
+        recipe: Environment,
+        title: String,
+    ) -> Self {
+        let dir = options.store.session_dir(session);
+        let record = Record::open(&dir, session);
+        Self { session, dir, options, recipe, title, record, live: Mutex::new(None) }
+    }
+
+    /// Where files of the session are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What the host remembers; None before the first sandbox was ready.
+    pub(crate) fn saved(&self) -> Option<Saved> {
+        self.record.get()
+    }
+
+    fn url(&self) -> Result<&str, Problem> {
+        self.recipe.repos.first().map(|repo| repo.url.as_str()).ok_or_else(|| {
+            Problem::new(Code::BadRequest, "the environment has no repository")
+                .hint("add one: repos = [{ url = \"…\" }]")
+        })
+    }
+
+    /// The host's copy of the repository, from the remote only when there is none.
+    pub(crate) async fn mirror(&self) -> Result<Mirror, Failure> {
+        let url = self.url()?;
+        match self.options.mirrors.existing(url) {
+            Some(mirror) => Ok(mirror),
+            None => Ok(self.options.mirrors.fetch(url).await?),
+        }
+    }
+
+    fn git<'a>(&'a self, sandbox: &'a dyn Sandbox) -> Git<'a> {
+        Git { sandbox, author: &self.options.author }
+    }
+
+    /// The sandbox if there is one that answers, without making one and without waiting for one that is being made.
+    async fn attached(&self, recorder: &Recorder) -> Option<Arc<dyn Sandbox>> {
+        let mut live = self.live.try_lock().ok()?;
+        if live.is_none()
+            && let Some((id, SandboxState::Ready)) = recorder.stream().with_state(|state| state.sandbox())
+        {
+            *live = self.options.driver.adopt(id).await.ok();
+        }
+        live.clone()
+    }
+
+    /// Remembers the working tree as a turn found it; a resumed turn keeps what it found first.
+    pub(crate) async fn begin(&self, sandbox: &dyn Sandbox, turn: TurnId) -> Result<(), Failure> {
+        let mut saved = self.require()?;
+        if saved.found.as_ref().is_some_and(|found| found.turn == turn) {
+            return Ok(());
+        }
+        let tree = self.git(sandbox).tree().await?;
+        saved.found = Some(Found { turn, tree });
+        Ok(self.record.put(saved)?)
+    }
+
+    fn require(&self) -> Result<Saved, Failure> {
+        self.record.get().ok_or_else(|| {
+            Problem::new(Code::Internal, "the workspace file of this session is missing")
+                .hint("start a new session; the branch, if it was pushed, is on the remote")
+                .into()
+        })
+    }
+
+    /// Whether the working tree differs from how the turn found it.
+    pub(crate) async fn changed(&self, sandbox: &dyn Sandbox, turn: TurnId) -> Result<bool, Failure> {
+        let tree = self.git(sandbox).tree().await?;
+        let found = self.require()?.found.filter(|found| found.turn == turn);
+        Ok(found.is_none_or(|found| found.tree != tree))
+    }
+
+    /// Keeps the working tree on the host. None when it is as the session began: there is nothing to keep.
+    pub(crate) async fn keep(
+        &self,
+        sandbox: &dyn Sandbox,
+        keep: Keep,
+        message: &str,
+    ) -> Result<Option<Kept>, Failure> {
+        let mut saved = self.require()?;
+        let git = self.git(sandbox);
+        let tree = git.tree().await?;
+        let short = short(self.session);
+        let bundle = format!("/tmp/slipway-{short}-out.bundle");
+        let bundled = format!("slipway-kept-{short}");
+        let committed = git
+            .commit(&Commit {
+                tree: &tree,
+                tip: saved.tip.as_deref().unwrap_or(&saved.base),
+                base: &saved.base,
+                branch: match keep {
+                    Keep::Commit => Some(&saved.branch),
+                    Keep::Progress => None,
+                },
+                bundled: &bundled,
+                bundle: &bundle,
+                message,
+            })
+            .await?;
+        if committed.commit == saved.base {
+            return Ok(None);
+        }
+        let (files, insertions, deletions) = git.counts(&saved.base, &tree).await?;
+        let scratch = self.scratch()?;
+        let out = scratch.path().join("out.bundle");
+        self.read_out(sandbox, &bundle, &out).await?;
+        let mirror = self.mirror().await?;
+        let commit = mirror.take(&out, &bundled, &saved.base, &self.session.to_string()).await?;
+        saved.kept = Some(commit.clone());
+        saved.unfinished = keep == Keep::Progress && committed.commit != committed.parent;
+        if keep == Keep::Commit {
+            saved.tip = Some(commit.clone());
+        }
+        self.record.put(saved)?;
+        Ok(Some(Kept { commit, files, insertions, deletions }))
+    }
+
+    /// Files, lines added and lines removed since the session began.
+    pub(crate) async fn counts(&self, sandbox: &dyn Sandbox) -> Result<(u32, u32, u32), Failure> {
+        let git = self.git(sandbox);
+        let tree = git.tree().await?;
+        git.counts(&self.require()?.base, &tree).await
+    }
+
+    fn scratch(&self) -> Result<tempfile::TempDir, Failure> {
+        let made = tempfile::Builder::new().prefix("tmp-").tempdir_in(&self.dir);
+        made.map_err(|error| crate::problem::file(&self.dir, &error).into())
+    }
+
+    /// Copies a file of the sandbox to the host, in pieces, and removes it there.
+    async fn read_out(&self, sandbox: &dyn Sandbox, from: &str, to: &Path) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::Problem(crate::problem::file(to, &error));
+        let mut file = tokio::fs::File::create(to).await.map_err(failed)?;
+        let mut offset = 0;
+        loop {
+            let (data, size) = sandbox.guest().read_file(from, offset, PIECE).await?;
+            if size > BUNDLE_LIMIT {
+                return Err(Failure::Problem(
+                    Problem::new(
+                        Code::DeliveryFailed,
+                        format!("the work has {size} bytes, which is too much to keep"),
+                    )
+                    .hint("take large generated files out of the workspace, or list them in .gitignore"),
+                ));
+            }
+            offset += data.len() as u64;
+            file.write_all(&data).await.map_err(failed)?;
+            if data.is_empty() || offset >= size {
+                break;
+            }
+        }
+        file.flush().await.map_err(failed)?;
+        let remove = crate::process::Command {
+            script: r#"rm -f "$1""#,
+            args: &[from],
+            env: std::collections::BTreeMap::new(),
+            cwd: "/",
+            timeout: std::time::Duration::from_secs(30),
+            limit: 0,
+        };
+        remove.run(sandbox, None).await.map(drop)
+    }
+
+    /// The diff from the commit the session began from: of the workspace while there is a sandbox, else of what was
+    /// kept.
+    pub(crate) async fn diff(&self, recorder: &Recorder) -> Result<Diff, Failure> {
+        let empty = |base: &str| Diff {
+            base: base.to_owned(),
+            patch: String::new(),
+            files: 0,
+            insertions: 0,
+            deletions: 0,
+        };
+        let Some(saved) = self.saved() else { return Ok(empty("")) };
+        if let Some(sandbox) = self.attached(recorder).await {
+            let git = self.git(&*sandbox);
+            let inside = async { git.diff(&saved.base, &git.tree().await?).await };
+            match inside.await {
+                // Between a sandbox's death and the moment the actor learns of it, the kept work is the answer.
+                Err(Failure::Lost(_)) => {}
+                result => return result,
+            }
+        }
+        match &saved.kept {
+            Some(kept) => Ok(self.mirror().await?.diff(&saved.base, kept).await?),
+            None => Ok(empty(&saved.base)),
+        }
+    }
+
+    /// Records that the sandbox died and removes what is left of it. Gives the reason.
+    pub(crate) async fn lost(&self, recorder: &Arc<Recorder>, detail: &str) -> Result<String, Failure> {
+        let taken = self.live.lock().await.take();
+        let id = match &taken {
+            Some(sandbox) => Some(sandbox.id()),
+            None => recorder.stream().with_state(|state| state.sandbox()).map(|(id, _)| id),
+        };
+        let reason = match &taken {
+            Some(sandbox) => sandbox.ended().await.unwrap_or_else(|| detail.to_owned()),
+            None => detail.to_owned(),
+        };
+        if let Some(id) = id {
+            self.discard(id).await;
+            let event = changed(id, SandboxState::Lost, Some(reason.clone()), None);
+            recorder.append(&Actor::system(), vec![event]).await?;
+        }
+        Ok(reason)
+    }
+
+    /// Ends the sandbox on purpose. Work that no turn kept goes with it.
+    pub(crate) async fn remove(&self, recorder: &Arc<Recorder>, why: &str) -> Result<(), Failure> {
+        let taken = self.live.lock().await.take();
+        let known = recorder.stream().with_state(|state| state.sandbox()).map(|(id, _)| id);
+        let Some(id) = taken.map(|sandbox| sandbox.id()).or(known) else { return Ok(()) };
+        self.options.driver.remove(id).await?;
+        let event = changed(id, SandboxState::Stopped, Some(why.to_owned()), None);
+        recorder.append(&Actor::system(), vec![event]).await?;
+        Ok(())
+    }
+
+    /// Removes a sandbox that is of no use any more.
+    async fn discard(&self, id: SandboxId) {
+        if let Err(error) = self.options.driver.remove(id).await {
+            tracing::warn!(session = %self.session, sandbox = %id, %error, "a sandbox could not be removed");
+        }
+    }
+}
+
+/// A `sandbox.changed` event.
+fn changed(
+    sandbox: SandboxId,
+    state: SandboxState,
+    detail: Option<String>,
+    duration_ms: Option<u64>,
+) -> EventBody {
+    EventBody::SandboxChanged { sandbox, state, detail, duration_ms }
+}
+
+/// The last eight letters of a session's id: enough to tell its branch from others.
+fn short(session: SessionId) -> String {
+    let id = session.to_string();
+    id[id.len().saturating_sub(8)..].to_owned()
+}
+
+/// The name of a session's branch.
+fn branch_name(title: &str, session: SessionId) -> String {
+    let mut slug = String::new();
+    for letter in title.chars() {
+        if letter.is_ascii_alphanumeric() {
+            slug.push(letter.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+        if slug.len() >= 40 {
+            break;
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    let slug = if slug.is_empty() { "work" } else { slug };
+    format!("slipway/{slug}-{}", short(session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branch_names_are_safe_whatever_the_title() {
+        let session = SessionId::from_u128(7);
+        assert_eq!(branch_name("Fix the `login` bug!", session), "slipway/fix-the-login-bug-00000007");
+        assert_eq!(branch_name("../../-x", session), "slipway/x-00000007");
+        assert_eq!(branch_name("修理", session), "slipway/work-00000007");
+    }
+}

@@ -1,0 +1,93 @@
+//! What the host remembers of a session's workspace beside the log: where it began, and which commits it keeps of it.
+//! One small JSON file, replaced as a whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use protocol::{Check, Problem, SessionId, SetupStep, TurnId};
+use serde::{Deserialize, Serialize};
+
+use crate::problem;
+
+/// The content of `workspace.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    /// The branch that the session started from.
+    pub(crate) source: String,
+    /// The commit that the session started from.
+    pub(crate) base: String,
+    /// The session's own branch.
+    pub(crate) branch: String,
+    /// Where it goes, without credentials.
+    pub(crate) remote: String,
+    /// The commit of the last turn that was done: what can be delivered.
+    pub(crate) tip: Option<String>,
+    /// The commit that holds the work as the last turn left it.
+    pub(crate) kept: Option<String>,
+    /// Whether `kept` is work in progress on top of the branch.
+    pub(crate) unfinished: bool,
+    /// Set-up steps, checks and instructions as they were resolved when the session began.
+    pub(crate) setup: Vec<SetupStep>,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) instructions: String,
+    /// The working tree as the turn under way found it.
+    pub(crate) found: Option<Found>,
+}
+
+/// The working tree at the beginning of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    pub(crate) turn: TurnId,
+    pub(crate) tree: String,
+}
+
+/// The file, and what it says.
+pub(crate) struct Record {
+    path: PathBuf,
+    saved: Mutex<Option<Saved>>,
+}
+
+impl Record {
+    /// Reads the file of a session's directory; a missing one means that there was no workspace yet.
+    pub(crate) fn open(dir: &Path, session: SessionId) -> Self {
+        let path = dir.join("workspace.json");
+        let saved = match std::fs::read(&path) {
+            Ok(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(saved) => Some(saved),
+                // The kept commit is in the mirror and a turn starts from the repository again; that is better than
+                // a session that cannot be used.
+                Err(error) => {
+                    tracing::error!(%session, path = %path.display(), %error, "a workspace file is damaged");
+                    None
+                }
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::error!(%session, path = %path.display(), %error, "a workspace file cannot be read");
+                None
+            }
+        };
+        Self { path, saved: Mutex::new(saved) }
+    }
+
+    /// What is known.
+    pub(crate) fn get(&self) -> Option<Saved> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces it, on disk first.
+    pub(crate) fn put(&self, saved: Saved) -> Result<(), Problem> {
+        let write = || -> std::io::Result<()> {
+            use std::io::Write as _;
+            let dir = self.path.parent().unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(dir)?;
+            file.write_all(&serde_json::to_vec_pretty(&saved)?)?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path)?;
+            Ok(())
+        };
+        write().map_err(|error| problem::file(&self.path, &error))?;
+        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(saved);
+        Ok(())
+    }
+}

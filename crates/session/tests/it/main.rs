@@ -1,0 +1,10 @@
+//! Sessions through their front door, with the real parts: a scripted model over HTTP, real repositories, real
+//! sandboxes, a real log.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod failures;
+mod resume;
+mod stop;
+mod support;
+mod turns;

@@ -1,0 +1,253 @@
+//! One server's worth of parts in a temporary directory, and ways to wait for what happens in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::event::Delivery;
+use protocol::item::ToolCall;
+use protocol::{
+    Actor, Check, CreateSession, Environment, Event, EventBody, Item, ItemKind, Outcome, Receipt,
+    Repo as RepoSpec, SessionId,
+};
+use sandbox::Driver;
+use sandbox::native::Native;
+use session::{Author, Feed, Options, Sessions, ShutDown};
+use testkit::model::{Script, Server};
+use testkit::repo::Repo;
+
+/// Longer than anything here takes; a test that waits for it has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The parts of one server. What is left of its sandboxes goes when it is dropped.
+pub(crate) struct World {
+    pub(crate) repo: Repo,
+    pub(crate) model: Server,
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) driver: Arc<dyn Driver>,
+    environment: Environment,
+    idle: Duration,
+    base_url: String,
+}
+
+impl World {
+    /// The plain repository with its check, and a model that follows the script.
+    pub(crate) async fn new(script: Script) -> Self {
+        Self::with(Repo::plain(), script).await
+    }
+
+    pub(crate) async fn with(repo: Repo, script: Script) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let driver = Arc::new(Native::open(&dir.path().join("sandbox")).unwrap());
+        let environment = Environment {
+            repos: vec![RepoSpec { url: repo.url(), branch: None }],
+            checks: vec![Check { name: "test".into(), run: "./check.sh".into(), parser: "auto".into() }],
+            ..Environment::default()
+        };
+        let model = Server::start(script).await;
+        let base_url = model.url();
+        Self { repo, model, dir, driver, environment, idle: Duration::from_secs(600), base_url }
+    }
+
+    /// With other things in the environment.
+    pub(crate) fn environment(mut self, change: impl FnOnce(&mut Environment)) -> Self {
+        change(&mut self.environment);
+        self
+    }
+
+    /// With a model somewhere else.
+    pub(crate) fn model_at(mut self, url: &str) -> Self {
+        self.base_url = url.to_owned();
+        self
+    }
+
+    /// With sandboxes that are removed after this long without a turn.
+    pub(crate) fn idle(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// Starts a server. The one before it must be gone.
+    pub(crate) async fn start(&self) -> Sessions {
+        let model = llm::Model {
+            name: "main".into(),
+            provider: llm::Provider::OpenAiCompatible,
+            model: "scripted".into(),
+            base_url: Some(self.base_url.clone()),
+            key: None,
+            headers: BTreeMap::new(),
+            price: None,
+        };
+        let options = Options {
+            store: self.open_store().await,
+            driver: Arc::clone(&self.driver),
+            models: vec![model],
+            default_model: Some("main".into()),
+            mirrors: forge::Mirrors::new(&self.dir.path().join("mirrors")),
+            environments: vec![("plain".into(), self.environment.clone())],
+            limits: sandbox::Limits::default(),
+            turn: agent::Limits { steps: 50, rounds: 3, max_output_tokens: 4096 },
+            command_timeout: Duration::from_secs(60),
+            idle: self.idle,
+            author: Author::default(),
+        };
+        Sessions::start(options).await.unwrap()
+    }
+
+    /// The tasks of a server that was dropped take a moment to let go of the directory.
+    async fn open_store(&self) -> store::Store {
+        let began = std::time::Instant::now();
+        loop {
+            match store::Store::open(&self.dir.path().join("data")) {
+                Ok(store) => return store,
+                Err(store::Error::Locked { .. }) if began.elapsed() < PATIENCE => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Ends the server and sees that it leaves no sandbox.
+    pub(crate) async fn end(&self, sessions: Sessions) {
+        sessions.shut_down(ShutDown::RemoveSandboxes).await;
+        assert_eq!(self.driver.list().await.unwrap().len(), 0, "no sandbox is left");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let driver = Arc::clone(&self.driver);
+        let clean = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                for info in driver.list().await.unwrap_or_default() {
+                    drop(driver.remove(info.id).await);
+                }
+            });
+        };
+        drop(std::thread::spawn(clean).join());
+    }
+}
+
+pub(crate) fn ann() -> Actor {
+    Actor::user("ann")
+}
+
+/// A new session with this prompt.
+pub(crate) async fn create(sessions: &Sessions, prompt: &str) -> SessionId {
+    let request = CreateSession { environment: "plain".into(), prompt: prompt.into(), model: None };
+    sessions.create(ann(), request).await.unwrap().id
+}
+
+/// A session's events as they come.
+pub(crate) struct Follow {
+    feed: Feed,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Follow {
+    pub(crate) async fn new(sessions: &Sessions, id: SessionId) -> Self {
+        Self { feed: sessions.feed(id, 0).await.unwrap(), events: Vec::new() }
+    }
+
+    /// The next durable event.
+    pub(crate) async fn next(&mut self) -> Event {
+        loop {
+            let frame = self.frame().await;
+            if frame.seq.is_some() {
+                let event: Event = serde_json::from_str(&frame.json).unwrap();
+                assert_eq!(event.seq, self.events.len() as u64 + 1, "no gap, no double");
+                self.events.push(event.clone());
+                return event;
+            }
+        }
+    }
+
+    async fn frame(&mut self) -> session::Frame {
+        match tokio::time::timeout(PATIENCE, self.feed.next()).await {
+            Ok(frame) => frame.unwrap().expect("the feed goes on"),
+            Err(_) => panic!("nothing happens any more; so far: {:#?}", self.events),
+        }
+    }
+
+    /// Waits until a text in flight has this in it.
+    pub(crate) async fn text(&mut self, wanted: &str) {
+        loop {
+            let frame = self.frame().await;
+            match frame.seq {
+                Some(_) => self.events.push(serde_json::from_str(&frame.json).unwrap()),
+                None if frame.json.contains(wanted) => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Waits for an event.
+    pub(crate) async fn until(&mut self, wanted: impl Fn(&EventBody) -> bool) -> Event {
+        loop {
+            let event = self.next().await;
+            if wanted(&event.body) {
+                return event;
+            }
+        }
+    }
+
+    /// Waits for the end of the turn under way.
+    pub(crate) async fn finished(&mut self) -> Finished {
+        match self.until(|body| matches!(body, EventBody::TurnFinished { .. })).await.body {
+            EventBody::TurnFinished { outcome, reason, receipt, .. } => Finished { outcome, reason, receipt },
+            _ => unreachable!(),
+        }
+    }
+
+    /// Completed items, in order.
+    pub(crate) fn items(&self) -> Vec<&Item> {
+        self.events
+            .iter()
+            .filter_map(|event| match &event.body {
+                EventBody::ItemCompleted { item, .. } => Some(item),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Completed tool calls, in order.
+    pub(crate) fn calls(&self) -> Vec<(&Item, &ToolCall)> {
+        let call = |item| match item {
+            &Item { kind: ItemKind::ToolCall(ref call), .. } => Some((item, call)),
+            _ => None,
+        };
+        self.items().into_iter().filter_map(call).collect()
+    }
+
+    /// The text that the last call gave.
+    pub(crate) fn last_output(&self) -> String {
+        let (_, call) = *self.calls().last().unwrap();
+        call.output.as_ref().unwrap().text.clone()
+    }
+
+    /// The names of the events, in order.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.events.iter().map(|event| event.body.name()).collect()
+    }
+
+    /// Delivery updates, in order.
+    pub(crate) fn deliveries(&self) -> Vec<&Delivery> {
+        self.events
+            .iter()
+            .filter_map(|event| match &event.body {
+                EventBody::DeliveryUpdated(delivery) => Some(delivery),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: Option<String>,
+    pub(crate) receipt: Receipt,
+}
