@@ -1,0 +1,42 @@
+//! What the routes share. The sessions can be reached only by naming who wants to do what with which thing, so no
+//! route can forget to ask.
+
+use protocol::Problem;
+use session::Sessions;
+
+use crate::authorize::{Action, Caller, Resource, authorize};
+use crate::listen::Life;
+
+/// State of the routes that need sessions.
+#[derive(Clone)]
+pub(crate) struct App {
+    sessions: Sessions,
+    life: Life,
+}
+
+impl App {
+    pub(crate) fn new(sessions: Sessions, life: Life) -> Self {
+        Self { sessions, life }
+    }
+
+    /// The sessions, for a caller that may do this.
+    pub(crate) fn allow(
+        &self,
+        caller: &Caller,
+        action: Action,
+        resource: Resource<'_>,
+    ) -> Result<&Sessions, Problem> {
+        authorize(Some(&caller.0), action, resource)?;
+        Ok(&self.sessions)
+    }
+
+    /// The server's life, for streams and commands.
+    pub(crate) fn life(&self) -> &Life {
+        &self.life
+    }
+
+    /// The store, for idempotency keys.
+    pub(crate) fn store(&self) -> &store::Store {
+        self.sessions.store()
+    }
+}

@@ -1,0 +1,168 @@
+//! Commands happen once. A command runs to its end even if its client hangs up, and an `Idempotency-Key` makes a
+//! repeated one answer like the first instead of doing the work again.
+
+use std::future::Future;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use protocol::{Code, Problem};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use store::{Claim, Store};
+use tokio_util::task::TaskTracker;
+
+use crate::authorize::Identity;
+use crate::extract::read_body;
+use crate::problem::{Failure, bad_request, caught, internal, storage};
+
+/// The header that names a command.
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header that marks an answer as the one given before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// Longest key.
+const MAX_KEY: usize = 200;
+
+/// What commands need.
+#[derive(Clone)]
+pub(crate) struct Commands {
+    /// Keeps the keys.
+    pub(crate) store: Store,
+    /// Keeps the server from ending under a command.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// An answer as it is kept under a key.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    /// Where the new thing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    location: Option<String>,
+    /// The body.
+    body: String,
+}
+
+/// Runs commands on a task of their own, once for each key; lets reads pass.
+pub(crate) async fn commands(State(commands): State<Commands>, request: Request, next: Next) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return next.run(request).await;
+    }
+    command(commands, request, next).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn command(commands: Commands, request: Request, next: Next) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let body = read_body(&parts.headers, body).await?;
+    let key = match (&parts.method, key(&parts.headers)?) {
+        (&Method::POST, Some(key)) => {
+            // Another person's answer is never given out, even under the same key.
+            let actor = parts.extensions.get::<Identity>();
+            let actor = actor.and_then(|identity| identity.0.as_ref()).ok_or_else(internal)?;
+            Some(format!("{} {} {} {key}", actor.id, parts.method, parts.uri.path()))
+        }
+        (_, _) => None,
+    };
+    let fingerprint = hexadecimal(&Sha256::digest(&body));
+    let request = Request::from_parts(parts, Body::from(body));
+    let work = async move {
+        let run = caught(next.run(request));
+        match key {
+            Some(key) => once(&commands.store, &key, &fingerprint, run).await,
+            None => Ok(run.await),
+        }
+    };
+    commands.tasks.spawn(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a command was broken off");
+        Err(internal().into())
+    })
+}
+
+/// Does the work unless it was done before under this key.
+async fn once(
+    store: &Store,
+    key: &str,
+    fingerprint: &str,
+    work: impl Future<Output = Response>,
+) -> Result<Response, Failure> {
+    match store.claim_key(key, fingerprint).await.map_err(|error| storage(&error))? {
+        Claim::New => {}
+        Claim::Settled { status, body } => return replay(status, &body),
+        Claim::Pending => {
+            return Err(Failure::from(Problem::new(
+                Code::Conflict,
+                "the same request is still being worked on",
+            ))
+            .retry_after(1));
+        }
+        Claim::Mismatch => {
+            return Err(Problem::new(
+                Code::IdempotencyMismatch,
+                "this idempotency key was used for another request",
+            )
+            .hint("use a new key for each new request")
+            .into());
+        }
+    }
+    let response = work.await;
+    if !response.status().is_success() {
+        // Nothing was done, so the client may correct the request or try again.
+        if let Err(error) = store.release_key(key).await {
+            tracing::error!(%error, "an idempotency key could not be given back");
+        }
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.map_err(|error| {
+        tracing::error!(%error, "an answer could not be kept");
+        internal()
+    })?;
+    // The work is done: the client hears so even if the key cannot be settled. The key then stays taken, which
+    // keeps a repetition from doing the work twice.
+    match kept(&parts.headers, &body) {
+        Ok(kept) => {
+            if let Err(error) = store.settle_key(key, parts.status.as_u16(), &kept).await {
+                tracing::error!(%error, "an idempotency key could not be settled");
+            }
+        }
+        Err(error) => tracing::error!(%error, "an answer could not be kept"),
+    }
+    Ok(Response::from_parts(parts, Body::from(body)))
+}
+
+fn kept(headers: &HeaderMap, body: &[u8]) -> Result<String, serde_json::Error> {
+    let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    serde_json::to_string(&Kept { location, body: String::from_utf8_lossy(body).into_owned() })
+}
+
+fn replay(status: u16, kept: &str) -> Result<Response, Failure> {
+    let broken = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "a kept answer cannot be read");
+        Failure::from(internal())
+    };
+    let kept: Kept = serde_json::from_str(kept).map_err(|error| broken(&error))?;
+    let status = StatusCode::from_u16(status).map_err(|error| broken(&error))?;
+    let mut response = (status, kept.body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    if let Some(location) = kept.location {
+        headers.insert(header::LOCATION, location.parse().map_err(|error| broken(&error))?);
+    }
+    Ok(response)
+}
+
+/// The request's key, if it has one.
+fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut values = headers.get_all(KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let wrong = || bad_request("the Idempotency-Key must be one header of 1 to 200 visible ASCII characters");
+    let text = value.to_str().map_err(|_| wrong())?;
+    let fits = (1..=MAX_KEY).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits && values.next().is_none() { Ok(Some(text)) } else { Err(wrong()) }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

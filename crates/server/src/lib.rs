@@ -1,0 +1,90 @@
+//! HTTP, WebSocket and server-sent events over the sessions.
+//!
+//! Everything the server needs arrives as arguments of [`serve`]: a bound listener, [`Options`] and a future that
+//! ends it. Each request passes the door ([`Access`], host, origin), then [`authorize`], then one route; what is
+//! asked for is done by `session`.
+
+mod access;
+mod app;
+mod authorize;
+mod extract;
+mod idempotency;
+mod listen;
+mod negotiate;
+mod problem;
+mod routes;
+mod shell;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use session::Sessions;
+use tokio::net::TcpListener;
+
+pub use access::{Access, Secret, TOKEN_PROTOCOL, WEBSOCKET_PROTOCOL};
+pub use authorize::{Action, Resource, authorize};
+
+/// What a server needs.
+pub struct Options {
+    /// The sessions it gives access to.
+    pub sessions: Sessions,
+    /// Who may come in.
+    pub access: Access,
+    /// Name of the one user that every request acts for, until there are accounts.
+    pub local_user: String,
+    /// Host names under which the server may be asked for beside its loopback names, such as `slipway.example.com`
+    /// (any port) or `slipway.example.com:8443` (that port only). For a reverse proxy.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of foreign pages that may use the API, such as `https://tools.example.com`.
+    pub allowed_origins: Vec<String>,
+}
+
+impl Options {
+    /// Options for one local user, without foreign hosts and origins.
+    pub fn new(sessions: Sessions, access: Access) -> Self {
+        Self {
+            sessions,
+            access,
+            local_user: "local".to_owned(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        }
+    }
+
+    /// Refuses an address that others can reach while no token is demanded.
+    pub fn check(&self, address: SocketAddr) -> Result<(), Error> {
+        self.access.check(address)
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Others could use the server without a token.
+    #[error(
+        "{0} can be reached from other machines, and no token is set: set a token, or listen on 127.0.0.1 or [::1]"
+    )]
+    Exposed(SocketAddr),
+    /// The token cannot be sent in a header.
+    #[error(
+        "the token is empty or has characters other than letters, digits and printable ASCII signs: \
+         set another one, such as the output of `openssl rand -hex 32`"
+    )]
+    BadToken,
+}
+
+/// Serves until `shutdown` completes; then open streams are ended and at most five seconds are spent on the rest.
+pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Future) -> std::io::Result<()> {
+    let address = listener.local_addr()?;
+    options.check(address).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error))?;
+    let Options { sessions, access, local_user, allowed_hosts, allowed_origins } = options;
+    let life = listen::Life::default();
+    let door = Arc::new(access::Door::new(access, local_user, allowed_hosts, allowed_origins));
+    let api = routes::sessions_api(app::App::new(sessions, life.clone()));
+    listen::run(listener, shell::wrap(door, api), life, shutdown).await;
+    Ok(())
+}

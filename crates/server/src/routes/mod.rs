@@ -1,0 +1,45 @@
+//! The routes, one file for each kind of thing. Paths are written out in full, here and in the descriptions beside
+//! the handlers; a test compares the two.
+
+pub(crate) mod approvals;
+pub(crate) mod environments;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod models;
+pub(crate) mod openapi;
+pub(crate) mod outputs;
+pub(crate) mod page;
+pub(crate) mod prompts;
+pub(crate) mod sessions;
+pub(crate) mod socket;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+
+use crate::app::App;
+use crate::idempotency::{Commands, commands};
+
+/// The routes that need sessions.
+pub(crate) fn sessions_api(app: App) -> Router {
+    let keys = Commands { store: app.store().clone(), tasks: app.life().tasks.clone() };
+    Router::new()
+        .route("/api/v1/sessions", get(sessions::list).post(sessions::create))
+        .route("/api/v1/sessions/{id}", get(sessions::show))
+        .route("/api/v1/sessions/{id}/prompts", post(prompts::create))
+        .route("/api/v1/sessions/{id}/stop", post(sessions::stop))
+        .route("/api/v1/sessions/{id}/diff", get(sessions::diff))
+        .route("/api/v1/sessions/{id}/deliver", post(sessions::deliver))
+        .route("/api/v1/sessions/{id}/approvals/{approval}", post(approvals::resolve))
+        .route("/api/v1/sessions/{id}/events", get(events::events))
+        .route("/api/v1/sessions/{id}/socket", get(socket::socket))
+        .route("/api/v1/sessions/{id}/outputs/{name}", get(outputs::output))
+        .route("/api/v1/environments", get(environments::list))
+        .route(
+            "/api/v1/environments/{name}",
+            get(environments::show).put(environments::put).delete(environments::remove),
+        )
+        .route("/api/v1/models", get(models::list))
+        .layer(from_fn_with_state(keys, commands))
+        .with_state(app)
+}

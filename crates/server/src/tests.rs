@@ -1,0 +1,238 @@
+//! The parts that need no sessions, over a real listener: the door, the shell, and commands with a real store.
+
+#[path = "../tests/it/client.rs"]
+mod client;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+
+use self::client::{get as get_request, post as post_request, send};
+use crate::access::{Access, Door, Secret};
+use crate::idempotency::{Commands, commands};
+use crate::listen::{self, Life};
+use crate::{extract, shell};
+
+struct Server {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+async fn start(access: Access, routes: Router, life: Life) -> Server {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let door = Arc::new(Door::new(access, "local".into(), vec![], vec![]));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(listen::run(listener, shell::wrap(door, routes), life, stopped));
+    Server { address, stop, ended }
+}
+
+async fn start_bare(access: Access) -> Server {
+    start(access, Router::new(), Life::default()).await
+}
+
+#[tokio::test]
+async fn health_answers_with_the_headers_of_every_answer() {
+    let server = start_bare(Access::Loopback).await;
+    let answer = send(server.address, get_request("/api/v1/health"), "").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(answer.json()["status"], "ok");
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test]
+async fn foreign_hosts_and_pages_are_turned_away() {
+    let server = start_bare(Access::Loopback).await;
+    let foreign = get_request("/api/v1/health").header("host", "rebound.example");
+    assert_eq!(send(server.address, foreign, "").await.problem(), "forbidden");
+    let page = get_request("/api/v1/health").header("origin", "http://evil.example");
+    assert_eq!(send(server.address, page, "").await.problem(), "forbidden");
+    let own = get_request("/api/v1/health").header("origin", format!("http://{}", server.address));
+    assert_eq!(send(server.address, own, "").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_token_is_demanded_everywhere_but_on_the_page() {
+    let server = start_bare(Access::Token(Secret::new("tell-nobody").unwrap())).await;
+    for path in ["/api/v1/health", "/api/v1/openapi.json", "/api/v1/nothing"] {
+        let answer = send(server.address, get_request(path), "").await;
+        assert_eq!(answer.problem(), "unauthorized");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    let known = get_request("/api/v1/health").header("authorization", "Bearer tell-nobody");
+    assert_eq!(send(server.address, known, "").await.status, StatusCode::OK);
+    let page = send(server.address, get_request("/"), "").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    let html = String::from_utf8(page.body.to_vec()).unwrap();
+    assert!(html.contains("Slipway is running") && !html.contains("<script"), "{html}");
+}
+
+#[tokio::test]
+async fn what_is_not_a_route_is_a_problem() {
+    let server = start_bare(Access::Loopback).await;
+    let unknown = send(server.address, get_request("/api/v1/nothing"), "").await;
+    assert_eq!((unknown.status, unknown.problem().as_str()), (StatusCode::NOT_FOUND, "not_found"));
+    let wrong = send(server.address, post_request("/api/v1/health"), "{}").await;
+    assert_eq!((wrong.status, wrong.problem().as_str()), (StatusCode::METHOD_NOT_ALLOWED, "bad_request"));
+    assert_eq!(wrong.header("allow"), Some("GET,HEAD"));
+}
+
+#[tokio::test]
+async fn a_panic_is_a_problem_and_the_server_lives_on() {
+    let routes = Router::new().route("/api/v1/panic", get(|| async { panic!("on purpose") as () }));
+    let server = start(Access::Loopback, routes, Life::default()).await;
+    let answer = send(server.address, get_request("/api/v1/panic"), "").await;
+    assert_eq!((answer.status, answer.problem().as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "internal"));
+    assert_eq!(send(server.address, get_request("/api/v1/health"), "").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_end_waits_for_what_is_under_way() {
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = {
+        let (begun, go_on) = (begun.clone(), go_on.clone());
+        move || async move {
+            begun.notify_one();
+            go_on.notified().await;
+            "done"
+        }
+    };
+    let routes = Router::new().route("/api/v1/slow", get(handler));
+    let server = start(Access::Loopback, routes, Life::default()).await;
+    let address = server.address;
+    let request = tokio::spawn(async move { send(address, get_request("/api/v1/slow"), "").await });
+    begun.notified().await;
+    server.stop.send(()).unwrap();
+    go_on.notify_one();
+    assert_eq!(request.await.unwrap().body, "done");
+    server.ended.await.unwrap();
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+/// A command route that counts how often it worked, fails when the body says so, and can be held up.
+struct Counter {
+    server: Server,
+    worked: Arc<AtomicUsize>,
+    begun: Arc<Notify>,
+    go_on: Arc<Notify>,
+    _directory: tempfile::TempDir,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Command {
+    Work,
+    Refuse,
+    Panic,
+    Wait,
+}
+
+async fn counter() -> Counter {
+    let directory = tempfile::tempdir().unwrap();
+    let life = Life::default();
+    let keys = Commands { store: store::Store::open(directory.path()).unwrap(), tasks: life.tasks.clone() };
+    let worked = Arc::new(AtomicUsize::new(0));
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = {
+        let (worked, begun, go_on) = (worked.clone(), begun.clone(), go_on.clone());
+        move |extract::Json(command): extract::Json<Command>| async move {
+            match command {
+                Command::Work => {}
+                Command::Refuse => return Err(StatusCode::CONFLICT),
+                Command::Panic => panic!("on purpose"),
+                Command::Wait => {
+                    begun.notify_one();
+                    go_on.notified().await;
+                }
+            }
+            let count = worked.fetch_add(1, Ordering::SeqCst) + 1;
+            begun.notify_one();
+            Ok((StatusCode::CREATED, [("location", "/there")], axum::Json(count)))
+        }
+    };
+    let routes = Router::new()
+        .route("/api/v1/work", post(handler.clone()))
+        .route("/api/v1/other", post(handler))
+        .layer(from_fn_with_state(keys, commands));
+    let server = start(Access::Loopback, routes, life).await;
+    Counter { server, worked, begun, go_on, _directory: directory }
+}
+
+fn keyed(path: &str, key: &str) -> hyper::http::request::Builder {
+    post_request(path).header("idempotency-key", key)
+}
+
+#[tokio::test]
+async fn a_repeated_command_answers_like_the_first() {
+    let counter = counter().await;
+    let to = counter.server.address;
+    let first = send(to, keyed("/api/v1/work", "a"), r#""work""#).await;
+    let second = send(to, keyed("/api/v1/work", "a"), r#""work""#).await;
+    assert_eq!((first.status, &first.body), (second.status, &second.body));
+    assert_eq!(first.header("idempotency-replayed"), None);
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!(second.header("location"), Some("/there"));
+    assert_eq!(counter.worked.load(Ordering::SeqCst), 1);
+
+    let other_body = send(to, keyed("/api/v1/work", "a"), r#" "work""#).await;
+    assert_eq!((other_body.status.as_u16(), other_body.problem().as_str()), (422, "idempotency_mismatch"));
+    let other_path = send(to, keyed("/api/v1/other", "a"), r#""work""#).await;
+    assert_eq!(other_path.status, StatusCode::CREATED);
+    assert_eq!(counter.worked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_command_that_did_nothing_gives_its_key_back() {
+    let counter = counter().await;
+    let to = counter.server.address;
+    for (body, status) in [(r#""refuse""#, 409), ("rubbish", 400), (r#""panic""#, 500), (r#""work""#, 201)] {
+        assert_eq!(send(to, keyed("/api/v1/work", "b"), body).await.status.as_u16(), status, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_goes_on_when_its_client_hangs_up() {
+    let counter = counter().await;
+    let to = counter.server.address;
+    let client = tokio::spawn(async move { send(to, keyed("/api/v1/work", "c"), r#""wait""#).await });
+    counter.begun.notified().await;
+    let meanwhile = send(to, keyed("/api/v1/work", "c"), r#""wait""#).await;
+    assert_eq!((meanwhile.status.as_u16(), meanwhile.problem().as_str()), (409, "conflict"));
+    assert_eq!(meanwhile.header("retry-after"), Some("1"));
+
+    client.abort();
+    assert!(client.await.unwrap_err().is_cancelled());
+    counter.go_on.notify_one();
+    counter.begun.notified().await;
+    counter.server.stop.send(()).unwrap();
+    counter.server.ended.await.unwrap();
+    assert_eq!(counter.worked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn bad_commands_are_told_what_is_wrong() {
+    let counter = counter().await;
+    let to = counter.server.address;
+    let rubbish = send(to, post_request("/api/v1/work"), r#""dance""#).await;
+    assert_eq!(rubbish.problem(), "bad_request");
+    assert!(rubbish.json()["title"].as_str().unwrap().contains("unknown variant `dance`"), "{rubbish:?}");
+    let form = hyper::Request::post("/api/v1/work").header("content-type", "text/plain");
+    assert_eq!(send(to, form, r#""work""#).await.problem(), "bad_request");
+    let large = send(to, post_request("/api/v1/work"), vec![b' '; 3 * extract::MAX_BODY]).await;
+    assert_eq!((large.status.as_u16(), large.problem().as_str()), (413, "too_large"));
+    for key in ["", "two words", &"k".repeat(201)] {
+        assert_eq!(send(to, keyed("/api/v1/work", key), r#""work""#).await.problem(), "bad_request");
+    }
+    assert_eq!(counter.worked.load(Ordering::SeqCst), 0);
+}

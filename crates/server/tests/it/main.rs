@@ -1,0 +1,53 @@
+//! The API through the front door: a real listener, real sessions with a real store and repository. No sandbox can be
+//! made here, so turns fail at once, and everything around them can be seen.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests too")]
+
+mod client;
+mod events;
+mod sessions;
+mod socket;
+mod world;
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+
+use client::{get, send};
+use server::{Access, Options};
+use world::World;
+
+#[tokio::test]
+async fn an_open_address_is_not_served_without_a_token() {
+    let world = World::start().await;
+    let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let options = Options::new(world.sessions.clone(), Access::Loopback);
+    let error = server::serve(listener, options, std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("set a token"), "{error}");
+}
+
+#[tokio::test]
+async fn the_description_and_the_routes_agree() {
+    let world = World::start().await;
+    let description = send(world.address, get("/api/v1/openapi.json"), "").await.json();
+    let paths = description["paths"].as_object().unwrap();
+    let mut operations = BTreeSet::new();
+    for (path, methods) in paths {
+        let path = path
+            .replace("{id}", "ses_00000000000000000000000001")
+            .replace("{approval}", "apr_00000000000000000000000001")
+            .replace("{name}", "nothing");
+        for (method, operation) in methods.as_object().unwrap() {
+            let request = hyper::Request::builder().method(method.to_uppercase().as_str()).uri(&path);
+            let answer = send(world.address, request, "").await;
+            operations.insert(operation["operationId"].as_str().unwrap());
+            assert_ne!(answer.status.as_u16(), 405, "{method} {path}");
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            assert!(!text.contains("there is nothing at"), "{method} {path}: {text}");
+        }
+    }
+    assert_eq!(operations.len(), 18, "a route is not described, two have one name, or this number is old");
+    for schema in ["CreateSession", "Session", "Event", "EventPage", "Problem", "Environment", "ModelList"] {
+        assert!(description["components"]["schemas"][schema].is_object(), "{schema}");
+    }
+}

@@ -1,0 +1,118 @@
+//! A server on a free port over real sessions. The machine it plays has no sandboxes, which is a state a real one can
+//! be in: turns fail with that reason.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{Actor, CreateSession, Environment, Repo, SandboxId, SessionId};
+use sandbox::{Driver, Error, Info, Sandbox, Spec};
+use server::{Access, Options, Secret};
+use session::Sessions;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) struct World {
+    pub(crate) address: SocketAddr,
+    pub(crate) sessions: Sessions,
+    pub(crate) repository: String,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<std::io::Result<()>>,
+    _repository: testkit::repo::Repo,
+    _directory: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::serve(Access::Loopback).await
+    }
+
+    pub(crate) async fn start_with_token(token: &str) -> Self {
+        Self::serve(Access::Token(Secret::new(token).unwrap())).await
+    }
+
+    async fn serve(access: Access) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let repository = testkit::repo::Repo::plain();
+        let url = repository.url();
+        let sessions = Sessions::start(session_options(directory.path(), &url)).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let options = Options::new(sessions.clone(), access);
+        let ended = tokio::spawn(server::serve(listener, options, stopped));
+        Self {
+            address,
+            sessions,
+            repository: url,
+            stop,
+            ended,
+            _repository: repository,
+            _directory: directory,
+        }
+    }
+
+    /// A new session, with a prompt that waits or has failed already.
+    pub(crate) async fn session(&self) -> SessionId {
+        let request =
+            CreateSession { environment: "shop".into(), prompt: "fix the test".into(), model: None };
+        self.sessions.create(Actor::user("local"), request).await.unwrap().id
+    }
+
+    /// Ends the server and waits until it has.
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.ended.await.unwrap().unwrap();
+    }
+}
+
+fn session_options(directory: &std::path::Path, repository: &str) -> session::Options {
+    let repos = vec![Repo { url: repository.to_owned(), branch: None }];
+    session::Options {
+        store: store::Store::open(directory).unwrap(),
+        driver: Arc::new(NoSandboxes),
+        models: vec![llm::Model {
+            name: "main".into(),
+            provider: llm::Provider::OpenAiCompatible,
+            model: "none".into(),
+            base_url: Some("http://127.0.0.1:9/v1".into()),
+            key: None,
+            headers: Default::default(),
+            price: None,
+        }],
+        default_model: Some("main".into()),
+        mirrors: forge::Mirrors::new(&directory.join("mirrors")),
+        environments: vec![("shop".into(), Environment { repos, ..Environment::default() })],
+        limits: sandbox::Limits::default(),
+        turn: agent::Limits { steps: 5, rounds: 1, max_output_tokens: 100 },
+        command_timeout: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        author: session::Author::default(),
+    }
+}
+
+struct NoSandboxes;
+
+#[async_trait::async_trait]
+impl Driver for NoSandboxes {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    async fn create(&self, _: &Spec) -> Result<Arc<dyn Sandbox>, Error> {
+        Err(Error::Start("this machine has no sandboxes".into()))
+    }
+
+    async fn adopt(&self, id: SandboxId) -> Result<Arc<dyn Sandbox>, Error> {
+        Err(Error::NotFound(id))
+    }
+
+    async fn list(&self) -> Result<Vec<Info>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn remove(&self, _: SandboxId) -> Result<(), Error> {
+        Ok(())
+    }
+}
