@@ -1,0 +1,267 @@
+//! The HTTP API as the commands use it: requests with their bodies, problems as errors, and a session's stream that
+//! comes back by itself when the connection breaks.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use futures_util::StreamExt;
+use protocol::*;
+use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{self, Message};
+
+/// How long a server may be away before a stream is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One server.
+#[derive(Clone)]
+pub(crate) struct Api {
+    http: reqwest::Client,
+    url: String,
+    token: Option<String>,
+}
+
+impl Api {
+    /// A server at an address such as `http://127.0.0.1:7717`.
+    pub(crate) fn new(url: &str, token: Option<String>) -> anyhow::Result<Self> {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .connect_timeout(Duration::from_secs(5))
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .context("cannot make HTTP requests")?;
+        Ok(Self { http, url: url.trim_end_matches('/').to_owned(), token })
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<serde_json::Value>,
+    ) -> anyhow::Result<Vec<u8>> {
+        let mut request = self.http.request(method.clone(), format!("{}/api/v1{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if method == Method::POST {
+            // A request that is sent twice is carried out once.
+            request = request.header("Idempotency-Key", PromptId::new().to_string());
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        if status.is_success() {
+            return Ok(bytes.into());
+        }
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => Err(problem.into()),
+            Err(_) => Err(anyhow!("{} answered {status}: is it a slipway server?", self.url)),
+        }
+    }
+
+    fn unreachable(&self, error: &dyn std::error::Error) -> anyhow::Error {
+        let mut cause = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        anyhow!(
+            "cannot reach the server at {}: {cause}\n  is it running? start it with: slipway serve",
+            self.url
+        )
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.ask(Method::GET, path, None::<()>).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<impl Serialize>,
+    ) -> anyhow::Result<T> {
+        let body = body.map(serde_json::to_value).transpose()?;
+        let bytes = self.send(method, path, body).await?;
+        serde_json::from_slice(&bytes)
+            .context("the server's answer is not understood: is it another version?")
+    }
+
+    pub(crate) async fn health(&self) -> anyhow::Result<Health> {
+        tokio::time::timeout(Duration::from_secs(3), self.get("/health")).await.context("no answer")?
+    }
+
+    pub(crate) async fn create_session(&self, request: &CreateSession) -> anyhow::Result<Session> {
+        self.ask(Method::POST, "/sessions", Some(request)).await
+    }
+
+    pub(crate) async fn sessions(&self) -> anyhow::Result<SessionList> {
+        self.get("/sessions").await
+    }
+
+    pub(crate) async fn session(&self, id: SessionId) -> anyhow::Result<Session> {
+        self.get(&format!("/sessions/{id}")).await
+    }
+
+    pub(crate) async fn prompt(&self, id: SessionId, prompt: &str) -> anyhow::Result<PromptCreated> {
+        let body = CreatePrompt { prompt: prompt.to_owned() };
+        self.ask(Method::POST, &format!("/sessions/{id}/prompts"), Some(body)).await
+    }
+
+    pub(crate) async fn stop(&self, id: SessionId) -> anyhow::Result<Stopped> {
+        self.ask(Method::POST, &format!("/sessions/{id}/stop"), None::<()>).await
+    }
+
+    pub(crate) async fn diff(&self, id: SessionId) -> anyhow::Result<Diff> {
+        self.get(&format!("/sessions/{id}/diff")).await
+    }
+
+    pub(crate) async fn deliver(&self, id: SessionId) -> anyhow::Result<event::Delivery> {
+        self.ask(Method::POST, &format!("/sessions/{id}/deliver"), None::<()>).await
+    }
+
+    pub(crate) async fn environments(&self) -> anyhow::Result<EnvironmentList> {
+        self.get("/environments").await
+    }
+
+    pub(crate) async fn environment(&self, name: &str) -> anyhow::Result<NamedEnvironment> {
+        self.get(&format!("/environments/{name}")).await
+    }
+
+    pub(crate) async fn put_environment(
+        &self,
+        name: &str,
+        recipe: &Environment,
+    ) -> anyhow::Result<NamedEnvironment> {
+        self.ask(Method::PUT, &format!("/environments/{name}"), Some(recipe)).await
+    }
+
+    pub(crate) async fn remove_environment(&self, name: &str) -> anyhow::Result<()> {
+        self.send(Method::DELETE, &format!("/environments/{name}"), None).await.map(|_| ())
+    }
+
+    pub(crate) async fn models(&self) -> anyhow::Result<ModelList> {
+        self.get("/models").await
+    }
+
+    /// Every event of a session in the log now.
+    pub(crate) async fn events(&self, id: SessionId) -> anyhow::Result<Vec<Event>> {
+        let mut events = Vec::new();
+        loop {
+            let after = events.last().map_or(0, |event: &Event| event.seq);
+            let mut request = self
+                .http
+                .get(format!("{}/api/v1/sessions/{id}/events?after={after}", self.url))
+                .header("Accept", "application/json");
+            if let Some(token) = &self.token {
+                request = request.bearer_auth(token);
+            }
+            let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+            let page: EventPage = response.error_for_status()?.json().await?;
+            let more = page.more;
+            events.extend(page.events);
+            if !more {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// Follows a session after an event.
+    pub(crate) fn follow(&self, session: SessionId, after: u64) -> Stream {
+        Stream { api: self.clone(), session, after, socket: None, broken_since: None }
+    }
+}
+
+type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+
+/// A session's stream of frames.
+pub(crate) struct Stream {
+    api: Api,
+    session: SessionId,
+    after: u64,
+    socket: Option<Socket>,
+    broken_since: Option<tokio::time::Instant>,
+}
+
+/// One frame: the text as it came, and what it means where this version knows it.
+pub(crate) struct Frame {
+    pub(crate) text: String,
+    pub(crate) meaning: Option<Meaning>,
+}
+
+/// What a frame means.
+pub(crate) enum Meaning {
+    Event(Box<Event>),
+    Ephemeral(Ephemeral),
+}
+
+impl Stream {
+    /// The next frame. A broken connection is made again and goes on after the last event, so nothing is lost or seen
+    /// twice; a server that stays away is an error.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Frame> {
+        loop {
+            let socket = match &mut self.socket {
+                Some(socket) => socket,
+                None => {
+                    let socket = self.connect().await?;
+                    self.socket.insert(socket)
+                }
+            };
+            match socket.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    self.broken_since = None;
+                    return Ok(self.read(text.to_string()));
+                }
+                Some(Ok(Message::Close(_)) | Err(_)) | None => self.socket = None,
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
+    fn read(&mut self, text: String) -> Frame {
+        let meaning = match serde_json::from_str::<Event>(&text) {
+            Ok(event) => {
+                self.after = event.seq;
+                Some(Meaning::Event(Box::new(event)))
+            }
+            Err(_) => serde_json::from_str(&text).ok().map(Meaning::Ephemeral),
+        };
+        Frame { text, meaning }
+    }
+
+    async fn connect(&mut self) -> anyhow::Result<Socket> {
+        let since = *self.broken_since.get_or_insert_with(tokio::time::Instant::now);
+        loop {
+            let error = match self.try_connect().await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => error,
+            };
+            // An answer that is a refusal stays one.
+            if let tungstenite::Error::Http(response) = &error {
+                let problem =
+                    response.body().as_deref().and_then(|body| serde_json::from_slice::<Problem>(body).ok());
+                return Err(problem.map_or_else(|| error.into(), Into::into));
+            }
+            if since.elapsed() > PATIENCE {
+                return Err(self.api.unreachable(&error));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn try_connect(&self) -> Result<Socket, tungstenite::Error> {
+        let url = self.api.url.replacen("http", "ws", 1);
+        let mut request = format!("{url}/api/v1/sessions/{}/socket?after={}", self.session, self.after)
+            .into_client_request()?;
+        if let Some(token) = &self.api.token
+            && let Ok(value) = format!("Bearer {token}").parse()
+        {
+            request.headers_mut().insert("Authorization", value);
+        }
+        Ok(tokio_tungstenite::connect_async(request).await?.0)
+    }
+}

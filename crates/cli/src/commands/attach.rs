@@ -1,0 +1,35 @@
+//! `slipway attach`: watch a session.
+
+use protocol::SessionId;
+
+use super::Context;
+use crate::exit::Exit;
+use crate::render::live;
+
+/// Watch a session from its beginning, or after an event, until its turn is over. Interrupting leaves it alone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Attach {
+    /// The session
+    session: SessionId,
+    /// Begin after this event
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+}
+
+impl Attach {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let link = context.link().await?;
+        let watch = live::Watch {
+            api: &link.api,
+            session: self.session,
+            after: self.after,
+            on_interrupt: live::OnInterrupt::Leave,
+            json: context.json,
+        };
+        let result = watch.run().await;
+        let closed = link.close().await;
+        let exit = result?;
+        closed?;
+        Ok(exit)
+    }
+}

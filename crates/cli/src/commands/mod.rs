@@ -1,0 +1,137 @@
+//! The commands, one file each: its arguments, what it does, and what it prints.
+
+mod attach;
+mod completions;
+mod deliver;
+mod demo;
+mod diff;
+mod doctor;
+mod env;
+mod ls;
+mod models;
+mod prompt;
+mod run;
+mod sandbox;
+mod serve;
+mod show;
+mod stop;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, Source};
+use crate::connect::{Link, Remote};
+use crate::exit::{Exit, Usage};
+
+/// Slipway, the self-hosted background coding agent.
+///
+/// Describe a task; an agent works on it in a sealed sandbox, your checks tell it what it broke, and at the end there is
+/// a branch that passed them. Commands use the server of the data directory; when none runs, they are their own for as
+/// long as they take.
+#[derive(Debug, Parser)]
+#[command(name = "slipway", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Configuration file [default: slipway.toml in the data directory]
+    #[arg(long, global = true, value_name = "FILE", env = "SLIPWAY_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where sessions, mirrors and sandboxes live [default: ~/.local/share/slipway]
+    #[arg(long, global = true, value_name = "DIR", env = "SLIPWAY_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// Use the server at this address
+    #[arg(long, global = true, value_name = "URL", env = "SLIPWAY_SERVER")]
+    server: Option<String>,
+    /// Print JSON (one line for each event where there is a stream)
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more on standard error; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// See the whole of it work, on a small bundled repository
+    Demo(demo::Demo),
+    /// Run the server
+    Serve(serve::Serve),
+    /// Give the agent a task and watch it work
+    Run(run::Run),
+    /// Queue a follow-up in a session
+    Prompt(prompt::Prompt),
+    /// Watch a session
+    Attach(attach::Attach),
+    /// List sessions
+    Ls(ls::Ls),
+    /// Show a session: status, checks, spend, delivery
+    Show(show::Show),
+    /// Stop the turn that a session is working on
+    Stop(stop::Stop),
+    /// Show what a session changed
+    Diff(diff::Diff),
+    /// Push a session's branch (again)
+    Deliver(deliver::Deliver),
+    /// Environments: the recipes that sandboxes start from
+    #[command(subcommand)]
+    Env(env::Env),
+    /// Sandboxes: run one command in one, list and remove them
+    #[command(subcommand)]
+    Sandbox(sandbox::Sandbox),
+    /// List the models
+    Models(models::Models),
+    /// Say what holds on this machine and how to get the rest
+    Doctor(doctor::Doctor),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+}
+
+/// What commands work with.
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) source: Source,
+    pub(crate) remote: Remote,
+    pub(crate) json: bool,
+}
+
+impl Context {
+    async fn link(&self) -> anyhow::Result<Link> {
+        Link::open(&self.config, &self.remote).await
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+    let Global { config, data_dir, server, json, .. } = arguments.global;
+    let source = Source { file: config, data_dir };
+    if let Command::Completions(command) = &arguments.command {
+        return command.run();
+    }
+    let config = Config::load(&source).map_err(Usage)?;
+    let context = Context { config, source, remote: Remote { url: server }, json };
+    match arguments.command {
+        Command::Demo(command) => command.run(context).await,
+        Command::Serve(command) => command.run(context).await,
+        Command::Run(command) => command.run(context).await,
+        Command::Prompt(command) => command.run(context).await,
+        Command::Attach(command) => command.run(context).await,
+        Command::Ls(command) => command.run(context).await,
+        Command::Show(command) => command.run(context).await,
+        Command::Stop(command) => command.run(context).await,
+        Command::Diff(command) => command.run(context).await,
+        Command::Deliver(command) => command.run(context).await,
+        Command::Env(command) => command.run(context).await,
+        Command::Sandbox(command) => command.run(context).await,
+        Command::Models(command) => command.run(context).await,
+        Command::Doctor(command) => command.run(context).await,
+        Command::Completions(command) => command.run(),
+    }
+}

@@ -1,0 +1,48 @@
+//! `slipway prompt`: a follow-up in a session.
+
+use protocol::SessionId;
+
+use super::Context;
+use crate::exit::Exit;
+use crate::render::{live, print, style};
+
+/// Queue a follow-up in a session and watch it being worked on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Prompt {
+    /// The session
+    session: SessionId,
+    /// What is to be done
+    prompt: String,
+    /// Do not wait; needs a running server
+    #[arg(long)]
+    detach: bool,
+}
+
+impl Prompt {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let link = context.link().await?;
+        let result = self.queue(&link, context.json).await;
+        let closed = link.close().await;
+        let exit = result?;
+        closed?;
+        Ok(exit)
+    }
+
+    async fn queue(&self, link: &crate::connect::Link, json: bool) -> anyhow::Result<Exit> {
+        let before = link.api.session(self.session).await?;
+        let prompt = link.api.prompt(self.session, &self.prompt).await?;
+        if self.detach && !link.is_own() {
+            if json {
+                print::json(&prompt)?;
+            } else {
+                print::line(&prompt.id.to_string())?;
+                style::note(&format!("watch it with: slipway attach {}", self.session));
+            }
+            return Ok(Exit::Done);
+        }
+        let on_interrupt = if link.is_own() { live::OnInterrupt::Stop } else { live::OnInterrupt::Leave };
+        live::Watch { api: &link.api, session: self.session, after: before.seq, on_interrupt, json }
+            .run()
+            .await
+    }
+}

@@ -1,0 +1,177 @@
+//! `slipway run`: a task from the prompt to a checked branch, watched live.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use protocol::{CreateSession, Environment, Repo};
+
+use super::Context;
+use crate::api::Api;
+use crate::connect::{Link, running};
+use crate::exit::{Exit, Usage};
+use crate::render::{live, print, style};
+
+/// Give the agent a task and watch it work. It ends with exit code 0 when the work is done and its checks passed, with 1
+/// when it failed or escalated. Interrupting it once stops the turn; the work so far is kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// Environment to work in
+    #[arg(long, value_name = "NAME", required_unless_present = "repo", conflicts_with = "repo")]
+    env: Option<String>,
+    /// Repository to work in, a path or a URL; its checks are found by themselves
+    #[arg(long, value_name = "PATH|URL")]
+    repo: Option<String>,
+    /// Branch to start from, with --repo [default: the repository's default branch]
+    #[arg(long, value_name = "NAME", requires = "repo")]
+    branch: Option<String>,
+    /// Model to use [default: the environment's]
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Do not wait: print the session's id and leave it to a server in the background
+    #[arg(long)]
+    detach: bool,
+    /// What is to be done; - reads it from standard input
+    prompt: String,
+}
+
+impl Run {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let prompt = read_prompt(&self.prompt)?;
+        if self.detach {
+            let api = background_server(&context).await?;
+            let session = self.create(&api, prompt).await?;
+            if context.json {
+                print::json(&session)?;
+            } else {
+                print::line(&session.id.to_string())?;
+                style::note(&format!("watch it with: slipway attach {}", session.id));
+            }
+            return Ok(Exit::Done);
+        }
+        let link = context.link().await?;
+        let result = self.work(&link, prompt, context.json).await;
+        let closed = link.close().await;
+        let exit = result?;
+        closed?;
+        Ok(exit)
+    }
+
+    async fn work(&self, link: &Link, prompt: String, json: bool) -> anyhow::Result<Exit> {
+        let session = self.create(&link.api, prompt).await?;
+        let watch = live::Watch {
+            api: &link.api,
+            session: session.id,
+            after: 0,
+            on_interrupt: live::OnInterrupt::Stop,
+            json,
+        };
+        watch.run().await
+    }
+
+    async fn create(&self, api: &Api, prompt: String) -> anyhow::Result<protocol::Session> {
+        let environment = match (&self.env, &self.repo) {
+            (Some(name), _) => name.clone(),
+            (None, Some(repo)) => register(api, repo, self.branch.clone()).await?,
+            (None, None) => return Err(Usage(anyhow!("give --env or --repo")).into()),
+        };
+        api.create_session(&CreateSession { environment, prompt, model: self.model.clone() }).await
+    }
+}
+
+fn read_prompt(argument: &str) -> anyhow::Result<String> {
+    let text = if argument == "-" {
+        std::io::read_to_string(std::io::stdin()).context("cannot read the prompt from standard input")?
+    } else {
+        argument.to_owned()
+    };
+    if text.trim().is_empty() {
+        return Err(Usage(anyhow!("the prompt is empty: say what is to be done")).into());
+    }
+    Ok(text)
+}
+
+/// A repository that is a path is made absolute: the server may run elsewhere.
+pub(super) fn repository(argument: &str) -> anyhow::Result<String> {
+    let path = Path::new(argument);
+    let remote = argument.contains("://") || (argument.contains(':') && !path.exists());
+    if remote {
+        return Ok(argument.to_owned());
+    }
+    if !path.exists() {
+        return Err(Usage(anyhow!("there is no repository at {argument}: no such directory")).into());
+    }
+    Ok(std::fs::canonicalize(path)?.display().to_string())
+}
+
+/// Makes an environment for a repository that has none; the same repository and branch get the same one.
+async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Result<String> {
+    let url = repository(repo)?;
+    let last = url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or("repo").trim_end_matches(".git");
+    let stem: String =
+        last.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    let recipe = Environment { repos: vec![Repo { url, branch }], ..Environment::default() };
+    // The name says which repository; a number keeps two with the same last name apart.
+    for number in 1.. {
+        let name = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
+        match api.environment(&name).await {
+            Ok(existing) if existing.recipe.repos == recipe.repos => return Ok(name),
+            Ok(_) => {}
+            Err(error) if is_absent(&error) => {
+                api.put_environment(&name, &recipe).await?;
+                return Ok(name);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(anyhow!("no name is left for an environment of {repo}"))
+}
+
+fn is_absent(error: &anyhow::Error) -> bool {
+    let code = error.downcast_ref::<protocol::Problem>().map(|problem| problem.code);
+    matches!(code, Some(protocol::Code::EnvironmentNotFound | protocol::Code::NotFound))
+}
+
+/// The running server, or a new one in the background that ends by itself when there is nothing left to do.
+async fn background_server(context: &Context) -> anyhow::Result<Api> {
+    let token = std::env::var(&context.config.server.token_env).ok().filter(|token| !token.is_empty());
+    if let Some(url) = &context.remote.url {
+        return Api::new(url, token);
+    }
+    if let Some(api) = running(&context.config, token.clone()).await? {
+        return Ok(api);
+    }
+    let data_dir = &context.config.server.data_dir;
+    std::fs::create_dir_all(data_dir).with_context(|| format!("cannot make {}", data_dir.display()))?;
+    let log_path = data_dir.join("server.log");
+    let log =
+        std::fs::File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
+    let mut command =
+        std::process::Command::new(std::env::current_exe().context("cannot find this program")?);
+    if let Some(file) = &context.source.file {
+        command.arg("--config").arg(std::path::absolute(file)?);
+    }
+    command.arg("--data-dir").arg(data_dir).args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--exit-when-idle",
+        "60",
+    ]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    // In a session of its own, so that closing the terminal does not end it.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().context("cannot start a server in the background")?;
+    for _ in 0..150 {
+        if let Some(api) = running(&context.config, token.clone()).await? {
+            return Ok(api);
+        }
+        if let Some(status) = child.try_wait()? {
+            let said = std::fs::read_to_string(&log_path).unwrap_or_default();
+            return Err(anyhow!("the server in the background ended at once ({status}): {}", said.trim()));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Err(anyhow!("the server in the background does not answer; see {}", log_path.display()))
+}

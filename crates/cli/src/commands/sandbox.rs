@@ -1,0 +1,241 @@
+//! `slipway sandbox`: one command in a fresh sandbox, and what sandboxes there are.
+
+use std::io::Write;
+use std::time::Duration;
+
+use ::sandbox::native::Native;
+use ::sandbox::{Base, Driver, Life, Limits, Spec};
+use anyhow::Context as _;
+use guest::wire::PtySize;
+use guest::{Output, ProcessSpec};
+use protocol::SandboxId;
+use tokio::io::AsyncReadExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Context;
+use crate::exit::{Exit, Usage};
+use crate::render::{print, style, table, terminal};
+
+/// Sandboxes: run one command in one, list and remove them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Sandbox {
+    /// Run one command in a fresh sandbox and exit with its code
+    Run(Run),
+    /// List sandboxes
+    Ls,
+    /// Remove a sandbox
+    Rm {
+        /// The sandbox
+        sandbox: SandboxId,
+    },
+}
+
+/// Run one command in a fresh sandbox and exit with its code. However it ends, nothing is left behind.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// Environment whose repository is cloned and set up first
+    #[arg(long, value_name = "NAME")]
+    env: Option<String>,
+    /// End it after this many seconds, with exit code 124
+    #[arg(long, value_name = "S")]
+    timeout: Option<f64>,
+    /// The command
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Exit code of a command whose time was up, as timeout(1) has it.
+const TIMED_OUT: u8 = 124;
+
+/// Id of the one process.
+const PROCESS: &str = "run";
+
+impl Sandbox {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        match self {
+            Self::Run(run) => run.run(&context).await,
+            Self::Ls => list(&context).await,
+            Self::Rm { sandbox } => remove(&context, sandbox).await,
+        }
+    }
+}
+
+/// Sandboxes of commands are apart from those of the server, which removes what it does not know.
+fn one_off(context: &Context) -> anyhow::Result<Native> {
+    Ok(Native::open(&context.config.server.data_dir.join("one-off"))?)
+}
+
+fn drivers(context: &Context) -> anyhow::Result<[Native; 2]> {
+    Ok([Native::open(&context.config.server.data_dir.join("native"))?, one_off(context)?])
+}
+
+async fn list(context: &Context) -> anyhow::Result<Exit> {
+    let mut sandboxes = Vec::new();
+    for driver in drivers(context)? {
+        sandboxes.extend(driver.list().await?);
+    }
+    if context.json {
+        print::json(&serde_json::json!({ "sandboxes": sandboxes }))?;
+    } else if sandboxes.is_empty() {
+        style::note("no sandboxes");
+    } else {
+        let rows = sandboxes.iter().map(|info| {
+            let state = if info.running { "running" } else { "ended" };
+            vec![
+                info.id.to_string(),
+                state.to_owned(),
+                info.pid.map_or_else(String::new, |pid| pid.to_string()),
+            ]
+        });
+        print::line(&table::format(&["sandbox", "state", "pid"], rows))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn remove(context: &Context, id: SandboxId) -> anyhow::Result<Exit> {
+    for driver in drivers(context)? {
+        if driver.list().await?.iter().any(|info| info.id == id) {
+            driver.remove(id).await?;
+            style::note(&format!("removed {id}"));
+            return Ok(Exit::Done);
+        }
+    }
+    Err(Usage(anyhow::anyhow!("there is no sandbox {id}; list them with: slipway sandbox ls")).into())
+}
+
+impl Run {
+    async fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let wall_clock =
+            match self.timeout {
+                Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
+                    Usage(anyhow::anyhow!("--timeout wants a number of seconds, not {seconds}"))
+                })?),
+                None => None,
+            };
+        let driver = one_off(context)?;
+        let limits = Limits { wall_clock: None, ..context.config.sandbox.limits() };
+        let spec = Spec { id: SandboxId::new(), base: Base::Host, limits, life: Life::Tied };
+        // Signals are caught before there is anything to clean up.
+        let mut signals = Signals::catch()?;
+        let sandbox = driver.create(&spec).await?;
+        if let Some(name) = &self.env {
+            let link = context.link().await?;
+            let environment = link.api.environment(name).await;
+            link.close().await?;
+            let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
+            style::note(&format!("preparing the workspace of {name}"));
+            let _ = (mirrors, environment?); // PREPARE
+        }
+        let exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
+        let id = spec.id;
+        drop(sandbox);
+        // Not before every trace is gone does the command end.
+        driver.remove(id).await?;
+        exit
+    }
+
+    async fn follow(
+        &self,
+        guest: &guest::Client,
+        wall_clock: Option<Duration>,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Exit> {
+        let terminal = terminal::Raw::enter_if_interactive()?;
+        let spec = ProcessSpec {
+            argv: self.command.clone(),
+            timeout_ms: wall_clock.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            pty: terminal.as_ref().map(|raw| raw.size()),
+            stdin: true,
+            env: terminal.iter().map(|_| ("TERM".to_owned(), terminal::name())).collect(),
+            ..ProcessSpec::default()
+        };
+        let mut process = match guest.start(PROCESS, &spec).await {
+            Err(guest::Error::Refused(reason)) => {
+                drop(terminal);
+                style::error(&reason);
+                // As a shell has it: the command cannot be run.
+                return Ok(Exit::Command(127));
+            }
+            other => other?,
+        };
+        let input = tokio::spawn(forward_input(guest.clone()));
+        let result = loop {
+            tokio::select! {
+                output = process.next() => match output? {
+                    Some(Output::Stdout { data, .. }) => write_all(&mut std::io::stdout(), &data)?,
+                    Some(Output::Stderr { data, .. }) => write_all(&mut std::io::stderr(), &data)?,
+                    Some(Output::Exit(exit)) => break exit,
+                    None => anyhow::bail!("the sandbox ended before the command did"),
+                },
+                number = signals.next() => guest.signal(PROCESS, number).await?,
+                () = resized(terminal.as_ref()) => guest.resize(PROCESS, size(terminal.as_ref())).await?,
+            }
+        };
+        input.abort();
+        drop(terminal);
+        if result.timed_out {
+            style::error(&format!("the command was ended after {} s", self.timeout.unwrap_or_default()));
+            return Ok(Exit::Command(TIMED_OUT));
+        }
+        Ok(Exit::Command(u8::try_from(result.code).unwrap_or(1)))
+    }
+}
+
+fn size(terminal: Option<&terminal::Raw>) -> PtySize {
+    terminal.map_or(PtySize { cols: 80, rows: 24 }, terminal::Raw::size)
+}
+
+async fn resized(terminal: Option<&terminal::Raw>) {
+    match terminal {
+        Some(raw) => raw.resized().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A reader that went away ends the command, as it would without a sandbox.
+fn write_all(to: &mut impl Write, data: &[u8]) -> anyhow::Result<()> {
+    to.write_all(data).and_then(|()| to.flush()).context("cannot write the command's output")
+}
+
+/// Passes standard input on, and its end.
+async fn forward_input(guest: guest::Client) -> Result<(), guest::Error> {
+    let mut stdin = tokio::io::stdin();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match stdin.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(length) => {
+                guest.write_stdin(PROCESS, bytes::Bytes::copy_from_slice(&buffer[..length])).await?
+            }
+        }
+    }
+    guest.close_stdin(PROCESS).await
+}
+
+/// Signals that are passed on to the command.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+    quit: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn catch() -> anyhow::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.interrupt.recv() => libc::SIGINT,
+            _ = self.terminate.recv() => libc::SIGTERM,
+            _ = self.hang_up.recv() => libc::SIGHUP,
+            _ = self.quit.recv() => libc::SIGQUIT,
+        }
+    }
+}

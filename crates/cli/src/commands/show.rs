@@ -1,0 +1,66 @@
+//! `slipway show`: one session in full.
+
+use protocol::{EventBody, Session, SessionId};
+
+use super::Context;
+use crate::exit::Exit;
+use crate::render::{print, summary, text};
+
+/// Show a session: status, checks, spend, delivery.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// The session
+    session: SessionId,
+}
+
+impl Show {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let link = context.link().await?;
+        let found = async {
+            anyhow::Ok((link.api.session(self.session).await?, link.api.events(self.session).await?))
+        }
+        .await;
+        link.close().await?;
+        let (session, events) = found?;
+        if context.json {
+            print::json(&session)?;
+            return Ok(Exit::Done);
+        }
+        print::line(&overview(&session))?;
+        for event in &events {
+            if let EventBody::TurnFinished { outcome, reason, receipt, .. } = &event.body {
+                print::line(&summary::turn(*outcome, reason.as_deref(), receipt))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn overview(session: &Session) -> String {
+    let mut lines = vec![
+        format!("{}  {}", session.id, session.title),
+        format!("status       {}", session.status.as_str()),
+    ];
+    if let Some(reason) = &session.reason {
+        lines.push(format!("reason       {reason}"));
+    }
+    lines.push(format!("environment  {}", session.environment));
+    lines.push(format!("model        {}", session.model));
+    lines.push(format!("created      {} ({} ago)", session.created_at, text::age(session.created_at)));
+    lines.push(format!("spend        {}", text::spend(&session.spend)));
+    if let Some(delivery) = &session.delivery {
+        let state =
+            serde_json::to_value(delivery.state).ok().and_then(|state| state.as_str().map(str::to_owned));
+        lines.push(format!(
+            "branch       {} ({}) at {}",
+            delivery.branch,
+            state.unwrap_or_default(),
+            delivery.remote
+        ));
+        lines.extend(delivery.error.as_ref().map(|error| format!("             {error}")));
+    }
+    for prompt in &session.queued {
+        lines.push(format!("queued       {}: {}", prompt.author, text::first_line(&prompt.text)));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,32 @@
+//! `slipway stop`: stop the turn under way.
+
+use protocol::SessionId;
+
+use super::Context;
+use crate::exit::Exit;
+use crate::render::{print, style};
+
+/// Stop the turn that a session is working on. What it did so far is kept; queued prompts stay queued.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Stop {
+    /// The session
+    session: SessionId,
+}
+
+impl Stop {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let link = context.link().await?;
+        let stopped = link.api.stop(self.session).await;
+        link.close().await?;
+        let stopped = stopped?;
+        if context.json {
+            print::json(&stopped)?;
+        } else {
+            match stopped.turn {
+                Some(turn) => style::note(&format!("stopping {turn}")),
+                None => style::note("nothing is being worked on"),
+            }
+        }
+        Ok(Exit::Done)
+    }
+}

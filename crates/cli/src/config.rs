@@ -1,0 +1,277 @@
+//! `slipway.toml`: what can be set, what it is when it is not set, and where it is looked for. Unknown keys are an
+//! error, because a misspelled key that is ignored is a setting that silently does not hold.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use protocol::Environment;
+use serde::{Deserialize, Serialize};
+
+/// Name of the configuration file in the data directory.
+const FILE: &str = "slipway.toml";
+
+/// The whole file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) server: Server,
+    pub(crate) agent: Agent,
+    pub(crate) sandbox: Sandbox,
+    #[serde(skip_serializing)]
+    pub(crate) models: BTreeMap<String, Model>,
+    #[serde(skip_serializing)]
+    pub(crate) environments: BTreeMap<String, Environment>,
+}
+
+/// Where the server listens and keeps its data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Server {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) token_env: String,
+    pub(crate) allowed_hosts: Vec<String>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
+            data_dir: PathBuf::from("~/.local/share/slipway"),
+            token_env: "SLIPWAY_TOKEN".to_owned(),
+            allowed_hosts: Vec::new(),
+        }
+    }
+}
+
+/// How a turn goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Agent {
+    /// Name of the model used when neither the prompt nor the environment names one; empty: the only one, or the first.
+    pub(crate) model: String,
+    pub(crate) max_steps: u32,
+    pub(crate) check_rounds: u32,
+    pub(crate) max_output_tokens: u32,
+    pub(crate) command_timeout_s: u64,
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            max_steps: 100,
+            check_rounds: 3,
+            max_output_tokens: 8192,
+            command_timeout_s: 600,
+        }
+    }
+}
+
+/// What a sandbox may use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sandbox {
+    /// Processors; 0 for all of them.
+    pub(crate) cpus: f64,
+    pub(crate) memory_mb: u64,
+    pub(crate) processes: u64,
+    pub(crate) open_files: u64,
+    pub(crate) wall_clock_s: u64,
+    pub(crate) idle_s: u64,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self {
+            cpus: 0.0,
+            memory_mb: 8192,
+            processes: 4096,
+            open_files: 65536,
+            wall_clock_s: 86_400,
+            idle_s: 1800,
+        }
+    }
+}
+
+impl Sandbox {
+    pub(crate) fn limits(&self) -> sandbox::Limits {
+        let default = sandbox::Limits::default();
+        sandbox::Limits {
+            cpus: if self.cpus > 0.0 { self.cpus } else { default.cpus },
+            memory_bytes: self.memory_mb << 20,
+            processes: self.processes,
+            open_files: self.open_files,
+            wall_clock: (self.wall_clock_s > 0).then(|| Duration::from_secs(self.wall_clock_s)),
+        }
+    }
+}
+
+/// A model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Model {
+    pub(crate) provider: llm::Provider,
+    pub(crate) model: String,
+    #[serde(default)]
+    pub(crate) base_url: Option<String>,
+    #[serde(default)]
+    pub(crate) api_key_env: Option<String>,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) price: Option<llm::Price>,
+}
+
+/// Where configuration comes from, as the command line says it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Source {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads the configuration: the named file, else the one in the data directory, else the defaults.
+    pub(crate) fn load(source: &Source) -> anyhow::Result<Self> {
+        let default_dir = expand(source.data_dir.as_deref().unwrap_or(&Server::default().data_dir))?;
+        let file = source.file.clone().unwrap_or_else(|| default_dir.join(FILE));
+        let mut config = match std::fs::read_to_string(&file) {
+            Ok(text) => Self::parse(&text).with_context(|| format!("{} cannot be used", file.display()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && source.file.is_none() => {
+                Self::default()
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+        };
+        if let Some(dir) = &source.data_dir {
+            config.server.data_dir = dir.clone();
+        }
+        config.server.data_dir = expand(&config.server.data_dir)?;
+        config.resolve_paths(file.parent())?;
+        Ok(config)
+    }
+
+    /// Reads the text of a configuration file.
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let config: Self =
+            toml::from_str(text).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
+        for (name, model) in &config.models {
+            if model.provider == llm::Provider::OpenAiCompatible && model.base_url.is_none() {
+                bail!("[models.{name}] needs base_url, such as \"http://127.0.0.1:8000/v1\"");
+            }
+        }
+        for (name, environment) in &config.environments {
+            check_environment(name, environment)?;
+        }
+        if !config.agent.model.is_empty()
+            && !config.models.is_empty()
+            && !config.models.contains_key(&config.agent.model)
+        {
+            let known: Vec<&str> = config.models.keys().map(String::as_str).collect();
+            bail!(
+                "[agent] model = \"{}\" is not one of the models: {}",
+                config.agent.model,
+                known.join(", ")
+            );
+        }
+        Ok(config)
+    }
+
+    /// Paths of repositories are relative to the file they stand in.
+    fn resolve_paths(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
+        for repo in self.environments.values_mut().flat_map(|environment| &mut environment.repos) {
+            if repo.url.starts_with("~/") {
+                repo.url = expand(Path::new(&repo.url))?.display().to_string();
+            } else if let (true, Some(dir)) = (repo.url.starts_with('.'), dir) {
+                let joined = std::path::absolute(dir.join(&repo.url))?;
+                repo.url = joined.display().to_string();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with an environment that the types allow.
+pub(crate) fn check_environment(name: &str, environment: &Environment) -> anyhow::Result<()> {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        bail!("\"{name}\" cannot be the name of an environment: use letters, digits, '-', '_' and '.'");
+    }
+    if environment.repos.is_empty() {
+        bail!("[environments.{name}] needs a repository: repos = [{{ url = \"…\" }}]");
+    }
+    environment.base.parse::<sandbox::Base>().with_context(|| format!("[environments.{name}]"))?;
+    Ok(())
+}
+
+fn expand(path: &Path) -> anyhow::Result<PathBuf> {
+    match path.strip_prefix("~") {
+        Ok(rest) => {
+            let home = std::env::var_os("HOME")
+                .context("HOME is not set: give the data directory with --data-dir")?;
+            Ok(PathBuf::from(home).join(rest))
+        }
+        Err(_) => Ok(std::path::absolute(path)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../../config.example.toml");
+
+    #[test]
+    fn the_example_parses_and_each_key_equals_its_default() {
+        assert_eq!(Config::parse(EXAMPLE).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_example_has_every_key_that_has_a_default() {
+        let example: toml::Table = EXAMPLE.parse().unwrap();
+        let defaults = toml::Table::try_from(Config::default()).unwrap();
+        for (section, keys) in defaults.iter().filter_map(|(name, value)| Some((name, value.as_table()?))) {
+            for key in keys.keys() {
+                let there = example.get(section).and_then(|section| section.get(key)).is_some();
+                assert!(there, "config.example.toml lacks {key} in [{section}]");
+            }
+        }
+    }
+
+    #[test]
+    fn the_commented_examples_parse_too() {
+        let shown: String = EXAMPLE
+            .lines()
+            .filter_map(|line| line.strip_prefix("#: "))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let config = Config::parse(&shown).unwrap();
+        assert!(!config.models.is_empty() && !config.environments.is_empty());
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let error =
+            format!("{:#}", Config::parse("[server]\nlisten = \"127.0.0.1:1\"\nport = 3\n").unwrap_err());
+        assert!(error.contains("port") && error.contains("line 3") && error.contains("listen"), "{error}");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (text, said) in [
+            ("[models.a]\nprovider = \"openai-compatible\"\nmodel = \"m\"", "base_url"),
+            ("[environments.x]\nrepos = []", "repository"),
+            ("[environments.x]\nrepos = [{ url = \"/r\" }]\nbase = \"vm\"", "vm"),
+            ("[environments.\"a b\"]\nrepos = [{ url = \"/r\" }]", "name"),
+            ("[models.a]\nprovider = \"acme\"\nmodel = \"m\"", "acme"),
+            (
+                "[agent]\nmodel = \"b\"\n[models.a]\nprovider = \"openai\"\nmodel = \"m\"",
+                "one of the models: a",
+            ),
+        ] {
+            let error = format!("{:#}", Config::parse(text).unwrap_err());
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The `slipway` program: reads the command line, runs one command, and turns its end into an exit code.
+//!
+//! Data goes to standard output, progress and talk to standard error; `--json` makes the data JSON. One file for each
+//! command is in `commands`; what they share is the connection to a server (`connect`) and the terminal (`render`).
+
+mod api;
+mod commands;
+mod config;
+mod connect;
+mod demo;
+mod exit;
+mod node;
+mod render;
+
+use clap::Parser;
+
+fn main() -> std::process::ExitCode {
+    let arguments = commands::Arguments::parse();
+    render::log::start(arguments.global.verbose);
+    // Fails only when a provider is installed already, which is as good.
+    let _installed_already = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&anyhow::anyhow!("cannot start: {error}")),
+    };
+    let result = runtime.block_on(commands::run(arguments));
+    // What still reads standard input must not keep the program from ending.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    match result {
+        Ok(code) => code.into(),
+        Err(error) => exit::report(&error),
+    }
+}

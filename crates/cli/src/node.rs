@@ -1,0 +1,220 @@
+//! Everything of a server in this process: store, sandboxes, models, sessions and the listener. `serve` runs it until
+//! it is told to end; other commands run it for their own length when no server is there.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use session::{Sessions, ShutDown};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::exit::Usage;
+
+/// A running server.
+pub(crate) struct Node {
+    pub(crate) url: String,
+    sessions: Sessions,
+    shutdown: CancellationToken,
+    serving: JoinHandle<std::io::Result<()>>,
+    address_file: PathBuf,
+}
+
+/// `server.json` in the data directory: how other commands find the server of that directory.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Address {
+    pub(crate) url: String,
+    pub(crate) pid: u32,
+}
+
+/// Where a data directory's server writes its address.
+pub(crate) fn address_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("server.json")
+}
+
+/// Models that a key in the environment makes available, when none are configured.
+const BUILT_IN: [(&str, llm::Provider, &str); 3] = [
+    ("anthropic", llm::Provider::Anthropic, "claude-sonnet-4-5"),
+    ("openai", llm::Provider::OpenAi, "gpt-5"),
+    ("gemini", llm::Provider::Gemini, "gemini-2.5-pro"),
+];
+
+/// The configured models; without any, those that a key in the environment makes available.
+pub(crate) fn models(config: &Config) -> Vec<llm::Model> {
+    if !config.models.is_empty() {
+        return config
+            .models
+            .iter()
+            .map(|(name, model)| llm::Model {
+                name: name.clone(),
+                provider: model.provider,
+                model: model.model.clone(),
+                base_url: model.base_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
+                key: model
+                    .api_key_env
+                    .as_deref()
+                    .or(model.provider.key_variable())
+                    .and_then(llm::Key::from_env),
+                headers: model.headers.clone(),
+                price: model.price,
+            })
+            .collect();
+    }
+    let built_in = |&(name, provider, model): &(&str, llm::Provider, &str)| {
+        let key = llm::Key::from_env(provider.key_variable()?)?;
+        Some(llm::Model {
+            name: name.to_owned(),
+            provider,
+            model: model.to_owned(),
+            base_url: None,
+            key: Some(key),
+            headers: Default::default(),
+            price: None,
+        })
+    };
+    BUILT_IN.iter().filter_map(built_in).collect()
+}
+
+impl Node {
+    /// Starts a server. On error nothing of it is left.
+    pub(crate) async fn start(config: &Config, listen: SocketAddr) -> anyhow::Result<Self> {
+        // The port first: when it is taken nothing else has been touched.
+        let listener = TcpListener::bind(listen).await.map_err(|error| bind_error(listen, &error))?;
+        let address = listener.local_addr()?;
+        let access = access(config)?;
+        access.check(address).map_err(|error| {
+            Usage(anyhow!("{error}\n  (the token is read from the variable {})", config.server.token_env))
+        })?;
+        let sessions = sessions(config).await?;
+        let mut options = server::Options::new(sessions.clone(), access);
+        options.local_user = user();
+        options.allowed_hosts = config.server.allowed_hosts.clone();
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(server::serve(listener, options, shutdown.clone().cancelled_owned()));
+        let url = format!("http://{address}");
+        let address_file = address_file(&config.server.data_dir);
+        let node = Self { url, sessions, shutdown, serving, address_file };
+        if let Err(error) = node.write_address() {
+            node.stop(ShutDown::RemoveSandboxes).await?;
+            return Err(error);
+        }
+        Ok(node)
+    }
+
+    fn write_address(&self) -> anyhow::Result<()> {
+        let address = Address { url: self.url.clone(), pid: std::process::id() };
+        let temporary = self.address_file.with_extension("new");
+        let context = || format!("cannot write {}", self.address_file.display());
+        std::fs::write(&temporary, serde_json::to_vec(&address)?).with_context(context)?;
+        std::fs::rename(&temporary, &self.address_file).with_context(context)
+    }
+
+    /// Whether a session other than these is being worked on.
+    pub(crate) async fn busy(&self) -> bool {
+        let sessions = self.sessions.list().await.unwrap_or_default();
+        sessions.iter().any(|session| session.turn.is_some() || !session.queued.is_empty())
+    }
+
+    /// Ends the server.
+    pub(crate) async fn stop(self, mode: ShutDown) -> anyhow::Result<()> {
+        // From here on nobody finds us.
+        match std::fs::remove_file(&self.address_file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!("cannot remove {}: {error}", self.address_file.display());
+            }
+            _ => {}
+        }
+        self.sessions.shut_down(mode).await;
+        self.shutdown.cancel();
+        self.serving.await.context("the server broke down")?.context("the server ended with an error")
+    }
+}
+
+fn bind_error(listen: SocketAddr, error: &std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => anyhow!(
+            "{listen} is taken by another program\n  is slipway running already? otherwise choose another address with --listen, \
+             or with listen in [server] of slipway.toml"
+        ),
+        std::io::ErrorKind::PermissionDenied => {
+            anyhow!("this user may not listen on {listen}\n  choose a port above 1023")
+        }
+        _ => anyhow!("cannot listen on {listen}: {error}"),
+    }
+}
+
+fn access(config: &Config) -> anyhow::Result<server::Access> {
+    match std::env::var(&config.server.token_env) {
+        Ok(token) if !token.is_empty() => {
+            let secret = server::Secret::new(token.trim()).map_err(|error| Usage(error.into()))?;
+            Ok(server::Access::Token(secret))
+        }
+        _ => Ok(server::Access::Loopback),
+    }
+}
+
+async fn sessions(config: &Config) -> anyhow::Result<Sessions> {
+    let data_dir = &config.server.data_dir;
+    std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
+        .create(data_dir)
+        .with_context(|| format!("cannot make the data directory {}", data_dir.display()))?;
+    let store = store::Store::open(data_dir)?;
+    let driver = sandbox::native::Native::open(&data_dir.join("native"))?;
+    let missing = driver.cgroups().missing();
+    if !missing.is_empty() {
+        tracing::warn!(
+            "no control groups for {}: sandboxes are limited by process only (see: slipway doctor)",
+            missing.join(", ")
+        );
+    }
+    let models = models(config);
+    let named = Some(config.agent.model.clone()).filter(|name| !name.is_empty());
+    let default_model = named.or_else(|| models.first().map(|model| model.name.clone()));
+    let options = session::Options {
+        store,
+        driver: Arc::new(driver),
+        models,
+        default_model,
+        mirrors: forge::Mirrors::new(&data_dir.join("mirrors")),
+        environments: config.environments.clone().into_iter().collect(),
+        limits: config.sandbox.limits(),
+        turn: agent::Limits {
+            steps: config.agent.max_steps,
+            rounds: config.agent.check_rounds,
+            max_output_tokens: config.agent.max_output_tokens,
+        },
+        command_timeout: Duration::from_secs(config.agent.command_timeout_s),
+        idle: Duration::from_secs(config.sandbox.idle_s),
+        author: author(),
+    };
+    Ok(Sessions::start(options).await?)
+}
+
+/// Name of the one local user.
+fn user() -> String {
+    ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "local".to_owned())
+}
+
+/// Commits carry the name that the user gave to git.
+fn author() -> session::Author {
+    let configured = |key: &str| {
+        let output =
+            std::process::Command::new("git").args(["config", "--global", "--get", key]).output().ok()?;
+        let value = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        (output.status.success() && !value.is_empty()).then_some(value)
+    };
+    let user = user();
+    session::Author {
+        name: configured("user.name").unwrap_or_else(|| user.clone()),
+        email: configured("user.email").unwrap_or_else(|| format!("{user}@localhost")),
+    }
+}

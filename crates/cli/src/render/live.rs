@@ -1,0 +1,350 @@
+//! A session as it happens, in a terminal or as JSON lines, until its turn is over.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+
+use protocol::event::{Channel, DeliveryState, SandboxState};
+use protocol::item::{CheckReport, ToolCall};
+use protocol::{
+    Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, SessionId,
+};
+
+use super::style::{Paint, say, stderr};
+use super::{print, summary, text};
+use crate::api::{Api, Meaning};
+use crate::exit::Exit;
+
+/// Lines of a command's output that are shown while it runs.
+const OUTPUT_LINES: usize = 12;
+
+/// Follows a session.
+pub(crate) struct Watch<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) session: SessionId,
+    pub(crate) after: u64,
+    pub(crate) on_interrupt: OnInterrupt,
+    pub(crate) json: bool,
+}
+
+/// What an interrupt does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnInterrupt {
+    /// The turn is stopped, and its end is awaited.
+    Stop,
+    /// The session goes on without us.
+    Leave,
+}
+
+impl Watch<'_> {
+    /// Until nothing is being worked on.
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let mut stream = self.api.follow(self.session, self.after);
+        let mut view = View::new(stderr());
+        let mut progress = Progress::default();
+        let mut interrupted = false;
+        loop {
+            let frame = tokio::select! {
+                frame = stream.next() => frame?,
+                signal = tokio::signal::ctrl_c() => {
+                    signal?;
+                    if interrupted || self.on_interrupt == OnInterrupt::Leave {
+                        return Ok(Exit::Interrupted);
+                    }
+                    interrupted = true;
+                    super::style::note("stopping; interrupt again to leave at once");
+                    self.api.stop(self.session).await?;
+                    continue;
+                }
+            };
+            if self.json {
+                print::line(&frame.text)?;
+            }
+            match frame.meaning {
+                Some(Meaning::Event(event)) => {
+                    progress.event(&event);
+                    if !self.json {
+                        view.event(&event);
+                    }
+                }
+                Some(Meaning::Ephemeral(ephemeral)) => {
+                    progress.ephemeral(&ephemeral);
+                    if !self.json {
+                        view.ephemeral(&ephemeral);
+                    }
+                }
+                None => {}
+            }
+            if let Some(exit) = progress.over() {
+                // On a terminal the words were seen already; a program that reads them has not.
+                if !self.json
+                    && !std::io::stdout().is_terminal()
+                    && let Some(words) = &view.last_message
+                {
+                    print::line(words)?;
+                }
+                return Ok(if interrupted { Exit::Interrupted } else { exit });
+            }
+        }
+    }
+}
+
+/// Whether there is still something to wait for.
+#[derive(Debug, Default)]
+struct Progress {
+    live: bool,
+    working: bool,
+    queued: u32,
+    waiting: bool,
+    outcome: Option<Outcome>,
+}
+
+impl Progress {
+    fn event(&mut self, event: &Event) {
+        match &event.body {
+            EventBody::PromptQueued { .. } => self.queued += 1,
+            EventBody::PromptRemoved { .. } => self.queued = self.queued.saturating_sub(1),
+            EventBody::TurnStarted { .. } => {
+                self.queued = self.queued.saturating_sub(1);
+                self.working = true;
+            }
+            EventBody::TurnFinished { outcome, .. } => {
+                self.working = false;
+                self.outcome = Some(*outcome);
+            }
+            EventBody::ApprovalRequested { .. } => self.waiting = true,
+            EventBody::ApprovalResolved { .. } => self.waiting = false,
+            _ => {}
+        }
+    }
+
+    fn ephemeral(&mut self, ephemeral: &Ephemeral) {
+        if let EphemeralBody::Live { .. } = ephemeral.body {
+            self.live = true;
+        }
+    }
+
+    fn over(&self) -> Option<Exit> {
+        if !self.live {
+            return None;
+        }
+        if self.waiting {
+            return Some(Exit::Waiting);
+        }
+        let idle = !self.working && self.queued == 0;
+        // A stream that begins after the last turn has no outcome to show.
+        idle.then(|| self.outcome.map_or(Exit::Done, Exit::from))
+    }
+}
+
+/// What has been shown.
+struct View {
+    paint: Paint,
+    outputs: HashMap<ItemId, Shown>,
+    last_message: Option<String>,
+}
+
+/// Output of one command.
+#[derive(Default)]
+struct Shown {
+    partial: String,
+    lines: usize,
+}
+
+impl View {
+    fn new(paint: Paint) -> Self {
+        Self { paint, outputs: HashMap::new(), last_message: None }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let paint = self.paint;
+        match &event.body {
+            EventBody::SessionCreated { environment, model, .. } => {
+                say(&paint.dim(&format!("session  {} in {environment}, model {model}", event.session)));
+            }
+            EventBody::PromptQueued { text: words, .. } => {
+                say(&format!("{} {}", paint.work("❯"), paint.bold(&text::harmless(words))));
+            }
+            EventBody::SandboxChanged { state, detail, duration_ms, .. } => {
+                self.sandbox(*state, detail.as_deref(), *duration_ms)
+            }
+            EventBody::ItemStarted { item, .. } => self.started(item),
+            EventBody::ItemCompleted { item, .. } => self.completed(item),
+            EventBody::RetryScheduled { attempt, attempts, reason, delay_ms, .. } => {
+                say(&paint.warn(&format!(
+                    "  waiting for the model ({}); try {attempt} of {attempts} in {}",
+                    text::harmless(reason),
+                    text::duration(*delay_ms)
+                )))
+            }
+            EventBody::DeliveryUpdated(delivery) => match delivery.state {
+                DeliveryState::Intended => {}
+                DeliveryState::Pushed => {
+                    let commit: String =
+                        delivery.commit.iter().flat_map(|commit| commit.chars().take(10)).collect();
+                    say(&format!(
+                        "{} pushed {} at {commit} to {}",
+                        paint.good("✓"),
+                        paint.bold(&delivery.branch),
+                        delivery.remote
+                    ));
+                }
+                DeliveryState::Failed => say(&format!(
+                    "{} not pushed: {}",
+                    paint.bad("✗"),
+                    text::harmless(delivery.error.as_deref().unwrap_or("unknown reason"))
+                )),
+            },
+            EventBody::ErrorRaised { message, hint, .. } => {
+                say(&format!("{} {}", paint.bad("error:"), text::harmless(message)));
+                if let Some(hint) = hint {
+                    say(&format!("  {}", text::harmless(hint)));
+                }
+            }
+            EventBody::TurnFinished { outcome, reason, receipt, .. } => {
+                say(&summary::turn(*outcome, reason.as_deref(), receipt));
+            }
+            _ => {}
+        }
+    }
+
+    fn sandbox(&self, state: SandboxState, detail: Option<&str>, duration_ms: Option<u64>) {
+        let took = duration_ms.map(|ms| format!(" in {}", text::duration(ms))).unwrap_or_default();
+        let words = match state {
+            SandboxState::Creating => return,
+            SandboxState::Preparing => format!("sandbox started{took}; preparing the workspace"),
+            SandboxState::Ready => format!("workspace ready{took}"),
+            SandboxState::Stopped => "sandbox stopped; the work is kept".to_owned(),
+            SandboxState::Lost => format!("the sandbox was lost: {}", detail.unwrap_or("unknown reason")),
+        };
+        say(&self.paint.dim(&format!("  {words}")));
+    }
+
+    fn started(&mut self, item: &Item) {
+        match &item.kind {
+            ItemKind::ToolCall(call) if call.tool == "shell" => {
+                say(&format!("{} {}", self.paint.work("▸"), describe(call)))
+            }
+            ItemKind::Report(report) => {
+                say(&format!(
+                    "{} check {}: {}",
+                    self.paint.work("▸"),
+                    report.check,
+                    self.paint.dim(&text::harmless(&report.command))
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    fn completed(&mut self, item: &Item) {
+        let paint = self.paint;
+        match &item.kind {
+            ItemKind::Message { text: words } if !words.trim().is_empty() => {
+                say(&text::harmless(words.trim()));
+                self.last_message = Some(words.trim().to_owned());
+            }
+            ItemKind::ToolCall(call) => self.tool(item, call),
+            ItemKind::Report(report) => {
+                self.outputs.remove(&item.id);
+                say(&check(report, paint));
+            }
+            ItemKind::Notice { text: words } => say(&paint.dim(&indent(&text::harmless(words), 6))),
+            _ => {}
+        }
+    }
+
+    fn tool(&mut self, item: &Item, call: &ToolCall) {
+        let paint = self.paint;
+        let mark = match item.status {
+            ItemStatus::Completed if call.exit_code.unwrap_or(0) == 0 => paint.good("✓"),
+            ItemStatus::Cancelled => paint.warn("■"),
+            _ => paint.bad("✗"),
+        };
+        let shown = self.outputs.remove(&item.id).unwrap_or_default();
+        if shown.lines > OUTPUT_LINES {
+            say(&paint.dim(&format!("  │ … {} more lines", shown.lines - OUTPUT_LINES)));
+        }
+        let took = text::duration(call.duration_ms.unwrap_or(0));
+        let what = match (call.tool.as_str(), call.exit_code) {
+            ("shell", Some(code)) => format!("exit {code}"),
+            ("shell", None) => "ended".to_owned(),
+            _ => describe(call),
+        };
+        // What a check says has been shown as its report.
+        if call.tool == "check" && call.output.is_some() {
+            return;
+        }
+        say(&format!("{mark} {what} {}", paint.dim(&took)));
+        let failed = !matches!(item.status, ItemStatus::Completed);
+        if failed
+            && call.tool != "shell"
+            && let Some(output) = &call.output
+        {
+            say(&paint.dim(&indent(&text::harmless(&output.text), 6)));
+        }
+    }
+
+    fn ephemeral(&mut self, ephemeral: &Ephemeral) {
+        let EphemeralBody::Delta { item, channel, text: piece, .. } = &ephemeral.body else { return };
+        if !matches!(channel, Channel::Stdout | Channel::Stderr) {
+            return;
+        }
+        let shown = self.outputs.entry(*item).or_default();
+        shown.partial.push_str(piece);
+        while let Some(end) = shown.partial.find('\n') {
+            let line: String = shown.partial.drain(..=end).collect();
+            shown.lines += 1;
+            if shown.lines <= OUTPUT_LINES {
+                say(&self.paint.dim(&format!("  │ {}", text::harmless(line.trim_end()))));
+            }
+        }
+        // A line without an end must not grow without one.
+        if shown.partial.len() > 64 * 1024 {
+            shown.partial.clear();
+        }
+    }
+}
+
+/// A tool call in one line.
+fn describe(call: &ToolCall) -> String {
+    let argument =
+        ["command", "path", "pattern", "name"].iter().find_map(|key| call.input.get(*key)?.as_str());
+    match (call.tool.as_str(), argument) {
+        ("shell", Some(command)) => format!("$ {}", text::first_line(&text::harmless(command))),
+        (tool, Some(argument)) => format!("{tool} {}", text::first_line(&text::harmless(argument))),
+        (tool, None) => tool.to_owned(),
+    }
+}
+
+/// A check's result: passed in one line, failed with what is wrong.
+fn check(report: &CheckReport, paint: Paint) -> String {
+    let took = paint.dim(&text::duration(report.duration_ms.unwrap_or(0)));
+    let Some(parsed) = &report.report else {
+        return format!("{} check {} {took}", paint.warn("■"), report.check);
+    };
+    let digest = checks::digest(parsed);
+    let mut lines = digest.lines();
+    let head = lines.next().unwrap_or("").to_owned();
+    match report.passed {
+        Some(true) => format!("{} check {} passed: {head} {took}", paint.good("✓"), report.check),
+        _ => {
+            let rest: Vec<&str> = lines.take(30).collect();
+            let head =
+                format!("{} check {} failed: {} {took}", paint.bad("✗"), report.check, text::harmless(&head));
+            if rest.is_empty() {
+                head
+            } else {
+                format!("{head}\n{}", indent(&text::harmless(&rest.join("\n")), 30))
+            }
+        }
+    }
+}
+
+fn indent(words: &str, most: usize) -> String {
+    let total = words.lines().count();
+    let mut lines: Vec<String> = words.lines().take(most).map(|line| format!("    {line}")).collect();
+    if total > most {
+        lines.push(format!("    … {} more lines", total - most));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,10 @@
+//! What people see in a terminal. Data is printed to standard output; everything else is talk, on standard error.
+
+pub(crate) mod live;
+pub(crate) mod log;
+pub(crate) mod print;
+pub(crate) mod style;
+pub(crate) mod summary;
+pub(crate) mod table;
+pub(crate) mod terminal;
+pub(crate) mod text;

@@ -1,0 +1,82 @@
+//! Numbers and texts in a form for people.
+
+use protocol::{Spend, Timestamp};
+
+/// How long ago.
+pub(crate) fn age(at: Timestamp) -> String {
+    let seconds = Timestamp::now().as_second().saturating_sub(at.as_second()).max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A duration.
+pub(crate) fn duration(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        _ => format!("{}m{:02}s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+/// Money; unknown prices are said, not guessed.
+pub(crate) fn cost(spend: &Spend) -> String {
+    match (spend.calls, spend.unpriced_calls) {
+        (0, _) => "-".to_owned(),
+        (calls, unpriced) if calls == unpriced => "no price known".to_owned(),
+        (_, 0) => format!("${:.4}", spend.cost_usd),
+        (_, unpriced) => format!("${:.4} + {unpriced} calls without a known price", spend.cost_usd),
+    }
+}
+
+/// Tokens and money.
+pub(crate) fn spend(spend: &Spend) -> String {
+    let usage = &spend.usage;
+    let cached =
+        if usage.cache_read > 0 { format!(" ({} from cache)", usage.cache_read) } else { String::new() };
+    format!(
+        "{} tokens in{cached}, {} out, {} model calls, {}",
+        usage.prompt(),
+        usage.output + usage.reasoning,
+        spend.calls,
+        cost(spend)
+    )
+}
+
+/// The first line, shortened.
+pub(crate) fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("");
+    if line.chars().count() > 100 { line.chars().take(99).chain(['…']).collect() } else { line.to_owned() }
+}
+
+/// Without what could move the cursor, change colours or ring a bell: text from models and tools is data.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().filter(|c| *c == '\n' || *c == '\t' || !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_sequences_do_not_reach_the_terminal() {
+        assert_eq!(harmless("a\x1b]52;c;evil\x07b\r\nc\x1b[2J"), "a]52;c;evilb\nc[2J");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!([duration(5), duration(1500), duration(61_000)], ["5 ms", "1.5 s", "1m01s"]);
+    }
+
+    #[test]
+    fn an_unknown_price_is_said() {
+        let mut spend = Spend::default();
+        spend.record(protocol::Usage::default(), None);
+        assert_eq!(cost(&spend), "no price known");
+        spend.record(protocol::Usage::default(), Some(0.5));
+        assert_eq!(cost(&spend), "$0.5000 + 1 calls without a known price");
+    }
+}
