@@ -2,11 +2,12 @@
 //! one piece of work under way (a turn or a delivery), and goes on with the queue when that ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::event::Delivery;
 use protocol::{
     Actor, Code, Diff, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, PromptId, Session,
-    Stopped, Timestamp, TurnId,
+    Status, Stopped, Timestamp, TurnId,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -17,6 +18,9 @@ use crate::runner::{self, Context, delivery};
 use crate::state::broken_off;
 use crate::stop::Stop;
 use crate::{ShutDown, problem};
+
+/// How long to wait before trying again to record what could not be recorded.
+const RETRY: Duration = Duration::from_secs(5);
 
 type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 
@@ -37,9 +41,16 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// What is known of the session.
+    /// What is known of the session. One whose turn cannot be recorded has failed, whatever its log says so far.
     pub(crate) fn session(&self) -> Option<Session> {
-        self.recorder.stream().with_state(|state| state.to_session())
+        let stream = self.recorder.stream();
+        let session = stream.with_state(|state| state.to_session())?;
+        Some(match stream.trouble() {
+            Some(problem) => {
+                Session { status: Status::Failed, reason: Some(problem.title), turn: None, ..session }
+            }
+            None => session,
+        })
     }
 
     /// The log and its stream.
@@ -105,6 +116,8 @@ pub(crate) struct Service {
     work: Option<Work>,
     /// When a sandbox that nobody uses is removed.
     idle_at: Option<Instant>,
+    /// When it is tried again to record what could not be recorded.
+    retry_at: Option<Instant>,
 }
 
 impl Service {
@@ -112,7 +125,7 @@ impl Service {
     pub(crate) fn new(context: Context) -> (Self, Handle) {
         let (sender, inputs) = mpsc::channel(32);
         let handle = Handle { inputs: sender, recorder: Arc::clone(&context.recorder) };
-        (Self { context: Arc::new(context), inputs, work: None, idle_at: None }, handle)
+        (Self { context: Arc::new(context), inputs, work: None, idle_at: None, retry_at: None }, handle)
     }
 
     /// Works until it is shut down or every handle is gone. Unfinished work goes on at once.
@@ -127,6 +140,7 @@ impl Service {
                     Some(input) => if let Flow::End = self.handle(input).await { return },
                     None => return,
                 },
+                () = until(self.retry_at) => self.recover().await,
                 () = until(self.idle_at) => self.remove_idle().await,
             }
         }
@@ -134,6 +148,7 @@ impl Service {
 
     async fn handle(&mut self, input: Input) -> Flow {
         self.settle().await;
+        self.recover().await;
         match input {
             Input::Prompt { actor, text, answer } => {
                 let result = self.prompt(&actor, text).await;
@@ -183,10 +198,6 @@ impl Service {
     }
 
     async fn stop(&mut self, actor: Actor) -> Stopped {
-        // A turn that could not be recorded is taken up again, to be stopped in order. A queued prompt is not begun.
-        if self.work.is_none() && self.context.turn().is_some() {
-            self.go_on().await;
-        }
         match &self.work {
             Some(Work { kind: Kind::Turn(turn), stop, .. }) => {
                 stop.give(actor);
@@ -214,7 +225,7 @@ impl Service {
 
     /// Starts what is to be done next, if nothing is under way: an unfinished turn first, then the queue.
     async fn go_on(&mut self) {
-        if self.work.is_some() {
+        if self.work.is_some() || self.context.recorder.stream().trouble().is_some() {
             return;
         }
         let turn = match self.context.turn() {
@@ -225,7 +236,7 @@ impl Service {
                 Err(error) => {
                     let session = self.context.recorder.session();
                     tracing::error!(%session, %error, "a turn could not be begun");
-                    return;
+                    return self.postpone(error);
                 }
             },
         };
@@ -253,42 +264,65 @@ impl Service {
         let session = self.context.recorder.session();
         match ended {
             Ok(Ok(())) => self.go_on().await,
-            // It is not tried at once again: that would only fill the disk's log with the same. The next command
-            // takes the turn up where the log left it.
             Ok(Err(error)) => {
-                tracing::error!(%session, %error, "a turn could not be recorded and waits");
-                let raised = self.context.raise(&problem::store(error)).await;
-                if let Err(error) = raised {
-                    tracing::debug!(%session, %error, "the error could not be recorded either");
-                }
+                tracing::error!(%session, %error, "a turn could not be recorded");
+                self.postpone(error);
+                self.recover().await;
             }
             Err(error) => {
                 tracing::error!(%session, %error, "a turn broke off with a fault");
-                match self.fail_turn().await {
+                let fault = Problem::new(Code::Internal, "slipway made a mistake and could not go on").hint(
+                    "this is a fault of slipway: report it with the server's log, then send the prompt again",
+                );
+                match self.fail_turn(&fault).await {
                     Ok(()) => self.go_on().await,
-                    Err(error) => tracing::error!(%session, %error, "a broken turn could not be finished"),
+                    Err(error) => {
+                        tracing::error!(%session, %error, "a broken turn could not be finished");
+                        self.postpone(error);
+                    }
                 }
             }
         }
         self.rest();
     }
 
-    /// Finishes a turn whose task is gone.
-    async fn fail_turn(&self) -> Result<(), store::Error> {
+    /// Nothing can be recorded: readers are told, and nothing is begun before it works again.
+    fn postpone(&mut self, error: store::Error) {
+        // What a newer owner has is not ours to finish.
+        self.retry_at = (error != store::Error::Fenced).then(|| Instant::now() + RETRY);
+        self.context.recorder.stream().set_trouble(Some(problem::store(error)));
+    }
+
+    /// After trouble, finishes the turn that could not be recorded and goes on, if that works by now.
+    async fn recover(&mut self) {
+        let Some(trouble) = self.context.recorder.stream().trouble() else { return };
+        match self.fail_turn(&trouble).await {
+            Ok(()) => {
+                self.retry_at = None;
+                self.context.recorder.stream().set_trouble(None);
+                self.go_on().await;
+            }
+            Err(error) => self.postpone(error),
+        }
+    }
+
+    /// Finishes a turn whose task is gone, for this reason.
+    async fn fail_turn(&self, problem: &Problem) -> Result<(), store::Error> {
         let Some(turn) = self.context.turn() else { return Ok(()) };
-        let reason = "slipway made a mistake and could not go on";
-        let hint = "this is a fault of slipway: report it with the server's log, then send the prompt again";
-        self.context.raise(&Problem::new(Code::Internal, reason).hint(hint)).await?;
-        let mut bodies: Vec<EventBody> = turn
-            .open
-            .iter()
-            .map(|item| broken_off(item, ItemStatus::Interrupted, agent::history::INTERRUPTED))
-            .map(|item| EventBody::ItemCompleted { turn: turn.id, item })
-            .collect();
+        let mut bodies = vec![EventBody::ErrorRaised {
+            code: problem.code,
+            message: problem.title.clone(),
+            hint: problem.hint.clone(),
+        }];
+        let open = turn.open.iter();
+        bodies.extend(
+            open.map(|item| broken_off(item, ItemStatus::Interrupted, agent::history::INTERRUPTED))
+                .map(|item| EventBody::ItemCompleted { turn: turn.id, item }),
+        );
         bodies.push(EventBody::TurnFinished {
             turn: turn.id,
             outcome: Outcome::Failed,
-            reason: Some(reason.to_owned()),
+            reason: Some(problem.title.clone()),
             receipt: turn.receipt(Timestamp::now()),
         });
         self.context.recorder.append(&Actor::system(), bodies).await.map(drop)
@@ -333,6 +367,8 @@ impl Service {
                 if let Err(failure) = removed {
                     tracing::warn!(error = %failure.into_problem(), "a sandbox could not be removed");
                 }
+                // The sandbox's files may have been what filled the disk.
+                self.recover().await;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::event::Channel;
 use protocol::{Ephemeral, EphemeralBody, Event, EventBody, ItemId, Problem, SessionId};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::problem;
@@ -94,13 +94,40 @@ struct Live {
 pub(crate) struct Stream {
     session: SessionId,
     live: Mutex<Live>,
+    /// Why nothing can be recorded now, when that is so.
+    trouble: watch::Sender<Option<Problem>>,
 }
 
 impl Stream {
     /// For a session whose log was folded into `state`.
     pub(crate) fn new(session: SessionId, state: State) -> Arc<Self> {
         let (frames, _) = broadcast::channel(RING);
-        Arc::new(Self { session, live: Mutex::new(Live { state, in_flight: Vec::new(), frames }) })
+        let live = Mutex::new(Live { state, in_flight: Vec::new(), frames });
+        Arc::new(Self { session, live, trouble: watch::Sender::new(None) })
+    }
+
+    /// Tells readers that nothing can be recorded, or that it can again. There is no event for it: nothing that is not
+    /// in the log is an event.
+    pub(crate) fn set_trouble(&self, trouble: Option<Problem>) {
+        self.trouble.send_replace(trouble);
+    }
+
+    /// Why nothing can be recorded.
+    pub(crate) fn trouble(&self) -> Option<Problem> {
+        self.trouble.borrow().clone()
+    }
+
+    async fn troubled(&self) -> Problem {
+        let mut trouble = self.trouble.subscribe();
+        loop {
+            if let Some(problem) = trouble.borrow_and_update().clone() {
+                return problem;
+            }
+            if trouble.changed().await.is_err() {
+                // The sender is part of `self`, so this does not happen.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// The session.
@@ -192,7 +219,7 @@ impl Feed {
     }
 
     /// The next frame; None when the server shuts down. A `live` frame comes once, after the replay, and then the
-    /// texts in flight so far.
+    /// texts in flight so far. A problem ends the stream: the log cannot be read, or nothing can be recorded.
     pub async fn next(&mut self) -> Result<Option<Frame>, Problem> {
         loop {
             if let Some(frame) = self.pending.pop_front() {
@@ -205,6 +232,7 @@ impl Feed {
                         biased;
                         received = ring.recv() => received,
                         () = self.closed.cancelled() => return Ok(None),
+                        problem = self.recorder.stream().troubled() => return Err(problem),
                     };
                     match received {
                         Ok(frame) => match frame.seq {

@@ -25,6 +25,7 @@ use protocol::{
 
 pub use feed::{Feed, Frame};
 use registry::Registry;
+pub use workspace::prepare;
 
 /// Most events of one page.
 const PAGE_LIMIT: usize = 1000;
@@ -142,6 +143,11 @@ impl Sessions {
     /// Replay after `after`, then live, in one step: nothing lost, nothing twice.
     pub async fn feed(&self, id: SessionId, after: u64) -> Result<Feed, Problem> {
         let handle = self.registry.open(id).await?;
+        let stream = handle.recorder().stream();
+        // A reader that has everything would wait for what cannot come.
+        if let Some(problem) = stream.trouble().filter(|_| after >= stream.with_state(|state| state.seq())) {
+            return Err(problem);
+        }
         Ok(Feed::new(Arc::clone(handle.recorder()), after, self.registry.closed.clone()))
     }
 

@@ -8,8 +8,8 @@ pub(crate) fn store(error: store::Error) -> Problem {
     match error {
         store::Error::Full(path) => Problem::new(Code::StorageFull, "the disk of the data directory is full")
             .hint(format!(
-                "free some space in {} and try again; nothing that was confirmed is lost",
-                path.display()
+                "free some space where {} is and try again; nothing that was confirmed is lost",
+                path.parent().unwrap_or(&path).display()
             )),
         store::Error::Damaged { path, .. } => Problem::new(Code::StorageDamaged, text).hint(format!(
             "restore {} from a backup, or move it away; other sessions are not affected",

@@ -23,6 +23,11 @@ const LAST: Duration = Duration::from_secs(5);
 const REATTACH: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
+/// How long a helper command of a server that is gone may take to end.
+const LEFTOVER: Duration = Duration::from_secs(60);
+/// The ids of our own helper commands begin like this; the agent's commands have the ids of their items.
+const HELPER: &str = "helper-";
+
 /// How following a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -223,6 +228,32 @@ pub(crate) async fn forget(sandbox: &dyn Sandbox, id: &str) {
     }
 }
 
+/// Waits for helper commands that a server which is gone left running in an adopted sandbox: two that write to the same
+/// repository would be in each other's way. They are short, so they are not broken off, which could leave locks behind.
+pub(crate) async fn settle_helpers(sandbox: &dyn Sandbox) -> Result<(), guest::Error> {
+    let guest = sandbox.guest();
+    for known in guest.processes().await?.into_iter().filter(|known| known.id.starts_with(HELPER)) {
+        if known.exit.is_none() {
+            let process = guest.attach(&known.id, known.output).await?;
+            let mut collector = Collector::bounded();
+            let ended = follow(sandbox, &known.id, process, &mut collector, None, None);
+            match tokio::time::timeout(LEFTOVER, ended).await {
+                Ok(ended) => {
+                    ended?;
+                }
+                Err(_) => signal(guest, &known.id, 9).await,
+            }
+        }
+        forget(sandbox, &known.id).await;
+    }
+    Ok(())
+}
+
+/// Ends a process that nobody waits for.
+pub(crate) async fn kill(sandbox: &dyn Sandbox, id: &str) {
+    signal(sandbox.guest(), id, 9).await;
+}
+
 /// What a helper command gave.
 #[derive(Debug)]
 pub(crate) struct Captured {
@@ -259,7 +290,7 @@ impl Command<'_> {
             pty: None,
             stdin: false,
         };
-        let id = protocol::ItemId::new().to_string();
+        let id = format!("{HELPER}{}", protocol::ItemId::new());
         let process = sandbox.guest().start(&id, &spec).await?;
         let (mut pieces, _pump) = pump(sandbox.guest().clone(), id.clone(), process);
         let mut stdout = Vec::new();

@@ -124,7 +124,7 @@ impl Run {
             link.close().await?;
             let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
             style::note(&format!("preparing the workspace of {name}"));
-            let _ = (mirrors, environment?); // PREPARE
+            session::prepare(&*sandbox, &mirrors, &environment?.recipe).await?;
         }
         let exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
         let id = spec.id;

@@ -19,7 +19,15 @@ impl Runner {
             let ended = if is_shell { self.reattach(item).await } else { None };
             match ended {
                 Some((began, ended)) => drop(self.close_call(item.clone(), began, ended).await?),
-                None => self.complete(broken_off(item, ItemStatus::Interrupted, INTERRUPTED)).await?,
+                None => {
+                    // A check is run anew; the one that is under way would be in its way.
+                    if matches!(item.kind, ItemKind::Report(_))
+                        && let Some(sandbox) = &self.sandbox
+                    {
+                        crate::process::kill(&**sandbox, &item.id.to_string()).await;
+                    }
+                    self.complete(broken_off(item, ItemStatus::Interrupted, INTERRUPTED)).await?;
+                }
             }
         }
         Ok(())

@@ -22,11 +22,12 @@ use crate::recorder::Recorder;
 use git::{Commit, Git};
 use saved::{Found, Record};
 
+pub use prepare::prepare;
 pub(crate) use recipe::prefix;
 pub(crate) use saved::Saved;
 
 /// Largest bundle that is read out of a sandbox.
-const BUNDLE_LIMIT: u64 = 512 * 1024 * 1024;
+const BUNDLE_LIMIT: u64 = forge::BUNDLE_LIMIT;
 /// Bytes of one piece of a file that goes in or out.
 const PIECE: u64 = 8 * 1024 * 1024;
 
@@ -83,10 +84,7 @@ impl Workspace {
     }
 
     fn url(&self) -> Result<&str, Problem> {
-        self.recipe.repos.first().map(|repo| repo.url.as_str()).ok_or_else(|| {
-            Problem::new(Code::BadRequest, "the environment has no repository")
-                .hint("add one: repos = [{ url = \"…\" }]")
-        })
+        repository_url(&self.recipe)
     }
 
     /// The host's copy of the repository, from the remote only when there is none.
@@ -108,9 +106,23 @@ impl Workspace {
         if live.is_none()
             && let Some((id, SandboxState::Ready)) = recorder.stream().with_state(|state| state.sandbox())
         {
-            *live = self.options.driver.adopt(id).await.ok();
+            *live = self.adopt(id).await;
         }
         live.clone()
+    }
+
+    /// Finds a sandbox again that an earlier server made, and lets that server's helpers in it end.
+    async fn adopt(&self, id: SandboxId) -> Option<Arc<dyn Sandbox>> {
+        let session = self.session;
+        let adopted = self.options.driver.adopt(id).await;
+        let adopted =
+            adopted.inspect_err(|error| tracing::info!(%session, sandbox = %id, %error, "a sandbox is gone"));
+        let sandbox = adopted.ok()?;
+        // A guest that does not answer shows when it is next asked for something.
+        if let Err(error) = crate::process::settle_helpers(&*sandbox).await {
+            tracing::debug!(%session, sandbox = %id, %error, "the helpers of an earlier server were not settled");
+        }
+        Some(sandbox)
     }
 
     /// Remembers the working tree as a turn found it; a resumed turn keeps what it found first.
@@ -305,6 +317,14 @@ fn changed(
 }
 
 /// The last eight letters of a session's id: enough to tell its branch from others.
+/// The address of the environment's repository.
+fn repository_url(environment: &Environment) -> Result<&str, Problem> {
+    environment.repos.first().map(|repo| repo.url.as_str()).ok_or_else(|| {
+        Problem::new(Code::BadRequest, "the environment has no repository")
+            .hint("add one: repos = [{ url = \"…\" }]")
+    })
+}
+
 fn short(session: SessionId) -> String {
     let id = session.to_string();
     id[id.len().saturating_sub(8)..].to_owned()

@@ -1,15 +1,16 @@
 //! Making a workspace ready: an existing sandbox is found again; otherwise a new one is made, the repository is put
 //! into it (or the work as it was kept), and the set-up steps run.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use protocol::event::SandboxState;
-use protocol::{Actor, Code, Problem, SandboxId};
+use protocol::{Actor, Code, Environment, Problem, SandboxId};
 use sandbox::{Base, Life, Sandbox, Spec, WORKSPACE};
 
-use super::{PIECE, Workspace, branch_name, changed, git, recipe, saved::Saved, short};
+use super::{PIECE, Workspace, branch_name, changed, git, recipe, saved::Saved};
 use crate::failure::Failure;
 use crate::process::{self, Command, Ending};
 use crate::recorder::Recorder;
@@ -18,6 +19,8 @@ use crate::stop::Stop;
 
 /// Wall-clock limit of one set-up step.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// Where the repository's bundle is while it is cloned, inside the sandbox.
+const BUNDLE: &str = "/tmp/slipway-in.bundle";
 /// How much of a failed step's output its error shows.
 const TAIL: usize = 2 * 1024;
 
@@ -88,12 +91,7 @@ impl Workspace {
         };
         let mut live = self.live.lock().await;
         if live.is_none() {
-            match self.options.driver.adopt(id).await {
-                Ok(sandbox) => *live = Some(sandbox),
-                Err(error) => {
-                    tracing::info!(session = %self.session, sandbox = %id, %error, "a sandbox is gone")
-                }
-            }
+            *live = self.adopt(id).await;
         }
         if let Some(sandbox) = live.clone()
             && sandbox.guest().ping().await.is_ok()
@@ -129,10 +127,8 @@ impl Workspace {
         let content = content?;
         let sandbox = sandbox?;
         tell(SandboxState::Preparing, elapsed(began)).await?;
-        self.put_in(&*sandbox, &content, stop).await?;
-        for step in &content.saved.setup {
-            set_up(&*sandbox, &step.run, stop).await?;
-        }
+        let scratch = self.scratch()?;
+        content.put_in(self.git(&*sandbox), scratch.path(), stop).await?;
         self.record.put(content.saved.clone())?;
         tell(SandboxState::Ready, elapsed(began)).await?;
         Ok(Ready { sandbox, saved: content.saved, notices: content.notices })
@@ -153,15 +149,31 @@ impl Workspace {
             };
             return Ok(Content { mirror, saved, commit, bundled, notices: Vec::new() });
         }
-        let url = self.url()?;
-        let mirror = self.options.mirrors.fetch(url).await?;
-        let branch = self.recipe.repos.first().and_then(|repo| repo.branch.as_deref());
-        let tip = mirror.tip(branch).await?;
-        let resolved = recipe::resolve(&self.recipe, &mirror, &tip).await?;
+        Content::of_the_repository(
+            &self.options.mirrors,
+            &self.recipe,
+            branch_name(&self.title, self.session),
+        )
+        .await
+    }
+}
+
+impl Content {
+    /// The repository as it is now, with `branch` to be put on it.
+    async fn of_the_repository(
+        mirrors: &forge::Mirrors,
+        environment: &Environment,
+        branch: String,
+    ) -> Result<Self, Failure> {
+        let url = super::repository_url(environment)?;
+        let mirror = mirrors.fetch(url).await?;
+        let wanted = environment.repos.first().and_then(|repo| repo.branch.as_deref());
+        let tip = mirror.tip(wanted).await?;
+        let resolved = recipe::resolve(environment, &mirror, &tip).await?;
         let saved = Saved {
             source: tip.branch.clone(),
             base: tip.commit.clone(),
-            branch: branch_name(&self.title, self.session),
+            branch,
             remote: forge::public_url(url),
             tip: None,
             kept: None,
@@ -171,28 +183,47 @@ impl Workspace {
             instructions: resolved.instructions,
             found: None,
         };
-        Ok(Content { mirror, saved, commit: tip.commit, bundled: tip.branch, notices: resolved.notices })
+        Ok(Self { mirror, saved, commit: tip.commit, bundled: tip.branch, notices: resolved.notices })
     }
 
-    /// Puts the repository into the sandbox's empty workspace.
-    async fn put_in(&self, sandbox: &dyn Sandbox, content: &Content, stop: &Stop) -> Result<(), Failure> {
-        let scratch = self.scratch()?;
-        let host = scratch.path().join("in.bundle");
-        content.mirror.bundle(&content.bundled, &content.commit, &host).await?;
-        let inside = format!("/tmp/slipway-{}-in.bundle", short(self.session));
-        copy_in(sandbox, &host, &inside, stop).await?;
-        let saved = &content.saved;
+    /// Puts the repository into the sandbox's empty workspace, by way of a bundle in `scratch`, and runs the set-up
+    /// steps.
+    async fn put_in(&self, git: git::Git<'_>, scratch: &Path, stop: &Stop) -> Result<(), Failure> {
+        let host = scratch.join("in.bundle");
+        self.mirror.bundle(&self.bundled, &self.commit, &host).await?;
+        copy_in(git.sandbox, &host, BUNDLE, stop).await?;
+        let saved = &self.saved;
         let clone = git::Clone {
-            bundle: &inside,
-            bundled: &content.bundled,
+            bundle: BUNDLE,
+            bundled: &self.bundled,
             branch: &saved.branch,
             source: &saved.source,
             base: &saved.base,
             remote: &saved.remote,
-            unfinished: saved.unfinished && saved.kept.as_deref() == Some(content.commit.as_str()),
+            unfinished: saved.unfinished && saved.kept.as_deref() == Some(self.commit.as_str()),
         };
-        self.git(sandbox).clone(&clone, stop).await
+        git.clone(&clone, stop).await?;
+        for step in &saved.setup {
+            set_up(git.sandbox, &step.run, stop).await?;
+        }
+        Ok(())
     }
+}
+
+/// Puts an environment's repository into the empty workspace of a sandbox that belongs to no session, and runs its
+/// set-up steps.
+pub async fn prepare(
+    sandbox: &dyn Sandbox,
+    mirrors: &forge::Mirrors,
+    environment: &Environment,
+) -> Result<(), Problem> {
+    let scratch = tempfile::tempdir().map_err(|error| crate::problem::file(&std::env::temp_dir(), &error))?;
+    let author = crate::Author::default();
+    let work = async {
+        let content = Content::of_the_repository(mirrors, environment, "slipway/work".to_owned()).await?;
+        content.put_in(git::Git { sandbox, author: &author }, scratch.path(), &Stop::default()).await
+    };
+    work.await.map_err(Failure::into_problem)
 }
 
 fn elapsed(since: Instant) -> Option<u64> {
@@ -200,12 +231,7 @@ fn elapsed(since: Instant) -> Option<u64> {
 }
 
 /// Copies a file into the sandbox: in one piece, or, when it is large, in several that are joined there.
-async fn copy_in(
-    sandbox: &dyn Sandbox,
-    host: &std::path::Path,
-    inside: &str,
-    stop: &Stop,
-) -> Result<(), Failure> {
+async fn copy_in(sandbox: &dyn Sandbox, host: &Path, inside: &str, stop: &Stop) -> Result<(), Failure> {
     use tokio::io::AsyncReadExt as _;
     let failed = |error: std::io::Error| Failure::Problem(crate::problem::file(host, &error));
     let mut file = tokio::fs::File::open(host).await.map_err(failed)?;
