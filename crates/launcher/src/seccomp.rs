@@ -50,13 +50,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_adjtimex,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
-    libc::SYS_iopl,
-    libc::SYS_ioperm,
     libc::SYS_syslog,
     libc::SYS_vhangup,
     libc::SYS_nfsservctl,
     libc::SYS_lookup_dcookie,
-    libc::SYS_modify_ldt,
     // Subsystems that escapes came through, and that builds and tests do not need.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
@@ -75,6 +72,12 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_mbind,
     libc::SYS_set_mempolicy,
 ];
+
+/// Refused as well where they exist.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[libc::c_long] = &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[libc::c_long] = &[];
 
 /// Socket families that are refused: kernel crypto (page-cache writes), the way to a hypervisor, raw packets, and
 /// whatever a sandbox without interfaces has no use for.
@@ -127,7 +130,7 @@ fn program(rules: Rules, action: SeccompAction) -> Result<BpfProgram, seccompile
 }
 
 fn rules() -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
     let argument = |index, length, operation, value| SeccompCondition::new(index, length, operation, value);
     let families = REFUSED_FAMILIES
         .iter()

@@ -16,9 +16,10 @@ use crate::render::{live, print, style};
 /// Give the agent a task and watch it work. It ends with exit code 0 when the work is done and its checks passed, with 1
 /// when it failed or escalated. Interrupting it once stops the turn; the work so far is kept.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("where").required(true).args(["env", "repo"])))]
 pub(crate) struct Run {
     /// Environment to work in
-    #[arg(long, value_name = "NAME", required_unless_present = "repo", conflicts_with = "repo")]
+    #[arg(long, value_name = "NAME")]
     env: Option<String>,
     /// Repository to work in, a path or a URL; its checks are found by themselves
     #[arg(long, value_name = "PATH|URL")]
