@@ -23,9 +23,9 @@ stage() {
 
 stage need scripts/need.sh test
 stage format cargo fmt --all --check
-stage lints cargo clippy --locked --workspace --all-targets -- -D warnings
+stage lints cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 stage tidy cargo xtask tidy
-stage tests cargo nextest run --locked --workspace
+stage tests cargo nextest run --locked --workspace --all-features
 # nextest does not run the examples in the documentation.
 stage doctests cargo test --locked --doc --workspace --quiet
 

@@ -158,7 +158,7 @@ impl Turn {
                     .to_owned(),
             )),
             Stop::End | Stop::Tools if self.empty > NUDGES => {
-                self.finish(Outcome::Failed, "the model gave empty answers".to_owned())
+                self.finish(Outcome::Failed, "the model gave empty answers: try again, or choose another model".to_owned())
             }
             Stop::End | Stop::Tools if self.empty > 0 => self.call_model(Some(
                 "Your answer was empty. Go on with the work by calling a tool, or, if it is finished, say what you did."
@@ -214,7 +214,7 @@ impl Turn {
         match problem {
             Some(problem) if self.rejected > REJECTED_STEPS => effects.extend(self.finish(
                 Outcome::Failed,
-                format!("the model's tool calls cannot be used; the last error was: {problem}"),
+                format!("the model's tool calls cannot be used: choose another model; the last error was: {problem}"),
             )),
             Some(_) | None => effects.extend(self.all_ended()),
         }

@@ -7,6 +7,7 @@ use session::ShutDown;
 use crate::api::Api;
 use crate::config::Config;
 use crate::exit::Usage;
+use crate::interrupt::Interrupts;
 use crate::node::{Address, Node, address_file};
 use crate::render::style;
 
@@ -57,8 +58,16 @@ impl Link {
         self.own.is_some()
     }
 
+    /// Ends a server of our own at once, after a command that gave nobody any work.
+    pub(crate) async fn close_now(self) -> anyhow::Result<()> {
+        match self.own {
+            Some(node) => node.stop(ShutDown::RemoveSandboxes).await,
+            None => Ok(()),
+        }
+    }
+
     /// Ends a server of our own, once nobody else's session needs it.
-    pub(crate) async fn close(self) -> anyhow::Result<()> {
+    pub(crate) async fn close(self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
         let Some(node) = self.own else { return Ok(()) };
         if node.busy().await {
             style::note(
@@ -67,7 +76,7 @@ impl Link {
             while node.busy().await {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_millis(300)) => {}
-                    _interrupted = tokio::signal::ctrl_c() => break,
+                    _signal = interrupts.next() => break,
                 }
             }
         }

@@ -9,6 +9,7 @@ mod config;
 mod connect;
 mod demo;
 mod exit;
+mod interrupt;
 mod node;
 mod render;
 

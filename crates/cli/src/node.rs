@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use protocol::Status;
 use serde::{Deserialize, Serialize};
 use session::{Sessions, ShutDown};
 use tokio::net::TcpListener;
@@ -114,10 +115,10 @@ impl Node {
         std::fs::rename(&temporary, &self.address_file).with_context(context)
     }
 
-    /// Whether a session other than these is being worked on.
+    /// Whether a session is being worked on, or about to be.
     pub(crate) async fn busy(&self) -> bool {
         let sessions = self.sessions.list().await.unwrap_or_default();
-        sessions.iter().any(|session| session.turn.is_some() || !session.queued.is_empty())
+        sessions.iter().any(|session| matches!(session.status, Status::Working | Status::Queued))
     }
 
     /// Ends the server.
@@ -141,6 +142,11 @@ fn bind_error(listen: SocketAddr, error: &std::io::Error) -> anyhow::Error {
             "{listen} is taken by another program\n  is slipway running already? otherwise choose another address with --listen, \
              or with listen in [server] of slipway.toml"
         ),
+        std::io::ErrorKind::AddrNotAvailable => anyhow!(
+            "this machine has no address {}\n  choose one of its own with --listen, such as 127.0.0.1:{}",
+            listen.ip(),
+            listen.port()
+        ),
         std::io::ErrorKind::PermissionDenied => {
             anyhow!("this user may not listen on {listen}\n  choose a port above 1023")
         }
@@ -162,7 +168,12 @@ async fn sessions(config: &Config) -> anyhow::Result<Sessions> {
     let data_dir = &config.server.data_dir;
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(data_dir)
-        .with_context(|| format!("cannot make the data directory {}", data_dir.display()))?;
+        .map_err(|error| {
+            anyhow!(
+                "cannot make the data directory {}: {error}\n  choose another with --data-dir, or data_dir in [server] of slipway.toml",
+                data_dir.display()
+            )
+        })?;
     let store = store::Store::open(data_dir)?;
     let driver = sandbox::native::Native::open(&data_dir.join("native"))?;
     let missing = driver.cgroups().missing();

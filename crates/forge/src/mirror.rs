@@ -47,6 +47,9 @@ impl Mirrors {
         let listing = remote::list(&mirror.url, "*").await?;
         if mirror.is_there() {
             mirror.update(&mirror.path, &listing).await?;
+        } else if listing.any().is_none() {
+            // There is nothing to mirror yet.
+            return Err(Error::Empty { url: mirror.url.public.clone() });
         } else {
             self.create(&mirror, &listing).await?;
         }

@@ -129,6 +129,11 @@ async fn trial(native: &Native, findings: &mut Vec<Finding>) {
         }
     };
     let elapsed = begun.elapsed();
+    let id = sandbox.id();
+    drop(sandbox);
+    if let Err(error) = native.remove(id).await {
+        findings.push(Finding::weaker("clean-up", error.to_string(), "remove it with: slipway sandbox rm"));
+    }
     let answer = |key: &str| {
         answers
             .lines()

@@ -20,13 +20,27 @@ pub enum Error {
     #[error("the sandbox could not be started: {0}")]
     Start(String),
     /// The directory of the sandboxes cannot be used.
-    #[error("cannot use {path}: {source}")]
+    #[error("{}", describe(path, source))]
     Io {
         /// The file or directory.
         path: std::path::PathBuf,
         /// What the system says.
         source: std::io::Error,
     },
+}
+
+fn describe(path: &std::path::Path, source: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let path = path.display();
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            format!("the disk that holds {path} is full: free some space and try again")
+        }
+        ErrorKind::PermissionDenied => {
+            format!("this user may not use {path}: give another data directory with --data-dir")
+        }
+        _ => format!("cannot use {path}"),
+    }
 }
 
 impl Error {

@@ -368,7 +368,11 @@ impl Service {
                     tracing::warn!(error = %failure.into_problem(), "a sandbox could not be removed");
                 }
                 // The sandbox's files may have been what filled the disk.
-                self.recover().await;
+                if let Some(trouble) = self.context.recorder.stream().trouble()
+                    && let Err(error) = self.fail_turn(&trouble).await
+                {
+                    tracing::warn!(%error, "a turn could not be finished and is taken up by the next server");
+                }
             }
         }
     }

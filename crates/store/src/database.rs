@@ -40,8 +40,21 @@ impl Database {
         kind: &Kind,
         seed: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
-        let io = |error: std::io::Error| Error::io(path, &error);
         remove_unfinished(path)?;
+        let made = Self::make(path, kind, seed);
+        if made.is_err() {
+            // Of a full disk, this gives the room back. What cannot be removed now is removed by the next try.
+            drop(remove_unfinished(path));
+        }
+        made
+    }
+
+    fn make(
+        path: &Path,
+        kind: &Kind,
+        seed: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
+        let io = |error: std::io::Error| Error::io(path, &error);
         let new = unfinished(path);
         // SQLite would make the file readable for others; what it makes beside it later follows this mode.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(io)?;
@@ -52,6 +65,11 @@ impl Database {
         database.set("application_id", kind.application_id)?;
         database.migrate(kind, 0)?;
         seed(&database.connection).map_err(|e| database.fail(&e))?;
+        // Closing would do this too, but it keeps quiet when the disk is full: the file would go without its content.
+        database
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
+            .map_err(|e| database.fail(&e))?;
         database.close()?;
         File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
         fs::rename(&new, path).map_err(io)?;

@@ -64,7 +64,7 @@ fn a_model_whose_calls_are_always_unusable_fails() {
     let effects = turn.handle(calls(&[("c1", "bash", "{}")]));
     assert_eq!(lines(&effects), ["reject c1 bash", "finish failed"]);
     let Some(Effect::Finish { reason: Some(reason), .. }) = effects.last() else { panic!("{effects:?}") };
-    insta::assert_snapshot!(reason, @r#"the model's tool calls cannot be used; the last error was: bash: There is no tool "bash". The tools are: shell, read, write, edit, search, list, check."#);
+    insta::assert_snapshot!(reason, @r#"the model's tool calls cannot be used: choose another model; the last error was: bash: There is no tool "bash". The tools are: shell, read, write, edit, search, list, check."#);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn empty_answers_are_nudged_three_times_in_a_row() {
     assert!(turn.messages().iter().all(|message| matches!(message, Message::User { .. })));
     let effects = turn.handle(thinks_only());
     assert_eq!(lines(&effects), ["finish failed"]);
-    assert_eq!(texts(&effects), "the model gave empty answers");
+    assert_eq!(texts(&effects), "the model gave empty answers: try again, or choose another model");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use protocol::SessionId;
 
 use super::Context;
 use crate::exit::Exit;
+use crate::interrupt::Interrupts;
 use crate::render::live;
 
 /// Watch a session from its beginning, or after an event, until its turn is over. Interrupting leaves it alone.
@@ -18,6 +19,7 @@ pub(crate) struct Attach {
 
 impl Attach {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
         let watch = live::Watch {
             api: &link.api,
@@ -26,8 +28,8 @@ impl Attach {
             on_interrupt: live::OnInterrupt::Leave,
             json: context.json,
         };
-        let result = watch.run().await;
-        let closed = link.close().await;
+        let result = watch.run(&mut interrupts).await;
+        let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
         Ok(exit)

@@ -17,7 +17,7 @@ impl Deliver {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let link = context.link().await?;
         let delivery = link.api.deliver(self.session).await;
-        link.close().await?;
+        link.close_now().await?;
         let delivery = delivery?;
         if context.json {
             print::json(&delivery)?;

@@ -14,6 +14,7 @@ use crate::config::{Config, Model};
 use crate::demo::model::{self, DemoModel};
 use crate::demo::repository;
 use crate::exit::Exit;
+use crate::interrupt::Interrupts;
 use crate::node::Node;
 use crate::render::{live, print, style, summary};
 
@@ -31,6 +32,7 @@ const ENVIRONMENT: &str = "demo";
 
 impl Demo {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let mut interrupts = Interrupts::catch()?;
         let dir = context.config.server.data_dir.join("demo");
         clear(&dir).await?;
         let repository = dir.join("cart.git");
@@ -43,10 +45,10 @@ impl Demo {
         style::note(&format!("server   {}", node.url));
         style::note(&format!("data     {}", config.server.data_dir.display()));
         let api = Api::new(&node.url, std::env::var(&config.server.token_env).ok())?;
-        let result = work(&api, &repository, context.json).await;
+        let result = work(&api, &repository, &mut interrupts, context.json).await;
         if self.keep && result.is_ok() {
             style::note(&format!("the server keeps running at {} until you interrupt it", node.url));
-            tokio::signal::ctrl_c().await?;
+            interrupts.next().await;
         }
         let url = node.url.clone();
         let ended = node.stop(ShutDown::RemoveSandboxes).await;
@@ -116,7 +118,12 @@ async fn start(config: &Config) -> anyhow::Result<Node> {
     Node::start(config, listen).await
 }
 
-async fn work(api: &Api, repository: &Path, json: bool) -> anyhow::Result<(SessionId, Exit)> {
+async fn work(
+    api: &Api,
+    repository: &Path,
+    interrupts: &mut Interrupts,
+    json: bool,
+) -> anyhow::Result<(SessionId, Exit)> {
     let recipe = Environment {
         repos: vec![Repo { url: repository.display().to_string(), branch: Some("main".to_owned()) }],
         checks: vec![Check {
@@ -134,7 +141,7 @@ async fn work(api: &Api, repository: &Path, json: bool) -> anyhow::Result<(Sessi
     };
     let session = api.create_session(&request).await?.id;
     let watch = live::Watch { api, session, after: 0, on_interrupt: live::OnInterrupt::Stop, json };
-    let exit = watch.run().await?;
+    let exit = watch.run(interrupts).await?;
     if !json {
         let diff = api.diff(session).await?;
         style::say("");

@@ -17,7 +17,7 @@ impl Diff {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let link = context.link().await?;
         let diff = link.api.diff(self.session).await;
-        link.close().await?;
+        link.close_now().await?;
         let diff = diff?;
         if context.json {
             print::json(&diff)?;

@@ -54,7 +54,7 @@ impl Env {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let link = context.link().await?;
         let result = self.work(&link.api, context.json).await;
-        link.close().await?;
+        link.close_now().await?;
         result.map(|()| Exit::Done)
     }
 

@@ -12,7 +12,7 @@ impl Ls {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let link = context.link().await?;
         let sessions = link.api.sessions().await;
-        link.close().await?;
+        link.close_now().await?;
         let list = sessions?;
         if context.json {
             print::json(&list)?;

@@ -12,7 +12,7 @@ impl Models {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let link = context.link().await?;
         let list = link.api.models().await;
-        link.close().await?;
+        link.close_now().await?;
         let list = list?;
         if context.json {
             print::json(&list)?;

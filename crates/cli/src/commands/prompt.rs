@@ -3,7 +3,9 @@
 use protocol::SessionId;
 
 use super::Context;
+use crate::connect::Link;
 use crate::exit::Exit;
+use crate::interrupt::Interrupts;
 use crate::render::{live, print, style};
 
 /// Queue a follow-up in a session and watch it being worked on.
@@ -20,15 +22,16 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let result = self.queue(&link, context.json).await;
-        let closed = link.close().await;
+        let result = self.queue(&link, &mut interrupts, context.json).await;
+        let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
         Ok(exit)
     }
 
-    async fn queue(&self, link: &crate::connect::Link, json: bool) -> anyhow::Result<Exit> {
+    async fn queue(&self, link: &Link, interrupts: &mut Interrupts, json: bool) -> anyhow::Result<Exit> {
         let before = link.api.session(self.session).await?;
         let prompt = link.api.prompt(self.session, &self.prompt).await?;
         if self.detach && !link.is_own() {
@@ -42,7 +45,7 @@ impl Prompt {
         }
         let on_interrupt = if link.is_own() { live::OnInterrupt::Stop } else { live::OnInterrupt::Leave };
         live::Watch { api: &link.api, session: self.session, after: before.seq, on_interrupt, json }
-            .run()
+            .run(interrupts)
             .await
     }
 }

@@ -11,6 +11,7 @@ use super::Context;
 use crate::api::Api;
 use crate::connect::{Link, running};
 use crate::exit::{Exit, Usage};
+use crate::interrupt::Interrupts;
 use crate::render::{live, print, style};
 
 /// Give the agent a task and watch it work. It ends with exit code 0 when the work is done and its checks passed, with 1
@@ -51,15 +52,22 @@ impl Run {
             }
             return Ok(Exit::Done);
         }
+        let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let result = self.work(&link, prompt, context.json).await;
-        let closed = link.close().await;
+        let result = self.work(&link, prompt, &mut interrupts, context.json).await;
+        let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
         Ok(exit)
     }
 
-    async fn work(&self, link: &Link, prompt: String, json: bool) -> anyhow::Result<Exit> {
+    async fn work(
+        &self,
+        link: &Link,
+        prompt: String,
+        interrupts: &mut Interrupts,
+        json: bool,
+    ) -> anyhow::Result<Exit> {
         let session = self.create(&link.api, prompt).await?;
         let watch = live::Watch {
             api: &link.api,
@@ -68,7 +76,7 @@ impl Run {
             on_interrupt: live::OnInterrupt::Stop,
             json,
         };
-        watch.run().await
+        watch.run(interrupts).await
     }
 
     async fn create(&self, api: &Api, prompt: String) -> anyhow::Result<protocol::Session> {
@@ -83,7 +91,9 @@ impl Run {
 
 fn read_prompt(argument: &str) -> anyhow::Result<String> {
     let text = if argument == "-" {
-        std::io::read_to_string(std::io::stdin()).context("cannot read the prompt from standard input")?
+        std::io::read_to_string(std::io::stdin())
+            .context("the prompt on standard input cannot be read as text")
+            .map_err(Usage)?
     } else {
         argument.to_owned()
     };
@@ -109,9 +119,7 @@ pub(super) fn repository(argument: &str) -> anyhow::Result<String> {
 /// Makes an environment for a repository that has none; the same repository and branch get the same one.
 async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Result<String> {
     let url = repository(repo)?;
-    let last = url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or("repo").trim_end_matches(".git");
-    let stem: String =
-        last.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    let stem = environment_name(&url);
     let recipe = Environment { repos: vec![Repo { url, branch }], ..Environment::default() };
     // The name says which repository; a number keeps two with the same last name apart.
     for number in 1.. {
@@ -127,6 +135,18 @@ async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Resu
         }
     }
     Err(anyhow!("no name is left for an environment of {repo}"))
+}
+
+/// The last part of a repository's address as a name: letters, digits, '-', '_' and '.', not too long.
+fn environment_name(url: &str) -> String {
+    let last = url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or("").trim_end_matches(".git");
+    let name: String = last
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .take(48)
+        .collect();
+    let name = name.trim_start_matches(['-', '.']);
+    if name.is_empty() { "repo".to_owned() } else { name.to_owned() }
 }
 
 fn is_absent(error: &anyhow::Error) -> bool {
@@ -175,4 +195,18 @@ async fn background_server(context: &Context) -> anyhow::Result<Api> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Err(anyhow!("the server in the background does not answer; see {}", log_path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::environment_name;
+
+    #[test]
+    fn a_repository_names_its_environment_whatever_it_is_called() {
+        assert_eq!(environment_name("/srv/git/shop.git"), "shop");
+        assert_eq!(environment_name("git@host:team/web app.git/"), "web-app");
+        assert_eq!(environment_name("/tmp/.tmpAbc"), "tmpAbc");
+        assert_eq!(environment_name("/"), "repo");
+        assert_eq!(environment_name(&format!("/{}", "x".repeat(200))).len(), 48);
+    }
 }

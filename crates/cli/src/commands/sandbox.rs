@@ -10,10 +10,10 @@ use guest::wire::PtySize;
 use guest::{Output, ProcessSpec};
 use protocol::SandboxId;
 use tokio::io::AsyncReadExt;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::Context;
 use crate::exit::{Exit, Usage};
+use crate::interrupt::Interrupts;
 use crate::render::{print, style, table, terminal};
 
 /// Sandboxes: run one command in one, list and remove them.
@@ -116,17 +116,24 @@ impl Run {
         let limits = Limits { wall_clock: None, ..context.config.sandbox.limits() };
         let spec = Spec { id: SandboxId::new(), base: Base::Host, limits, life: Life::Tied };
         // Signals are caught before there is anything to clean up.
-        let mut signals = Signals::catch()?;
+        let mut signals = Interrupts::catch()?;
         let sandbox = driver.create(&spec).await?;
         if let Some(name) = &self.env {
             let link = context.link().await?;
             let environment = link.api.environment(name).await;
-            link.close().await?;
+            link.close_now().await?;
             let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
             style::note(&format!("preparing the workspace of {name}"));
             session::prepare(&*sandbox, &mirrors, &environment?.recipe).await?;
         }
-        let exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
+        let mut exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
+        if exit
+            .as_ref()
+            .is_err_and(|error| matches!(error.downcast_ref(), Some(guest::Error::Unavailable(_))))
+        {
+            let reason = sandbox.ended().await.unwrap_or_else(|| "it does not answer".to_owned());
+            exit = Err(anyhow::anyhow!("the sandbox ended before the command did: {reason}"));
+        }
         let id = spec.id;
         drop(sandbox);
         // Not before every trace is gone does the command end.
@@ -138,7 +145,7 @@ impl Run {
         &self,
         guest: &guest::Client,
         wall_clock: Option<Duration>,
-        signals: &mut Signals,
+        signals: &mut Interrupts,
     ) -> anyhow::Result<Exit> {
         let terminal = terminal::Raw::enter_if_interactive()?;
         let spec = ProcessSpec {
@@ -210,32 +217,4 @@ async fn forward_input(guest: guest::Client) -> Result<(), guest::Error> {
         }
     }
     guest.close_stdin(PROCESS).await
-}
-
-/// Signals that are passed on to the command.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
-    quit: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn catch() -> anyhow::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-            quit: signal(SignalKind::quit())?,
-        })
-    }
-
-    async fn next(&mut self) -> i32 {
-        tokio::select! {
-            _ = self.interrupt.recv() => libc::SIGINT,
-            _ = self.terminate.recv() => libc::SIGTERM,
-            _ = self.hang_up.recv() => libc::SIGHUP,
-            _ = self.quit.recv() => libc::SIGQUIT,
-        }
-    }
 }

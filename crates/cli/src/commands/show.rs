@@ -20,7 +20,7 @@ impl Show {
             anyhow::Ok((link.api.session(self.session).await?, link.api.events(self.session).await?))
         }
         .await;
-        link.close().await?;
+        link.close_now().await?;
         let (session, events) = found?;
         if context.json {
             print::json(&session)?;

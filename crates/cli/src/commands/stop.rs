@@ -17,7 +17,7 @@ impl Stop {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let link = context.link().await?;
         let stopped = link.api.stop(self.session).await;
-        link.close().await?;
+        link.close_now().await?;
         let stopped = stopped?;
         if context.json {
             print::json(&stopped)?;

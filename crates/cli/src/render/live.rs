@@ -13,6 +13,7 @@ use super::style::{Paint, say, stderr};
 use super::{print, summary, text};
 use crate::api::{Api, Meaning};
 use crate::exit::Exit;
+use crate::interrupt::Interrupts;
 
 /// Lines of a command's output that are shown while it runs.
 const OUTPUT_LINES: usize = 12;
@@ -37,7 +38,7 @@ pub(crate) enum OnInterrupt {
 
 impl Watch<'_> {
     /// Until nothing is being worked on.
-    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self, interrupts: &mut Interrupts) -> anyhow::Result<Exit> {
         let mut stream = self.api.follow(self.session, self.after);
         let mut view = View::new(stderr());
         let mut progress = Progress::default();
@@ -45,8 +46,7 @@ impl Watch<'_> {
         loop {
             let frame = tokio::select! {
                 frame = stream.next() => frame?,
-                signal = tokio::signal::ctrl_c() => {
-                    signal?;
+                _signal = interrupts.next() => {
                     if interrupted || self.on_interrupt == OnInterrupt::Leave {
                         return Ok(Exit::Interrupted);
                     }
@@ -213,7 +213,10 @@ impl View {
             SandboxState::Creating => return,
             SandboxState::Preparing => format!("sandbox started{took}; preparing the workspace"),
             SandboxState::Ready => format!("workspace ready{took}"),
-            SandboxState::Stopped => "sandbox stopped; the work is kept".to_owned(),
+            SandboxState::Stopped => match detail {
+                Some(detail) => format!("sandbox stopped: {}", text::harmless(detail)),
+                None => "sandbox stopped; the work is kept".to_owned(),
+            },
             SandboxState::Lost => format!("the sandbox was lost: {}", detail.unwrap_or("unknown reason")),
         };
         say(&self.paint.dim(&format!("  {words}")));
@@ -262,7 +265,8 @@ impl View {
         };
         let shown = self.outputs.remove(&item.id).unwrap_or_default();
         if shown.lines > OUTPUT_LINES {
-            say(&paint.dim(&format!("  │ … {} more lines", shown.lines - OUTPUT_LINES)));
+            // How many is not known: what streams too fast is left out on the way.
+            say(&paint.dim("  │ … and more"));
         }
         let took = text::duration(call.duration_ms.unwrap_or(0));
         let what = match (call.tool.as_str(), call.exit_code) {
@@ -275,9 +279,11 @@ impl View {
             return;
         }
         say(&format!("{mark} {what} {}", paint.dim(&took)));
+        // A command that ran has shown its output; one that was refused has only its reason.
+        let ran = call.tool == "shell" && call.exit_code.is_some();
         let failed = !matches!(item.status, ItemStatus::Completed);
         if failed
-            && call.tool != "shell"
+            && !ran
             && let Some(output) = &call.output
         {
             say(&paint.dim(&indent(&text::harmless(&output.text), 6)));

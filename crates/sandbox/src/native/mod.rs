@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use launcher::spec::{Cause, Ended, Ids, Launch, State, files};
+use launcher::spec::{Cause, Ended, FIRST_RANGE, Ids, Launch, RANGE, RANGES, State, files};
 use protocol::SandboxId;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
@@ -39,7 +39,7 @@ impl Native {
         // Nothing can still stand on an old base when there is no sandbox.
         let unused = std::fs::read_dir(&sandboxes).map_err(Error::io(&sandboxes))?.next().is_none();
         let base = HostBase::prepare(&dir.join("bases"), unused)?;
-        let ids = if rustix::process::geteuid().is_root() { Ids::Range } else { Ids::Own };
+        let ids = if may_map_ranges() { Ids::Range } else { Ids::Own };
         let launcher = launch::Launcher::load()?;
         Ok(Self { sandboxes, base, cgroups: cgroups::Support::of_this_host(), ids, launcher })
     }
@@ -100,6 +100,19 @@ fn rlimits(limits: &Limits, cgroups: &cgroups::Support) -> Vec<(launcher::spec::
         rlimits.push((Rlimit::Data, limits.memory_bytes));
     }
     rlimits
+}
+
+/// Whether sandboxes can have ids of their own: for root, unless it is root only of a small user namespace, as in a
+/// rootless container.
+fn may_map_ranges() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let last = u64::from(FIRST_RANGE) + u64::from(RANGES) * u64::from(RANGE);
+    let covers = |line: &str| {
+        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
+        let (inside, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        Some(inside <= u64::from(FIRST_RANGE) && inside + count >= last)
+    };
+    rustix::process::geteuid().is_root() && map.lines().filter_map(covers).any(|covers| covers)
 }
 
 fn make_private(dir: &Path) -> Result<(), Error> {

@@ -122,3 +122,25 @@ async fn the_feed_ends_with_the_server_after_the_last_event() {
     assert_eq!(next(&mut feed).await.seq, Some(1));
     assert!(feed.next().await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn a_reader_learns_that_nothing_can_be_recorded_after_it_has_everything() {
+    let (_dir, recorder) = session().await;
+    append(&recorder, "first").await;
+    let full = Problem::new(protocol::Code::StorageFull, "the disk is full");
+    let mut waiting = feed(&recorder, 0);
+    assert_eq!(next(&mut waiting).await.seq, Some(1));
+    assert_eq!(next(&mut waiting).await.kind, "live");
+    recorder.stream().set_trouble(Some(full.clone()));
+    assert_eq!(waiting.next().await.unwrap_err(), full);
+
+    let mut late = feed(&recorder, 0);
+    assert_eq!(next(&mut late).await.seq, Some(1), "what is in the log can be read");
+    assert_eq!(next(&mut late).await.kind, "live");
+    assert_eq!(late.next().await.unwrap_err(), full);
+    recorder.stream().set_trouble(None);
+    let mut later = feed(&recorder, 1);
+    assert_eq!(next(&mut later).await.kind, "live");
+    append(&recorder, "second").await;
+    assert_eq!(next(&mut later).await.seq, Some(2));
+}

@@ -38,7 +38,7 @@ impl Runner {
         let Some(turn) = self.context.turn() else { return Ok(()) };
         self.close_open(&turn, end.outcome).await?;
         let mut counts = (0, 0, 0);
-        match self.keep(&turn, end.outcome).await {
+        match self.keep(end.outcome).await {
             Ok(Some(kept)) => {
                 counts = (kept.files, kept.insertions, kept.deletions);
                 if end.outcome == Outcome::Done {
@@ -108,20 +108,23 @@ impl Runner {
     }
 
     /// Keeps the work of the turn, if it did any.
-    async fn keep(&self, turn: &TurnState, outcome: Outcome) -> Result<Option<Kept>, Failure> {
-        let Some(sandbox) = &self.sandbox else { return Ok(None) };
-        let workspace = &self.context.workspace;
-        if !workspace.changed(&**sandbox, self.turn).await? {
-            return Ok(None);
+    async fn keep(&mut self, outcome: Outcome) -> Result<Option<Kept>, Failure> {
+        match outcome {
+            // It was kept when it had passed; a turn that is done and kept nothing changed nothing.
+            Outcome::Done => return Ok(self.passed.take()),
+            Outcome::Escalated | Outcome::Cancelled | Outcome::Failed | Outcome::OutOfBudget => {}
         }
-        let keep = match outcome {
-            Outcome::Done => Keep::Commit,
-            Outcome::Escalated | Outcome::Cancelled | Outcome::Failed | Outcome::OutOfBudget => {
-                Keep::Progress
-            }
-        };
-        let message = self.message(turn);
-        workspace.keep(&**sandbox, keep, &message).await
+        let Some(sandbox) = self.sandbox.clone() else { return Ok(None) };
+        match self.context.workspace.changed(&*sandbox, self.turn).await? {
+            Some(tree) => self.keep_tree(&tree, Keep::Progress).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Keeps a tree of the workspace on the host.
+    pub(super) async fn keep_tree(&self, tree: &str, keep: Keep) -> Result<Option<Kept>, Failure> {
+        let (Some(sandbox), Some(turn)) = (&self.sandbox, self.context.turn()) else { return Ok(None) };
+        self.context.workspace.keep(&**sandbox, tree, keep, &self.message(&turn)).await
     }
 
     /// What earlier turns changed, for a turn that changed nothing. It is for show, so a failure costs only that.

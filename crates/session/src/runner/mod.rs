@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::state::{TurnState, broken_off};
 use crate::stop::Stop;
-use crate::workspace::Workspace;
+use crate::workspace::{Keep, Kept, Workspace};
 use tools::{Done, ToolEnd};
 
 /// What the turns of one session share.
@@ -67,8 +67,16 @@ struct End {
 pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::Error> {
     let Some(turn) = context.turn() else { return Ok(()) };
     let agent = Actor::agent(context.model.clone());
-    let mut runner =
-        Runner { context, turn: turn.id, stop, agent, sandbox: None, checks: Vec::new(), calls: Vec::new() };
+    let mut runner = Runner {
+        context,
+        turn: turn.id,
+        stop,
+        agent,
+        sandbox: None,
+        checks: Vec::new(),
+        calls: Vec::new(),
+        passed: None,
+    };
     // A turn that was already being delivered is not worked on again.
     if let Some(delivery) = turn.delivery.clone() {
         return runner.finish_delivery(&turn, delivery).await;
@@ -89,6 +97,8 @@ struct Runner {
     checks: Vec<Check>,
     /// Calls of the last answer that have no result yet.
     calls: Vec<Item>,
+    /// What passed the checks, kept already: this and nothing else is delivered when the turn is done.
+    passed: Option<Kept>,
 }
 
 impl Runner {
@@ -341,12 +351,25 @@ impl Runner {
         running: &mut String,
     ) -> Result<bool, Failure> {
         let sandbox = self.sandbox()?;
-        if !self.context.workspace.changed(&*sandbox, self.turn).await? {
+        self.passed = None;
+        // The tree as it is before the checks: what they leave behind was not checked, and is not delivered.
+        let Some(tree) = self.context.workspace.changed(&*sandbox, self.turn).await? else {
             return Ok(false);
-        }
+        };
         for check in self.checks.clone() {
             running.clone_from(&check.name);
             results.push(self.run_check(&check).await?);
+        }
+        if results.iter().all(|result| result.passed) {
+            match self.keep_tree(&tree, Keep::Commit).await {
+                Ok(kept) => self.passed = kept,
+                // Work that the host does not take, such as a link that leads out of the repository, is the model's to
+                // put right while it still can.
+                Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
+                    results.push(checks::failed("delivery".to_owned(), problem.title));
+                }
+                Err(failure) => return Err(failure),
+            }
         }
         Ok(true)
     }

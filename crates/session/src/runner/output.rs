@@ -100,27 +100,35 @@ impl Collector {
 
     /// Head and tail as text, with a line that says what is missing between them.
     pub(crate) fn text(&self) -> String {
+        self.ends(KEPT)
+    }
+
+    /// At most `each` bytes of the beginning and of the end.
+    fn ends(&self, each: usize) -> String {
         let tail = &self.tail[self.tail.len().saturating_sub(KEPT)..];
-        let kept = (self.head.len() + tail.len()) as u64;
-        if kept >= self.total {
+        if (self.head.len() + tail.len()) as u64 >= self.total && self.total <= 2 * each as u64 {
             let whole = [self.head.as_slice(), tail].concat();
             return String::from_utf8_lossy(&whole).into_owned();
         }
+        let head = &self.head[..self.head.len().min(each)];
+        let tail = &tail[tail.len().saturating_sub(each)..];
         format!(
             "{}\n[{} bytes left out]\n{}",
-            String::from_utf8_lossy(&self.head),
-            self.total - kept,
+            String::from_utf8_lossy(head),
+            self.total - (head.len() + tail.len()) as u64,
             String::from_utf8_lossy(tail)
         )
     }
 
     /// The text as the model reads it.
     pub(crate) fn model_text(&self) -> String {
-        let text = self.text();
-        if text.len() <= MODEL_LIMIT {
-            return text;
+        if self.total <= MODEL_LIMIT as u64 {
+            return self.text();
         }
-        let cut = agent::tools::cut(&text, MODEL_LIMIT);
+        // What is whole is cut between lines; of what is not, only the ends are there to be cut.
+        let whole = self.total <= 2 * KEPT as u64;
+        let cut =
+            if whole { agent::tools::cut(&self.text(), MODEL_LIMIT) } else { self.ends(MODEL_LIMIT / 2) };
         format!(
             "{cut}\n[the whole output has {} bytes; print less, or write it to a file and search in it]",
             self.total
@@ -159,6 +167,8 @@ mod tests {
         let text = collector.model_text();
         assert!(text.len() < 40 * 1024, "{}", text.len());
         assert!(text.contains("the end"), "the tail is kept");
+        let left_out = format!("[{} bytes left out]", 64 * 1024 * 1024 + 7 - MODEL_LIMIT);
+        assert!(text.contains(&left_out), "what is missing is counted once, and truly");
         let output = collector.finish(text).await;
         assert_eq!(output.bytes, 64 * 1024 * 1024 + 7);
         assert_eq!(output.blob.as_deref(), Some("x.out"));

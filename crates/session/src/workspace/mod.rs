@@ -144,29 +144,33 @@ impl Workspace {
         })
     }
 
-    /// Whether the working tree differs from how the turn found it.
-    pub(crate) async fn changed(&self, sandbox: &dyn Sandbox, turn: TurnId) -> Result<bool, Failure> {
+    /// The working tree, if it differs from how the turn found it.
+    pub(crate) async fn changed(
+        &self,
+        sandbox: &dyn Sandbox,
+        turn: TurnId,
+    ) -> Result<Option<String>, Failure> {
         let tree = self.git(sandbox).tree().await?;
         let found = self.require()?.found.filter(|found| found.turn == turn);
-        Ok(found.is_none_or(|found| found.tree != tree))
+        Ok(Some(tree).filter(|tree| found.is_none_or(|found| found.tree != *tree)))
     }
 
-    /// Keeps the working tree on the host. None when it is as the session began: there is nothing to keep.
+    /// Keeps a tree of the workspace on the host. None when it is as the session began: there is nothing to keep.
     pub(crate) async fn keep(
         &self,
         sandbox: &dyn Sandbox,
+        tree: &str,
         keep: Keep,
         message: &str,
     ) -> Result<Option<Kept>, Failure> {
         let mut saved = self.require()?;
         let git = self.git(sandbox);
-        let tree = git.tree().await?;
         let short = short(self.session);
         let bundle = format!("/tmp/slipway-{short}-out.bundle");
         let bundled = format!("slipway-kept-{short}");
         let committed = git
             .commit(&Commit {
-                tree: &tree,
+                tree,
                 tip: saved.tip.as_deref().unwrap_or(&saved.base),
                 base: &saved.base,
                 branch: match keep {
@@ -181,7 +185,7 @@ impl Workspace {
         if committed.commit == saved.base {
             return Ok(None);
         }
-        let (files, insertions, deletions) = git.counts(&saved.base, &tree).await?;
+        let (files, insertions, deletions) = git.counts(&saved.base, tree).await?;
         let scratch = self.scratch()?;
         let out = scratch.path().join("out.bundle");
         self.read_out(sandbox, &bundle, &out).await?;

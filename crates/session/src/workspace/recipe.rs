@@ -111,7 +111,7 @@ fn parse(bytes: &[u8]) -> Result<RepositoryRecipe, Problem> {
             .hint("correct it on the branch that sessions start from, then send the prompt again")
     };
     let text = std::str::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
-    toml::from_str(text).map_err(|error| broken(error.message().to_owned()))
+    toml::from_str(text).map_err(|error| broken(error.to_string().trim_end().to_owned()))
 }
 
 /// The longest beginning of at most `limit` bytes.
@@ -151,6 +151,6 @@ mod tests {
     fn an_unknown_key_is_refused_with_its_name() {
         let error = merge(&Environment::default(), Some(b"chekcs = []"), None).unwrap_err();
         assert_eq!(error.code, Code::SetupFailed);
-        assert!(error.title.contains("chekcs"), "{error}");
+        assert!(error.title.contains("line 1") && error.title.contains("chekcs"), "{error}");
     }
 }

@@ -28,6 +28,13 @@ async fn on_a_small_disk() {
     let Some(dir) = std::env::var_os(DIR) else { return };
     let dir = Path::new(&dir);
     assert!(mount(dir).status().unwrap().success());
+    // With room for a part of the catalogue only, nothing is made that a later start would take for it.
+    let first = dir.join("first");
+    fs::write(&first, vec![0_u8; (1 << 20) - 64 * 1024]).unwrap();
+    let error = Store::open(&dir.join("data")).unwrap_err();
+    assert!(matches!(error, Error::Full(_)), "{error}");
+    fs::remove_file(&first).unwrap();
+
     let store = Store::open(&dir.join("data")).unwrap();
     let (session, log) = new_log(&store).await;
     let (other, neighbour) = new_log(&store).await;
