@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use session::ShutDown;
+use session::{Duty, ShutDown};
 
 use crate::api::Api;
 use crate::config::Config;
@@ -25,7 +25,7 @@ pub(crate) struct Remote {
 
 impl Link {
     /// To the named server, else the one that runs on the data directory, else one in this process.
-    pub(crate) async fn open(config: &Config, remote: &Remote) -> anyhow::Result<Self> {
+    pub(crate) async fn open(config: &Config, remote: &Remote, duty: Duty) -> anyhow::Result<Self> {
         let token = std::env::var(&config.server.token_env).ok().filter(|token| !token.is_empty());
         if let Some(url) = &remote.url {
             if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -42,7 +42,7 @@ impl Link {
             if let Some(api) = running(config, token.clone()).await? {
                 return Ok(Self { api, own: None });
             }
-            match Node::start(config, ([127, 0, 0, 1], 0).into()).await {
+            match Node::start(config, ([127, 0, 0, 1], 0).into(), duty).await {
                 Ok(node) => return Ok(Self { api: Api::new(&node.url, token)?, own: Some(node) }),
                 Err(error) if tries < 50 && matches!(error.downcast_ref(), Some(store::Error::Locked(_))) => {
                     tries += 1;
@@ -58,10 +58,10 @@ impl Link {
         self.own.is_some()
     }
 
-    /// Ends a server of our own at once, after a command that gave nobody any work.
+    /// Ends a server of our own at once, after a command that only looked.
     pub(crate) async fn close_now(self) -> anyhow::Result<()> {
         match self.own {
-            Some(node) => node.stop(ShutDown::RemoveSandboxes).await,
+            Some(node) => node.stop(ShutDown::KeepSandboxes).await,
             None => Ok(()),
         }
     }
@@ -90,5 +90,7 @@ pub(crate) async fn running(config: &Config, token: Option<String>) -> anyhow::R
     // A torn or foreign file is no server.
     let Ok(address) = serde_json::from_slice::<Address>(&bytes) else { return Ok(None) };
     let api = Api::new(&address.url, token)?;
-    Ok(api.health().await.is_ok().then_some(api))
+    // Of a server that was killed the file stays, and its port may be somebody else's by now.
+    let ours = api.health().await.is_ok_and(|health| health.instance == address.instance);
+    Ok(ours.then_some(api))
 }

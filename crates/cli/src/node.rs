@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use protocol::Status;
 use serde::{Deserialize, Serialize};
-use session::{Sessions, ShutDown};
+use session::{Duty, Sessions, ShutDown};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +31,7 @@ pub(crate) struct Node {
 pub(crate) struct Address {
     pub(crate) url: String,
     pub(crate) pid: u32,
+    pub(crate) instance: String,
 }
 
 /// Where a data directory's server writes its address.
@@ -83,7 +84,7 @@ pub(crate) fn models(config: &Config) -> Vec<llm::Model> {
 
 impl Node {
     /// Starts a server. On error nothing of it is left.
-    pub(crate) async fn start(config: &Config, listen: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) async fn start(config: &Config, listen: SocketAddr, duty: Duty) -> anyhow::Result<Self> {
         // The port first: when it is taken nothing else has been touched.
         let listener = TcpListener::bind(listen).await.map_err(|error| bind_error(listen, &error))?;
         let address = listener.local_addr()?;
@@ -91,7 +92,7 @@ impl Node {
         access.check(address).map_err(|error| {
             Usage(anyhow!("{error}\n  (the token is read from the variable {})", config.server.token_env))
         })?;
-        let sessions = sessions(config).await?;
+        let sessions = sessions(config, duty).await?;
         let mut options = server::Options::new(sessions.clone(), access);
         options.local_user = user();
         options.allowed_hosts = config.server.allowed_hosts.clone();
@@ -108,7 +109,11 @@ impl Node {
     }
 
     fn write_address(&self) -> anyhow::Result<()> {
-        let address = Address { url: self.url.clone(), pid: std::process::id() };
+        let address = Address {
+            url: self.url.clone(),
+            pid: std::process::id(),
+            instance: server::instance().to_owned(),
+        };
         let temporary = self.address_file.with_extension("new");
         let context = || format!("cannot write {}", self.address_file.display());
         std::fs::write(&temporary, serde_json::to_vec(&address)?).with_context(context)?;
@@ -164,7 +169,7 @@ fn access(config: &Config) -> anyhow::Result<server::Access> {
     }
 }
 
-async fn sessions(config: &Config) -> anyhow::Result<Sessions> {
+async fn sessions(config: &Config, duty: Duty) -> anyhow::Result<Sessions> {
     let data_dir = &config.server.data_dir;
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(data_dir)
@@ -182,6 +187,15 @@ async fn sessions(config: &Config) -> anyhow::Result<Sessions> {
             "no control groups for {}: sandboxes are limited by process only (see: slipway doctor)",
             missing.join(", ")
         );
+    }
+    for (name, model) in &config.models {
+        if let Some(variable) = &model.api_key_env
+            && llm::Key::from_env(variable).is_none()
+        {
+            tracing::warn!(
+                "[models.{name}] takes its key from {variable}, which is not set: requests go out without a key"
+            );
+        }
     }
     let models = models(config);
     let named = Some(config.agent.model.clone()).filter(|name| !name.is_empty());
@@ -202,6 +216,7 @@ async fn sessions(config: &Config) -> anyhow::Result<Sessions> {
         command_timeout: Duration::from_secs(config.agent.command_timeout_s),
         idle: Duration::from_secs(config.sandbox.idle_s),
         author: author(),
+        duty,
     };
     Ok(Sessions::start(options).await?)
 }

@@ -236,4 +236,7 @@ pub struct Health {
     pub status: String,
     /// Version of the program.
     pub version: String,
+    /// Which server this is: another one, or the same one started again, has another.
+    #[serde(default)]
+    pub instance: String,
 }

@@ -20,7 +20,7 @@ mod tests;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use session::Sessions;
 use tokio::net::TcpListener;
@@ -59,6 +59,12 @@ impl Options {
     pub fn check(&self, address: SocketAddr) -> Result<(), Error> {
         self.access.check(address)
     }
+}
+
+/// Names this process among all servers, so that a client can tell whether the one that answers is the one it means.
+pub fn instance() -> &'static str {
+    static INSTANCE: OnceLock<String> = OnceLock::new();
+    INSTANCE.get_or_init(|| protocol::ItemId::new().to_string())
 }
 
 /// Why a server does not start.

@@ -17,7 +17,7 @@ use crate::recorder::Recorder;
 use crate::runner::{self, Context, delivery};
 use crate::state::broken_off;
 use crate::stop::Stop;
-use crate::{ShutDown, problem};
+use crate::{Duty, ShutDown, problem};
 
 /// How long to wait before trying again to record what could not be recorded.
 const RETRY: Duration = Duration::from_secs(5);
@@ -130,7 +130,7 @@ impl Service {
 
     /// Works until it is shut down or every handle is gone. Unfinished work goes on at once.
     pub(crate) async fn run(mut self) {
-        self.go_on().await;
+        self.go_on_unasked().await;
         self.rest();
         loop {
             tokio::select! {
@@ -161,7 +161,7 @@ impl Service {
             }
             Input::Deliver { actor, answer } => {
                 self.deliver(actor, answer);
-                self.go_on().await;
+                self.go_on_unasked().await;
             }
             Input::Diff { answer } => {
                 // Read-only and perhaps slow, so it is not waited for.
@@ -170,7 +170,7 @@ impl Service {
                     let diff = context.workspace.diff(&context.recorder).await;
                     respond(answer, diff.map_err(crate::failure::Failure::into_problem));
                 }));
-                self.go_on().await;
+                self.go_on_unasked().await;
             }
             Input::ShutDown { mode, answer } => {
                 self.shut_down(mode).await;
@@ -221,6 +221,14 @@ impl Service {
         self.work =
             Some(Work { kind: Kind::Delivery, stop: Stop::default(), task: AbortOnDropHandle::new(task) });
         self.idle_at = None;
+    }
+
+    /// Goes on where that is this server's duty.
+    async fn go_on_unasked(&mut self) {
+        match self.context.options.duty {
+            Duty::Work => self.go_on().await,
+            Duty::Look => {}
+        }
     }
 
     /// Starts what is to be done next, if nothing is under way: an unfinished turn first, then the queue.
@@ -331,7 +339,7 @@ impl Service {
     /// Sets the clock of an idle sandbox.
     fn rest(&mut self) {
         let has_sandbox = self.context.recorder.stream().with_state(|state| state.sandbox().is_some());
-        let idle = self.work.is_none() && has_sandbox;
+        let idle = self.work.is_none() && has_sandbox && self.context.options.duty == Duty::Work;
         self.idle_at = idle.then(|| Instant::now() + self.context.options.idle);
     }
 

@@ -54,6 +54,17 @@ pub struct Options {
     pub idle: Duration,
     /// Who the commits are by.
     pub author: Author,
+    /// What is done without being asked.
+    pub duty: Duty,
+}
+
+/// What is done without being asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// A server's: unfinished turns go on, queues are worked off, sandboxes that belong to nobody are removed.
+    Work,
+    /// That of one command that only looks: nothing is touched, and whoever comes next finds it as it was.
+    Look,
 }
 
 /// The author of the commits that sessions make.

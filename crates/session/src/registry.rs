@@ -16,7 +16,7 @@ use crate::recorder::{Recorder, read_all};
 use crate::runner::Context;
 use crate::state::State;
 use crate::workspace::Workspace;
-use crate::{Options, ShutDown, environments, problem};
+use crate::{Duty, Options, ShutDown, environments, problem};
 
 /// Longest prompt.
 const PROMPT_LIMIT: usize = 256 * 1024;
@@ -58,6 +58,9 @@ impl Registry {
                 // One damaged log must not keep the others from starting.
                 Err(error) => tracing::error!(session = %id, %error, "a session cannot be opened"),
             }
+        }
+        if this.options.duty == Duty::Look {
+            return Ok(this);
         }
         this.remove_strangers(&sandboxes).await;
         for id in wanted {

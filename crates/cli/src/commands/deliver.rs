@@ -4,6 +4,7 @@ use protocol::SessionId;
 
 use super::Context;
 use crate::exit::Exit;
+use crate::interrupt::Interrupts;
 use crate::render::{print, style};
 
 /// Push a session's branch (again). Doing it twice is the same as doing it once.
@@ -15,9 +16,10 @@ pub(crate) struct Deliver {
 
 impl Deliver {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
         let delivery = link.api.deliver(self.session).await;
-        link.close_now().await?;
+        link.close(&mut interrupts).await?;
         let delivery = delivery?;
         if context.json {
             print::json(&delivery)?;

@@ -6,7 +6,7 @@ use ::sandbox::Driver;
 use ::sandbox::native::Native;
 use anyhow::{Context as _, bail};
 use protocol::{Check, CreateSession, Environment, Repo, SessionId};
-use session::ShutDown;
+use session::{Duty, ShutDown};
 
 use super::Context;
 use crate::api::Api;
@@ -115,7 +115,7 @@ async fn start(config: &Config) -> anyhow::Result<Node> {
     let listen = config.server.listen;
     let free = std::net::TcpListener::bind(listen).is_ok();
     let listen = if free && listen.ip().is_loopback() { listen } else { ([127, 0, 0, 1], 0).into() };
-    Node::start(config, listen).await
+    Node::start(config, listen, Duty::Work).await
 }
 
 async fn work(

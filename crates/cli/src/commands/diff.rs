@@ -15,7 +15,7 @@ pub(crate) struct Diff {
 
 impl Diff {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let link = context.link().await?;
+        let link = context.look().await?;
         let diff = link.api.diff(self.session).await;
         link.close_now().await?;
         let diff = diff?;

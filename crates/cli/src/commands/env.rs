@@ -52,7 +52,7 @@ pub(crate) struct Add {
 
 impl Env {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let link = context.link().await?;
+        let link = context.look().await?;
         let result = self.work(&link.api, context.json).await;
         link.close_now().await?;
         result.map(|()| Exit::Done)

@@ -10,7 +10,7 @@ pub(crate) struct Ls {}
 
 impl Ls {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let link = context.link().await?;
+        let link = context.look().await?;
         let sessions = link.api.sessions().await;
         link.close_now().await?;
         let list = sessions?;

@@ -19,6 +19,7 @@ mod stop;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use session::Duty;
 
 use crate::config::{Config, Source};
 use crate::connect::{Link, Remote};
@@ -103,8 +104,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// For a command that gives work or waits for it.
     async fn link(&self) -> anyhow::Result<Link> {
-        Link::open(&self.config, &self.remote).await
+        Link::open(&self.config, &self.remote, Duty::Work).await
+    }
+
+    /// For a command that only looks: it touches no work that waits to be taken up.
+    async fn look(&self) -> anyhow::Result<Link> {
+        Link::open(&self.config, &self.remote, Duty::Look).await
     }
 }
 

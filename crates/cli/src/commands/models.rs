@@ -10,7 +10,7 @@ pub(crate) struct Models {}
 
 impl Models {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let link = context.link().await?;
+        let link = context.look().await?;
         let list = link.api.models().await;
         link.close_now().await?;
         let list = list?;

@@ -119,7 +119,7 @@ impl Run {
         let mut signals = Interrupts::catch()?;
         let sandbox = driver.create(&spec).await?;
         if let Some(name) = &self.env {
-            let link = context.link().await?;
+            let link = context.look().await?;
             let environment = link.api.environment(name).await;
             link.close_now().await?;
             let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use session::ShutDown;
+use session::{Duty, ShutDown};
 
 use super::Context;
 use crate::exit::Exit;
@@ -23,7 +23,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let listen = self.listen.unwrap_or(context.config.server.listen);
-        let node = Node::start(&context.config, listen).await?;
+        let node = Node::start(&context.config, listen, Duty::Work).await?;
         if context.json {
             print::json(&serde_json::json!({ "url": node.url, "data_dir": context.config.server.data_dir }))?;
         } else {

@@ -15,7 +15,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let link = context.link().await?;
+        let link = context.look().await?;
         let found = async {
             anyhow::Ok((link.api.session(self.session).await?, link.api.events(self.session).await?))
         }

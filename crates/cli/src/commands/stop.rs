@@ -4,6 +4,7 @@ use protocol::SessionId;
 
 use super::Context;
 use crate::exit::Exit;
+use crate::interrupt::Interrupts;
 use crate::render::{print, style};
 
 /// Stop the turn that a session is working on. What it did so far is kept; queued prompts stay queued.
@@ -15,9 +16,10 @@ pub(crate) struct Stop {
 
 impl Stop {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
         let stopped = link.api.stop(self.session).await;
-        link.close_now().await?;
+        link.close(&mut interrupts).await?;
         let stopped = stopped?;
         if context.json {
             print::json(&stopped)?;

@@ -189,8 +189,11 @@ async fn end(dir: &Path, state: &State) -> Result<(), Error> {
             // The monitor lives and has not reaped pid 1 yet, so this number is still its own; gone is as good.
             let _gone = rustix::process::kill_process(init, rustix::process::Signal::KILL);
         }
+        let monitor = Path::new("/proc").join(state.monitor.to_string());
         for _ in 0..2000 {
-            if !dir.exists() || !monitored(dir)? {
+            // A tied sandbox's directory goes before its monitor does.
+            let working = dir.exists() && monitored(dir)?;
+            if !working && !monitor.exists() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -13,5 +13,9 @@ use crate::problem::Failure;
 )]
 pub(crate) async fn health(caller: Caller) -> Result<Json<Health>, Failure> {
     authorize(Some(&caller.0), Action::Read, Resource::Server)?;
-    Ok(Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }))
+    Ok(Json(Health {
+        status: "ok".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance: crate::instance().to_owned(),
+    }))
 }

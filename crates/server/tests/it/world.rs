@@ -89,6 +89,7 @@ fn session_options(directory: &std::path::Path, repository: &str) -> session::Op
         command_timeout: Duration::from_secs(10),
         idle: Duration::from_secs(60),
         author: session::Author::default(),
+        duty: session::Duty::Work,
     }
 }
 

@@ -29,6 +29,10 @@ use crate::stop::Stop;
 use crate::workspace::{Keep, Kept, Workspace};
 use tools::{Done, ToolEnd};
 
+/// What the model is told when it has a new sandbox in the middle of a turn.
+const WORK_IS_GONE: &str = "A new one has the workspace as it was when this turn began; changes made since then are \
+     gone. Look at what is there, then do them again, in a way that does not end the sandbox.";
+
 /// What the turns of one session share.
 pub(crate) struct Context {
     pub(crate) options: Arc<Options>,
@@ -112,6 +116,10 @@ impl Runner {
             self.notice(text).await?;
         }
         self.settle_open(&turn.open).await?;
+        if ready.made && turn.steps() > 0 {
+            // A turn that is resumed had a sandbox, and what it did in there is gone.
+            self.notice(format!("The sandbox was lost while the platform was down. {WORK_IS_GONE}")).await?;
+        }
         let events = self.context.recorder.events().await?;
         let mut machine = Turn::new(Setup {
             messages: agent::history::fold(&events),
@@ -310,10 +318,7 @@ impl Runner {
     async fn lost(&mut self, detail: &str) -> Result<String, Failure> {
         self.sandbox = None;
         let reason = self.context.workspace.lost(&self.context.recorder, detail).await?;
-        Ok(format!(
-            "The sandbox died: {reason}. A new one has the workspace as it was when this turn began; changes made since \
-             then are gone. Look at what is there, then do them again, in a way that does not end the sandbox."
-        ))
+        Ok(format!("The sandbox died: {reason}. {WORK_IS_GONE}"))
     }
 
     /// Makes a new sandbox after a loss, once in a turn.

@@ -30,6 +30,8 @@ pub(crate) struct Ready {
     pub(crate) saved: Saved,
     /// What a person should know of, such as keys of the repository's recipe that were ignored.
     pub(crate) notices: Vec<String>,
+    /// Whether it was made just now.
+    pub(crate) made: bool,
 }
 
 /// What goes into a new sandbox.
@@ -96,7 +98,7 @@ impl Workspace {
         if let Some(sandbox) = live.clone()
             && sandbox.guest().ping().await.is_ok()
         {
-            return Ok(Some(Ready { sandbox, saved, notices: Vec::new() }));
+            return Ok(Some(Ready { sandbox, saved, notices: Vec::new(), made: false }));
         }
         drop(live);
         self.lost(recorder, "it did not answer any more").await?;
@@ -131,7 +133,7 @@ impl Workspace {
         content.put_in(self.git(&*sandbox), scratch.path(), stop).await?;
         self.record.put(content.saved.clone())?;
         tell(SandboxState::Ready, elapsed(began)).await?;
-        Ok(Ready { sandbox, saved: content.saved, notices: content.notices })
+        Ok(Ready { sandbox, saved: content.saved, notices: content.notices, made: true })
     }
 
     /// The work as it was kept, or the repository as it is now.

@@ -90,6 +90,7 @@ impl World {
             command_timeout: Duration::from_secs(60),
             idle: self.idle,
             author: Author::default(),
+            duty: session::Duty::Work,
         };
         Sessions::start(options).await.unwrap()
     }

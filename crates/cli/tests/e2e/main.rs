@@ -1,0 +1,14 @@
+//! The promises of the public contract, each through the binary: a real server, a real sandbox, a real repository, and
+//! a scripted model over HTTP. Every test ends by looking for what it may have left behind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests too")]
+
+mod bad_input;
+mod demo;
+mod harness;
+mod program;
+mod run;
+mod sandbox;
+mod server;
+mod sessions;
+mod terminal;
