@@ -350,7 +350,11 @@ fn bodies() -> Vec<serde_json::Value> {
         round_trip(&Stopped { turn: Some(TurnId::from_u128(2)) }),
         round_trip(&EnvironmentList { environments: vec![named] }),
         round_trip(&ModelList { models: vec![model] }),
-        round_trip(&Health { status: "ok".to_owned(), version: "0.1.0".to_owned(), instance: "x".to_owned() }),
+        round_trip(&Health {
+            status: "ok".to_owned(),
+            version: "0.1.0".to_owned(),
+            instance: "x".to_owned(),
+        }),
         round_trip(&problem),
     ]
 }
