@@ -30,7 +30,7 @@ test-slow: ## Run every test, those that take minutes too
 bench: ## Measure, and print a table
 	@scripts/need.sh build
 	cargo build --release --locked --package cli
-	cargo run --release --locked --package bench
+	cargo run --release --locked --package bench -- --install
 
 fmt: ## Format the code
 	cargo fmt --all

@@ -1,10 +1,14 @@
 //! Control groups: which ones, and with what in them, the driver has decided (it knows v1, v2 and hybrid hosts); here
 //! they are made, joined and removed.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+
 use crate::fault::{Context, Fault};
-use crate::spec::{Cgroup, Stage};
+use crate::spec::{Cgroup, Hierarchy, Stage};
 
 /// Makes every group and writes its settings.
 pub(crate) fn make(groups: &[Cgroup]) -> Result<(), Fault> {
@@ -24,15 +28,34 @@ pub(crate) fn make(groups: &[Cgroup]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Puts a process, and so everything it will start, into every group.
-pub(crate) fn join(groups: &[Cgroup], pid: i32) -> Result<(), Fault> {
-    for group in groups {
-        let file = group.path.join("cgroup.procs");
-        std::fs::write(&file, pid.to_string())
+/// The group that init is born in, opened.
+pub(crate) fn birthplace(groups: &[Cgroup]) -> Result<Option<OwnedFd>, Fault> {
+    let Some(group) = groups.iter().find(|group| group.hierarchy == Hierarchy::V2) else { return Ok(None) };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(&group.path, flags, Mode::empty())
+        .at(Stage::Cgroup, &format!("opening {}", group.path.display()))
+        .map(Some)
+}
+
+/// Puts this process, which must have a single thread, and so everything it will start, into the groups that it was not
+/// born in.
+pub(crate) fn enter(groups: &[Cgroup]) -> Result<(), Fault> {
+    for group in groups.iter().filter(|group| group.hierarchy == Hierarchy::V1) {
+        std::fs::write(group.path.join("tasks"), "0")
             .at(Stage::Cgroup, &format!("joining {}", group.path.display()))?;
-        let members =
-            std::fs::read_to_string(&file).at(Stage::Cgroup, "reading who is in the control group")?;
-        if !members.lines().any(|line| line.trim() == pid.to_string()) {
+    }
+    Ok(())
+}
+
+/// Looks from outside whether a process is in every group.
+pub(crate) fn verify(groups: &[Cgroup], pid: Pid) -> Result<(), Fault> {
+    let own = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero()))
+        .at(Stage::Verify, "reading the sandbox's control groups")?;
+    for group in groups {
+        let name = group.path.file_name().unwrap_or_default().to_string_lossy();
+        // Each of our groups has a hierarchy of its own, so each accounts for a line.
+        let wanted = groups.iter().filter(|other| other.path.ends_with(&*name)).count();
+        if own.lines().filter(|line| line.ends_with(&format!("/{name}"))).count() < wanted {
             return Err(Fault::new(
                 Stage::Verify,
                 format!("the sandbox is not in its control group {}", group.path.display()),

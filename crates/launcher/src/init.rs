@@ -8,13 +8,11 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::fault::{Context, Fault, check};
 use crate::spec::{Launch, Stage};
-use crate::{mounts, privileges, seccomp, verify};
+use crate::{cgroup, mounts, privileges, seccomp, verify};
 
 /// What init tells the monitor, and the other way round, one byte at a time.
 pub(crate) mod signal {
-    /// Monitor: the control groups hold you, go on.
-    pub(crate) const JOINED: u8 = b'j';
-    /// Init: I have my user namespace, map its ids.
+    /// Init: I am in my control groups and have my user namespace; look, and map its ids.
     pub(crate) const MAP_ME: u8 = b'm';
     /// Monitor: the ids are mapped.
     pub(crate) const MAPPED: u8 = b'M';
@@ -57,7 +55,7 @@ fn build(
     monitor: &mut UnixStream,
     outside: &BTreeMap<&'static str, String>,
 ) -> Result<(), Fault> {
-    expect(monitor, signal::JOINED)?;
+    cgroup::enter(&launch.cgroups)?;
     // SAFETY: a new cgroup namespace does not touch file descriptors or memory.
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.at(Stage::Namespaces, "making a cgroup namespace")?;
     rustix::system::sethostname(launch.hostname.as_bytes()).at(Stage::Namespaces, "naming the sandbox")?;

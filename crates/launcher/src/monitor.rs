@@ -2,7 +2,7 @@
 //! up. It outlives the server; it is what makes sure that a sandbox leaves nothing behind even when no server runs.
 
 use std::io::{BufRead, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
@@ -99,15 +99,7 @@ fn start(launch: &Launch) -> Result<Running, Fault> {
         own_user_namespace()?;
     }
     let (mut ours, theirs) = UnixStream::pair().at(Stage::Namespaces, "making a channel")?;
-    let flags = libc::CLONE_NEWNS
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWNET
-        | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWUTS
-        | libc::SIGCHLD;
-    // SAFETY: like fork: no new stack is given, and this process has a single thread, so the child may go on as it is.
-    let child = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })
-        .at(Stage::Namespaces, "making namespaces")?;
+    let child = fork_into(cgroup::birthplace(&launch.cgroups)?.as_ref())?;
     if child == 0 {
         drop(ours);
         silence_stdio();
@@ -141,15 +133,14 @@ fn start(launch: &Launch) -> Result<Running, Fault> {
 
 /// Follows init through its stages until it is ready.
 fn shake_hands(launch: &Launch, running: &Running, init: &mut UnixStream) -> Result<(), Fault> {
-    cgroup::join(&launch.cgroups, running.init.as_raw_nonzero().get())?;
-    send(init, signal::JOINED)?;
     loop {
         let mut byte = [0];
         match init.read(&mut byte).at(Stage::Guest, "listening to the sandbox")? {
             0 => return Err(Fault::new(Stage::Guest, "the sandbox ended while it was being built")),
             _ if byte[0] == signal::MAP_ME => {
+                cgroup::verify(&launch.cgroups, running.init)?;
                 map_ids(running)?;
-                send(init, signal::MAPPED)?;
+                init.write_all(&[signal::MAPPED]).at(Stage::Guest, "talking to the sandbox")?;
             }
             _ if byte[0] == signal::READY => return Ok(()),
             _ => {
@@ -164,8 +155,26 @@ fn shake_hands(launch: &Launch, running: &Running, init: &mut UnixStream) -> Res
     }
 }
 
-fn send(init: &mut UnixStream, byte: u8) -> Result<(), Fault> {
-    init.write_all(&[byte]).at(Stage::Guest, "talking to the sandbox")
+/// The C library's bindings have it in a type that is too small.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks into new namespaces and, where the kernel has version 2 of control groups, right into one. Gives 0 in the
+/// child.
+fn fork_into(group: Option<&OwnedFd>) -> Result<i64, Fault> {
+    let namespaces =
+        libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    // SAFETY: an all-zero clone_args is a valid value: no stack, no identifiers.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = namespaces as u64;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    if let Some(group) = group {
+        arguments.flags |= CLONE_INTO_CGROUP;
+        arguments.cgroup = u64::from(group.as_raw_fd().unsigned_abs());
+    }
+    // SAFETY: like fork: no new stack is given, and this process has a single thread, so the child may go on as it is.
+    // The arguments are valid for the size that is passed.
+    check(unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<libc::clone_args>()) })
+        .at(Stage::Namespaces, "making namespaces")
 }
 
 /// An ordinary user first becomes root of a namespace of its own, in which it may build the rest.
@@ -272,4 +281,48 @@ fn write_json(name: &str, value: &impl serde::Serialize) -> Result<(), Fault> {
     let temporary = format!("{name}.new");
     std::fs::write(&temporary, json).at(Stage::Directory, &format!("writing {name}"))?;
     std::fs::rename(&temporary, name).at(Stage::Directory, &format!("writing {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Cgroup, Hierarchy};
+
+    /// Where version 2 of control groups is mounted, if this user may make groups there.
+    fn unified() -> Option<std::path::PathBuf> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?;
+        Some(std::path::PathBuf::from(mount.split(' ').nth(1)?))
+    }
+
+    #[test]
+    fn init_is_born_in_its_group_of_version_2() {
+        let Some(group) = unified().map(|mount| mount.join(format!("slipway-test-{}", std::process::id())))
+        else {
+            println!("skipped: version 2 of control groups is not mounted");
+            return;
+        };
+        if std::fs::create_dir(&group).is_err() {
+            println!("skipped: this user may not make control groups");
+            return;
+        }
+        let groups =
+            [Cgroup { path: group.clone(), hierarchy: Hierarchy::V2, settings: Vec::new(), oom_file: None }];
+        let birthplace = cgroup::birthplace(&groups).unwrap().unwrap();
+        let child = fork_into(Some(&birthplace)).unwrap();
+        if child == 0 {
+            // Other threads of the test program may have held locks, so nothing but a system call is safe here.
+            loop {
+                // SAFETY: waits for a signal, which ends it.
+                unsafe { libc::pause() };
+            }
+        }
+        let child = Pid::from_raw(child.try_into().unwrap()).unwrap();
+        let verified = cgroup::verify(&groups, child).map_err(|fault| fault.message);
+        rustix::process::kill_process(child, Signal::KILL).unwrap();
+        rustix::process::waitpid(Some(child), WaitOptions::empty()).unwrap();
+        cgroup::remove([group.as_path()].into_iter());
+        assert_eq!(verified, Ok(()));
+        assert!(!group.exists());
+    }
 }

@@ -78,10 +78,23 @@ pub struct Bind {
 pub struct Cgroup {
     /// Its directory.
     pub path: PathBuf,
+    /// Which kind of hierarchy it is in.
+    pub hierarchy: Hierarchy,
     /// Files to write.
     pub settings: Vec<Setting>,
     /// File with an `oom_kill` line that counts kills for lack of memory.
     pub oom_file: Option<String>,
+}
+
+/// Kinds of control groups. They differ in how a process gets in without the kernel stopping every other one for it,
+/// which would take longer than all the rest of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hierarchy {
+    /// Version 1: the process moves its one thread by itself.
+    V1,
+    /// Version 2: the process is born there.
+    V2,
 }
 
 /// A file of a control group to write.

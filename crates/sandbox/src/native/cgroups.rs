@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use launcher::spec::{Cgroup, Setting};
+use launcher::spec::{Cgroup, Hierarchy, Setting};
 use protocol::SandboxId;
 
 use crate::Limits;
@@ -119,7 +119,7 @@ impl Support {
                     group.settings.extend(settings);
                     group.oom_file = group.oom_file.take().or(oom_file);
                 }
-                None => groups.push(Cgroup { path, settings, oom_file }),
+                None => groups.push(Cgroup { path, hierarchy: Hierarchy::V1, settings, oom_file }),
             }
         }
         if let Some((parent, controllers)) = &self.v2 {
@@ -136,7 +136,7 @@ impl Support {
                 settings.push(set("cpu.max", format!("{quota} {CPU_PERIOD_US}")));
             }
             let oom_file = has("memory").then(|| "memory.events".to_owned());
-            groups.push(Cgroup { path: parent.join(&name), settings, oom_file });
+            groups.push(Cgroup { path: parent.join(&name), hierarchy: Hierarchy::V2, settings, oom_file });
         }
         groups
     }

@@ -190,13 +190,13 @@ async fn end(dir: &Path, state: &State) -> Result<(), Error> {
             let _gone = rustix::process::kill_process(init, rustix::process::Signal::KILL);
         }
         let monitor = Path::new("/proc").join(state.monitor.to_string());
-        for _ in 0..2000 {
+        for _ in 0..10_000 {
             // A tied sandbox's directory goes before its monitor does.
             let working = dir.exists() && monitored(dir)?;
             if !working && !monitor.exists() {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
     // A monitor that was killed could not remove these.

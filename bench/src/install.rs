@@ -1,0 +1,44 @@
+//! `--install`: gets the alternatives that are missing, from the system's own packages. Never done without being asked.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::peers;
+
+/// Programs and the packages they come in.
+const PACKAGES: [(&str, &str); 3] = [("runc", "runc"), ("bwrap", "bubblewrap"), ("unshare", "util-linux")];
+
+/// Installs what is missing; says so and goes on where it cannot.
+pub(crate) fn missing() -> std::io::Result<()> {
+    let packages: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|(program, _)| peers::program(program).is_none())
+        .map(|(_, package)| *package)
+        .collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let mut stderr = std::io::stderr();
+    let names = packages.join(" ");
+    if !rustix::process::geteuid().is_root() || peers::program("apt-get").is_none() {
+        return writeln!(
+            stderr,
+            "not installed: {names} (as root, on Debian or Ubuntu, --install can do it)"
+        );
+    }
+    writeln!(stderr, "installing {names}")?;
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["--quiet", "--yes"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        // What apt-get says is no result of ours.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).status()
+    };
+    apt(&["update"])?;
+    let mut install = vec!["install", "--no-install-recommends"];
+    install.extend(&packages);
+    let status = apt(&install)?;
+    if !status.success() {
+        writeln!(stderr, "apt-get could not install {names} ({status}); their lines stay empty")?;
+    }
+    Ok(())
+}

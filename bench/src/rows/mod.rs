@@ -1,0 +1,97 @@
+//! The rows of the suite, one file each. A row interleaves its rounds (ours, theirs, ours, theirs, …), so that what else
+//! happens on the machine meets all of them alike.
+
+mod loop_overhead;
+mod sandbox_memory;
+mod sandbox_start;
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::interrupt::Interrupt;
+use crate::report::Table;
+
+/// Which row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Sandbox: create to the first byte of output, and until nothing is left
+    SandboxStart,
+    /// Agent loop: what we add to each step of a scripted turn of 20
+    LoopOverhead,
+    /// Sandbox: memory of an idle one
+    SandboxMemory,
+}
+
+/// How a row is run.
+pub(crate) struct Settings {
+    /// Rounds, where the row's own number is not wanted.
+    pub(crate) rounds: Option<usize>,
+    pub(crate) interrupt: Interrupt,
+}
+
+/// The row cannot be measured here, and why; the rest of the run is as good without it.
+#[derive(Debug)]
+pub(crate) struct Skipped(&'static str);
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
+
+impl Settings {
+    fn rounds(&self, usual: usize) -> usize {
+        self.rounds.unwrap_or(usual).max(1)
+    }
+}
+
+impl Name {
+    /// Every row, in the order of a run.
+    pub(crate) fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// What it measures.
+    pub(crate) fn about(self) -> String {
+        let value = self.to_possible_value();
+        value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
+    }
+
+    /// As it is written on the command line.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::SandboxStart => "sandbox-start",
+            Self::LoopOverhead => "loop-overhead",
+            Self::SandboxMemory => "sandbox-memory",
+        }
+    }
+
+    /// Measures.
+    pub(crate) async fn run(self, settings: &Settings) -> anyhow::Result<Vec<Table>> {
+        match self {
+            Self::SandboxStart => sandbox_start::run(settings).await,
+            Self::LoopOverhead => loop_overhead::run(settings).await,
+            Self::SandboxMemory => sandbox_memory::run(settings).await,
+        }
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_on_the_command_line_and_every_row_says_what_it_measures() {
+        for row in Name::all() {
+            assert_eq!(Name::from_str(row.as_str(), false), Ok(*row));
+            assert!(!row.about().is_empty());
+        }
+    }
+}
