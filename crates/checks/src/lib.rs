@@ -2,13 +2,17 @@
 //! parser panics or takes more than linear time, whatever it is given.
 
 mod cargo;
+mod cases;
 mod clean;
 mod digest;
 mod discover;
 mod fallback;
 mod findings;
+mod jest;
+mod js;
 mod pytest;
 mod scan;
+mod vitest;
 
 use protocol::{Report, Severity};
 
@@ -35,7 +39,8 @@ pub trait Parser: Send + Sync {
 }
 
 /// The parsers in the order in which `auto` prefers them; the fallback is last and recognises everything.
-const PARSERS: [&dyn Parser; 3] = [&cargo::Cargo, &pytest::Pytest, &fallback::Fallback];
+const PARSERS: [&dyn Parser; 5] =
+    [&cargo::Cargo, &pytest::Pytest, &vitest::Vitest, &jest::Jest, &fallback::Fallback];
 
 /// Every parser's name, and `auto`.
 pub fn names() -> Vec<&'static str> {

@@ -7,10 +7,11 @@ mod lines;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use protocol::{Diagnostic, Report, Severity, TestCase, TestStatus};
+use protocol::{Diagnostic, Report, Severity};
 
 use self::block::{Block, Kind};
 use self::lines::{Counts, counts, split_summary, title_of, verbose_result};
+use crate::cases::failed;
 use crate::findings::Findings;
 use crate::{Parser, scan};
 
@@ -283,18 +284,6 @@ impl Reader {
 
 fn error(message: String) -> Diagnostic {
     Diagnostic { severity: Severity::Error, file: None, line: None, column: None, code: None, message }
-}
-
-fn failed(name: &str) -> TestCase {
-    TestCase {
-        name: name.to_owned(),
-        status: TestStatus::Failed,
-        file: None,
-        line: None,
-        message: String::new(),
-        expected: None,
-        actual: None,
-    }
 }
 
 fn or_else(message: &str, otherwise: &str) -> String {

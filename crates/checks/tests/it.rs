@@ -39,11 +39,11 @@ fn real_output_gives_the_reports_in_the_snapshots() {
 #[test]
 fn the_tool_is_recognised_by_its_output() {
     for (name, text) in &*GOLDEN {
-        let wanted = match name.split_once('_') {
+        let tool = name.split_once('_').map_or(name.as_str(), |(tool, _)| tool);
+        let wanted = match name.as_str() {
             // Neither says which tool speaks; the fallback finds the place and keeps the tail.
-            _ if ["cargo_manifest", "cargo_missing_dependency"].contains(&name.as_str()) => "fallback",
-            Some(("cargo", _)) => "cargo",
-            Some(("pytest", _)) => "pytest",
+            "cargo_manifest" | "cargo_missing_dependency" => "fallback",
+            _ if names().contains(&tool) => tool,
             _ => "fallback",
         };
         assert_eq!(parse("auto", text).unwrap().parser, wanted, "{name}");
@@ -52,7 +52,12 @@ fn the_tool_is_recognised_by_its_output() {
 
 #[test]
 fn colours_change_nothing() {
-    for (plain, coloured) in [("cargo_test_many", "cargo_test_colour"), ("pytest_quiet", "pytest_colour")] {
+    for (plain, coloured) in [
+        ("cargo_test_many", "cargo_test_colour"),
+        ("pytest_quiet", "pytest_colour"),
+        ("vitest_default", "vitest_colour"),
+        ("jest_default", "jest_colour"),
+    ] {
         let (plain, coloured) =
             (parse("auto", golden(plain)).unwrap(), parse("auto", golden(coloured)).unwrap());
         let told = |report: &Report| {
@@ -90,7 +95,7 @@ fn how_the_tests_are_shown_does_not_change_what_failed() {
 
 #[test]
 fn names_and_aliases_are_known() {
-    assert_eq!(names(), ["auto", "cargo", "pytest", "fallback"]);
+    assert_eq!(names().join(" "), "auto cargo pytest vitest jest fallback");
     assert_eq!(parse("cargo-test", "").unwrap().parser, "cargo");
     assert_eq!(parse("generic", "").unwrap().parser, "fallback");
     assert_eq!(parse("nothing", ""), None);

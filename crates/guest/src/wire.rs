@@ -28,7 +28,8 @@ pub struct ProcessSpec {
     /// Working directory.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// Killed, with all its children, after this long.
+    /// Killed after this long, with everything it started that can be found: its process group, its session, and
+    /// whatever still carries its mark in the environment.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
     /// Run on a terminal of this size; standard error then comes with standard output.

@@ -70,7 +70,7 @@ fn build(
     expect(monitor, signal::MAPPED)?;
     privileges::drop_all(launch.ids)?;
     seccomp::install()?;
-    verify::walls(outside)
+    verify::walls(launch, outside)
 }
 
 fn expect(monitor: &mut UnixStream, wanted: u8) -> Result<(), Fault> {

@@ -19,6 +19,8 @@ use crate::{cgroup, ids, tree, verify};
 pub fn main() -> i32 {
     name_process(c"slipway-monitor");
     close_inherited();
+    // What the caller's is must not decide who can enter the directories of a sandbox.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     let outcome = read_spec().and_then(|launch| {
         let started = start(&launch);
         if started.is_err() {

@@ -39,8 +39,11 @@ pub(crate) fn enter_root(launch: &Launch) -> Result<(), Fault> {
         set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | plain())?;
         attach(&tree, &root, &bind.target)?;
     }
+    for path in &launch.hidden {
+        cover(&root, path)?;
+    }
     proc(&root, null)?;
-    dev(&root)?;
+    dev(&root, launch.shm_bytes)?;
     rustix::process::fchdir(&root).at(Stage::Mount, "entering the root")?;
     rustix::process::pivot_root(".", ".").at(Stage::Mount, "changing the root")?;
     unmount(".", UnmountFlags::DETACH).at(Stage::Mount, "letting go of the host's root")?;
@@ -201,7 +204,18 @@ fn present(root: &OwnedFd, path: &str) -> Result<Option<OwnedFd>, Fault> {
     }
 }
 
-fn dev(root: &OwnedFd) -> Result<(), Fault> {
+/// Shows an empty directory instead of what is there, if anything is.
+fn cover(root: &OwnedFd, path: &Path) -> Result<(), Fault> {
+    let place = match place(root, path) {
+        // A part that is a link leads to something that is shown, or not, under its own name.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+        other => other.at(Stage::Mount, &format!("finding {}", path.display()))?,
+    };
+    let empty = fresh("tmpfs", &[("size", "0")], plain() | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+    attach_at(empty.as_fd(), place.as_fd(), path)
+}
+
+fn dev(root: &OwnedFd, shm_bytes: u64) -> Result<(), Fault> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let dev = fresh("tmpfs", &[("mode", "755"), ("size", "65536")], attributes)?;
     attach(&dev, root, Path::new("/dev"))?;
@@ -228,7 +242,7 @@ fn dev(root: &OwnedFd) -> Result<(), Fault> {
     }
     let pts = fresh("devpts", &[("mode", "620"), ("ptmxmode", "666")], attributes)?;
     attach(&pts, root, Path::new("/dev/pts"))?;
-    let shm = fresh("tmpfs", &[("mode", "1777"), ("size", "50%")], plain())?;
+    let shm = fresh("tmpfs", &[("mode", "1777"), ("size", &shm_bytes.to_string())], plain())?;
     attach(&shm, root, Path::new("/dev/shm"))?;
     Ok(())
 }

@@ -11,6 +11,9 @@ use seccompiler::{
 use crate::fault::Fault;
 use crate::spec::Stage;
 
+/// Newer than the C library's bindings.
+const OPEN_TREE_ATTR: libc::c_long = 467;
+
 /// Refused with EPERM whatever the arguments.
 const REFUSED: &[libc::c_long] = &[
     // Mounts and roots.
@@ -25,6 +28,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_open_tree,
     libc::SYS_move_mount,
     libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
     // Other namespaces and processes outside.
     libc::SYS_setns,
     libc::SYS_kcmp,
@@ -149,6 +153,27 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
         .collect::<Result<Vec<_>, _>>()?;
     rules.insert(libc::SYS_clone, namespaces.clone());
     rules.insert(libc::SYS_unshare, namespaces);
+    // Pid 1 is the guest, and the same user: what would slow it down or starve it is not for its processes.
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setaffinity,
+    ] {
+        let guest = argument(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 1)?;
+        rules.insert(call, vec![SeccompRule::new(vec![guest])?]);
+    }
+    for call in [libc::SYS_setpriority, libc::SYS_ioprio_set] {
+        let guest = argument(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 1)?;
+        rules.insert(call, vec![SeccompRule::new(vec![guest])?]);
+    }
+    // The kernel's news about devices reach every network namespace.
+    let news = vec![
+        argument(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::AF_NETLINK as u64)?,
+        argument(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::NETLINK_KOBJECT_UEVENT as u64)?,
+    ];
+    rules.entry(libc::SYS_socket).or_default().push(SeccompRule::new(news)?);
     // Typing into the terminal of whoever watches.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX]
         .iter()

@@ -15,6 +15,10 @@ pub struct Launch {
     pub ids: Ids,
     /// Host directories and files that are visible inside, read-only.
     pub binds: Vec<Bind>,
+    /// Directories below those that are not: an empty one is shown instead.
+    pub hidden: Vec<PathBuf>,
+    /// Size of /dev/shm.
+    pub shm_bytes: u64,
     /// Name of the machine inside.
     pub hostname: String,
     /// Control groups to make and join; empty where the host gives none.

@@ -51,6 +51,14 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
             rustix::fs::chmod(itself, Mode::RWXU)?;
             openat(parent, name, flags, Mode::empty())
         }
+        Ok(directory) => {
+            // Names can be removed only from a directory that may be written and searched.
+            let mode = Mode::from_raw_mode(rustix::fs::fstat(&directory)?.st_mode);
+            if !mode.contains(Mode::RWXU) {
+                rustix::fs::fchmod(&directory, Mode::RWXU)?;
+            }
+            Ok(directory)
+        }
         other => other,
     }
 }
@@ -89,10 +97,6 @@ impl Removal<'_> {
                     match unlinkat(&directory, entry_name, AtFlags::empty()) {
                         Ok(()) | Err(Errno::NOENT) => {}
                         Err(Errno::ISDIR) => self.remove(directory.as_fd(), entry_name, depth + 1)?,
-                        Err(Errno::ACCESS) => {
-                            open_up(&directory)?;
-                            unlinkat(&directory, entry_name, AtFlags::empty())?;
-                        }
                         Err(error) => return Err(error),
                     }
                 }
@@ -107,11 +111,6 @@ impl Removal<'_> {
         }
         Ok(())
     }
-}
-
-/// Gives the owner every permission on a directory that is open already.
-fn open_up(directory: &OwnedFd) -> Result<()> {
-    rustix::fs::fchmod(directory, Mode::RWXU)
 }
 
 #[cfg(test)]

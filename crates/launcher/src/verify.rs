@@ -2,9 +2,10 @@
 //! run when one does not. Nothing falls back silently.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::fault::{Context, Fault};
-use crate::spec::{INSIDE_ID, Stage};
+use crate::spec::{INSIDE_ID, Launch, Stage};
 
 const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
 const OVERLAY_MAGIC: i64 = 0x794c_7630;
@@ -22,7 +23,7 @@ pub(crate) fn namespaces() -> Result<BTreeMap<&'static str, String>, Fault> {
 }
 
 /// Looks from the inside, as the last thing before the guest starts.
-pub(crate) fn walls(outside: &BTreeMap<&'static str, String>) -> Result<(), Fault> {
+pub(crate) fn walls(launch: &Launch, outside: &BTreeMap<&'static str, String>) -> Result<(), Fault> {
     let missing = |what: String| Err(Fault::new(Stage::Verify, what));
     for (name, link) in &namespaces()? {
         if outside.get(name) == Some(link) {
@@ -67,5 +68,17 @@ pub(crate) fn walls(outside: &BTreeMap<&'static str, String>) -> Result<(), Faul
     if root.f_type as i64 != OVERLAY_MAGIC {
         return missing("the root is not the sandbox's own".to_owned());
     }
-    Ok(())
+    for shown in launch.binds.iter().map(|bind| bind.target.as_path()).chain([Path::new("/proc/sys")]) {
+        let flags =
+            rustix::fs::statvfs(shown).at(Stage::Verify, &format!("looking at {}", shown.display()))?.f_flag;
+        if !flags.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+            return missing(format!("{} can be written", shown.display()));
+        }
+    }
+    // An ordinary process may do this on most hosts, so only the filter can be what refuses it.
+    // SAFETY: a new user namespace does not touch file descriptors or memory; if it is made, this process ends.
+    match unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) } {
+        Err(rustix::io::Errno::PERM) => Ok(()),
+        _ => missing("system calls are not filtered".to_owned()),
+    }
 }

@@ -217,6 +217,83 @@ async fn refuses_what_reaches_into_the_kernel() {
     assert_eq!(text, "0000000000000000 1 2");
 }
 
+/// Calls that an ordinary process may make on the host, so that only the filter can be what refuses them.
+const FILTERED: &str = r#"
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, wanted, *arguments):
+    got = libc.syscall(*arguments)
+    error = ctypes.get_errno() if got < 0 else 0
+    print(name, "ok" if error == wanted else f"gave {got}, errno {error}")
+call("keyctl", 1, 250, 0, -3, 0)
+call("io_uring_setup", 1, 425, 1, 0)
+call("unshare", 1, 272, 0x10000000)
+call("clone3", 38, 435, 0, 0)
+call("name_to_handle_at", 1, 303, -100, b"/", 0, 0, 0)
+call("prlimit of pid 1", 1, 302, 1, 7, 0, 0)
+call("x32", 38, 0x40000000 + 39)
+try:
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15)
+    print("uevents", "allowed")
+except PermissionError:
+    print("uevents", "ok")
+"#;
+
+#[tokio::test]
+async fn the_filter_refuses_what_an_ordinary_process_may_do() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let host = Host::new();
+    let sandbox = host.sandbox(Life::Tied, Limits::default()).await;
+    let (text, exit) = sh(&*sandbox, &format!("python3 -c '{}'", FILTERED.replace('\'', "\""))).await;
+    assert_eq!(exit.code, 0, "{text}");
+    let refused: Vec<&str> = text.lines().filter(|line| !line.ends_with(" ok")).collect();
+    assert!(refused.is_empty() && text.lines().count() == 8, "{text}");
+}
+
+#[tokio::test]
+async fn a_process_inside_cannot_end_the_guest() {
+    let host = Host::new();
+    let sandbox = host.sandbox(Life::Tied, Limits::default()).await;
+    // A queued signal whose sender claims to be outside; struct siginfo: signo, errno, code, then pid and uid.
+    let forged = "import ctypes, struct; libc = ctypes.CDLL(None); \
+        info = struct.pack(\"iiiiii\", 15, 0, -1, 0, 0, 0).ljust(128, bytes(1)); libc.syscall(129, 1, 15, info)";
+    sh(&*sandbox, &format!("kill -TERM 1; kill -KILL 1; python3 -c '{forged}'")).await;
+    let (text, _) = sh(&*sandbox, "echo still here").await;
+    assert_eq!(text, "still here");
+}
+
+#[tokio::test]
+async fn sandboxes_can_start_at_once_and_do_not_see_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let starts = (0..8).map(|number| {
+        let path = dir.path().to_owned();
+        tokio::spawn(async move {
+            // Each with a driver of its own, as commands of their own have.
+            let driver = tokio::task::spawn_blocking(move || Native::open(&path)).await.unwrap().unwrap();
+            let spec =
+                Spec { id: SandboxId::new(), base: Base::Host, limits: Limits::default(), life: Life::Tied };
+            let sandbox = driver.create(&spec).await.unwrap();
+            sh(
+                &*sandbox,
+                &format!(
+                    "echo {number} > /workspace/mine; sleep 0.2 & ls -d /proc/[0-9]* | wc -l; ls /workspace"
+                ),
+            )
+            .await
+        })
+    });
+    for start in starts.collect::<Vec<_>>() {
+        let (text, exit) = start.await.unwrap();
+        assert_eq!(exit.code, 0, "{text}");
+        let (processes, files) = text.split_once('\n').unwrap();
+        assert!(processes.trim().parse::<u32>().unwrap() < 8 && files == "mine", "{text}");
+    }
+    let left = || std::fs::read_dir(dir.path().join("sandboxes")).unwrap().count() == 0;
+    until("every sandbox to be gone", left).await;
+}
+
 #[tokio::test]
 async fn memory_processes_and_files_are_limited() {
     let host = Host::new();

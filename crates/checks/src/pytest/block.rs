@@ -3,7 +3,8 @@
 
 use protocol::TestCase;
 
-use super::{assertion, failed};
+use super::assertion;
+use crate::cases::failed;
 use crate::scan;
 
 /// How pytest begins when a `conftest.py` cannot be loaded; no heading stands above it.

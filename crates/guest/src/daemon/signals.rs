@@ -59,8 +59,10 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
     // SAFETY: the kernel passes a valid siginfo; the pid field is set for signals that were sent by a process, and
     // SIGTERM is no other kind. getpid, write and the errno location are async-signal-safe, and errno is put back.
     unsafe {
-        // Sent from outside the pid namespace, the sender has no number here and is shown as 0.
-        if signal == libc::SIGTERM && libc::getpid() == 1 && (*info).si_pid() != 0 {
+        // Sent from outside the pid namespace, the sender has no number here and is shown as 0. A process inside can
+        // write that number into a signal that it queues, but then the kernel does not let it say SI_USER.
+        let from_outside = (*info).si_code == libc::SI_USER && (*info).si_pid() == 0;
+        if signal == libc::SIGTERM && libc::getpid() == 1 && !from_outside {
             return;
         }
         let errno = libc::__errno_location();

@@ -132,6 +132,7 @@ fn become_process(on_terminal: bool, open_files: Rlimit) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     rustix::process::setsid()?;
+    prefer_when_memory_is_short();
     if on_terminal {
         // SAFETY: the request takes an integer; descriptor 0 is the terminal.
         if unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } != 0 {
@@ -202,4 +203,17 @@ fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     rustix::io::ioctl_fionbio(&fd, true)?;
     // SAFETY: an OwnedFd is open, stays the same, and is closed only when the AsyncFd that owns it is dropped.
     Ok(unsafe { AsyncFd::register(fd) }?)
+}
+
+/// When the sandbox's memory is used up the kernel ends a command, and not the daemon that tells about it. A kernel that
+/// does not take the wish decides by size, which is nearly always a command too.
+fn prefer_when_memory_is_short() {
+    // SAFETY: plain system calls on a constant path and constant bytes; the descriptor is this function's own.
+    unsafe {
+        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::write(file, c"500".as_ptr().cast(), 3);
+            libc::close(file);
+        }
+    }
 }

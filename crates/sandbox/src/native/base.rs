@@ -5,22 +5,25 @@
 //! host may read.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use launcher::spec::Bind;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::toolchains::Toolchains;
 use crate::Error;
 
 /// Raised when the layer's content changes in a way that the key would not show.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// Top-level names that are links on most systems and directories on some.
 const SYSTEM: [&str; 8] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix/store"];
 
 /// What programs need from /etc. Configuration that may hold passwords or tokens (git, pip, npm, apt, ssh) is not here.
-const ETC: [&str; 22] = [
+const ETC: [&str; 21] = [
     "alternatives",
     "ssl/certs",
     "ssl/openssl.cnf",
@@ -41,12 +44,14 @@ const ETC: [&str; 22] = [
     "debian_version",
     "fonts",
     "terminfo",
-    "maven",
     "bash.bashrc",
 ];
 
 /// Names under /etc that begin with one of these.
 const ETC_PREFIXES: [&str; 4] = ["java-", "python3", "perl", "ruby"];
+
+/// Covered below the system's directories: the global settings of npm and its likes, which may hold tokens.
+const HIDDEN: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
 
 /// More than this is not what the list above is meant for.
 const ETC_LIMIT: u64 = 64 << 20;
@@ -58,30 +63,54 @@ pub struct HostBase {
     pub layer: PathBuf,
     /// What of the host is shown over it.
     pub binds: Vec<Bind>,
+    /// What of that is covered.
+    pub hidden: Vec<PathBuf>,
     /// Variables of every process.
     pub env: Vec<(String, String)>,
+    /// As long as it is held the layer is not removed.
+    lock: Option<Arc<OwnedFd>>,
+}
+
+/// A file that is locked while the value lives.
+fn lock(path: &Path, operation: FlockOperation) -> Result<OwnedFd, Error> {
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let locked = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+        .and_then(|file| rustix::fs::flock(&file, operation).map(|()| file));
+    locked.map_err(|errno| Error::Io { path: path.to_owned(), source: errno.into() })
 }
 
 impl HostBase {
-    /// Makes the layer unless one with the same content is there.
-    pub(super) fn prepare(dir: &Path, remove_others: bool) -> Result<Self, Error> {
-        let homes = homes();
+    /// Makes the layer unless one with the same content is there. Layers that nobody uses are removed when no sandbox
+    /// can stand on them.
+    pub(super) fn prepare(dir: &Path, private: &Path, in_use: impl Fn() -> bool) -> Result<Self, Error> {
+        std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path: Vec<PathBuf> =
             std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-        let toolchains = Toolchains::find(&path, &homes);
+        let private = private.canonicalize().map_err(Error::io(private))?;
+        let toolchains = Toolchains::find(&path, &[private]);
         let system = System::find();
         let etc = etc_sources();
         let name = format!("host-{:016x}", key(&toolchains, &system, &etc));
-        let layer = dir.join(&name);
         let mut binds = system.binds();
         binds.extend(toolchains.dirs.iter().map(|dir| Bind { source: dir.clone(), target: dir.clone() }));
-        if remove_others {
-            remove_other_layers(dir, &name)?;
+        let mut base = Self {
+            layer: dir.join(&name),
+            binds,
+            hidden: HIDDEN.iter().map(PathBuf::from).collect(),
+            env: env(&toolchains),
+            lock: None,
+        };
+        // One at a time, also across processes: what is built here is shared by all of them.
+        let _building = lock(&dir.join("lock"), FlockOperation::LockExclusive)?;
+        let held = lock(&dir.join(format!("{name}.lock")), FlockOperation::LockShared)?;
+        base.lock = Some(Arc::new(held));
+        if !in_use() {
+            remove_unused(dir)?;
         }
-        if !layer.is_dir() {
-            build(&layer, &system, &binds, &etc)?;
+        if !base.layer.is_dir() {
+            build(&base.layer, &system, &base.binds, &etc)?;
         }
-        Ok(Self { layer, binds, env: env(&toolchains) })
+        Ok(base)
     }
 
     /// The directories of the host's toolchains that are shown beside the system's own.
@@ -107,23 +136,6 @@ fn env(toolchains: &Toolchains) -> Vec<(String, String)> {
     .into();
     env.extend(toolchains.env.iter().cloned());
     env
-}
-
-/// Everyone's home.
-fn homes() -> Vec<PathBuf> {
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut homes: Vec<PathBuf> = passwd
-        .lines()
-        .filter_map(|line| line.split(':').nth(5))
-        .filter(|home| {
-            home.len() > 1 && !SYSTEM.iter().any(|system| Path::new(home).starts_with(format!("/{system}")))
-        })
-        .map(PathBuf::from)
-        .collect();
-    homes.extend(std::env::var_os("HOME").map(PathBuf::from));
-    homes.extend(["/home", "/root"].map(PathBuf::from));
-    homes.retain(|home| home.is_absolute() && home.components().count() > 1);
-    homes
 }
 
 /// The system's own directories, as links or as directories.
@@ -183,10 +195,18 @@ fn key(toolchains: &Toolchains, system: &System, etc: &[PathBuf]) -> u64 {
     hasher.finish()
 }
 
-fn remove_other_layers(dir: &Path, keep: &str) -> Result<(), Error> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
-    for entry in entries.filter_map(Result::ok).filter(|entry| entry.file_name() != keep) {
-        launcher::tree::remove(&entry.path()).map_err(Error::io(entry.path()))?;
+/// Removes layers that no driver holds. The caller has the lock of the whole directory.
+fn remove_unused(dir: &Path) -> Result<(), Error> {
+    for entry in std::fs::read_dir(dir).map_err(Error::io(dir))?.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let Some(layer) = name.to_str().and_then(|name| name.strip_suffix(".lock")) else { continue };
+        // A driver that uses it holds the lock; so do we for our own.
+        if lock(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        let layer = dir.join(layer);
+        launcher::tree::remove(&layer).map_err(Error::io(&layer))?;
+        std::fs::remove_file(entry.path()).map_err(Error::io(entry.path()))?;
     }
     Ok(())
 }
@@ -229,7 +249,15 @@ fn fill(root: &Path, system: &System, binds: &[Bind], etc: &[PathBuf]) -> std::i
         symlink(target, root.join(name))?;
     }
     for bind in binds {
-        make_dir(&root.join(bind.target.strip_prefix("/").unwrap_or(&bind.target)), 0o755)?;
+        let place = root.join(bind.target.strip_prefix("/").unwrap_or(&bind.target));
+        if bind.source.is_dir() {
+            make_dir(&place, 0o755)?;
+        } else {
+            if let Some(parent) = place.parent() {
+                make_dir(parent, 0o755)?;
+            }
+            std::fs::write(place, "")?;
+        }
     }
     let mut budget = ETC_LIMIT;
     for name in etc {

@@ -36,10 +36,10 @@ impl Native {
         let sandboxes = dir.join("sandboxes");
         make_private(dir)?;
         make_private(&sandboxes)?;
-        // Nothing can still stand on an old base when there is no sandbox.
-        let unused = std::fs::read_dir(&sandboxes).map_err(Error::io(&sandboxes))?.next().is_none();
-        let base = HostBase::prepare(&dir.join("bases"), unused)?;
-        let ids = if may_map_ranges() { Ids::Range } else { Ids::Own };
+        // A directory that cannot be read may well have something in it.
+        let in_use = || std::fs::read_dir(&sandboxes).map_or(true, |mut entries| entries.next().is_some());
+        let base = HostBase::prepare(&dir.join("bases"), dir, in_use)?;
+        let ids = own_ids()?;
         let launcher = launch::Launcher::load()?;
         Ok(Self { sandboxes, base, cgroups: cgroups::Support::of_this_host(), ids, launcher })
     }
@@ -73,6 +73,9 @@ impl Native {
             layers: vec![self.base.layer.clone()],
             ids: self.ids,
             binds: self.base.binds.clone(),
+            hidden: self.base.hidden.clone(),
+            // Shared memory counts as nobody's, so it must not be able to use up all there is.
+            shm_bytes: spec.limits.memory_bytes / 4,
             hostname,
             cgroups: self.cgroups.plan(spec.id, &spec.limits),
             rlimits: rlimits(&spec.limits, &self.cgroups),
@@ -90,11 +93,14 @@ impl Native {
     }
 }
 
+/// With 0 the kernel still runs a handler that is configured as a pipe, outside; with 1 it does not.
+const NO_CORE: u64 = 1;
+
 /// Limits of each process. Where no control group limits memory and the number of processes of all together, these
 /// are the next best thing.
 fn rlimits(limits: &Limits, cgroups: &cgroups::Support) -> Vec<(launcher::spec::Rlimit, u64)> {
     use launcher::spec::Rlimit;
-    let mut rlimits = vec![(Rlimit::OpenFiles, limits.open_files), (Rlimit::Core, 0)];
+    let mut rlimits = vec![(Rlimit::OpenFiles, limits.open_files), (Rlimit::Core, NO_CORE)];
     rlimits.push((Rlimit::Processes, limits.processes));
     if !cgroups.limits_memory() {
         rlimits.push((Rlimit::Data, limits.memory_bytes));
@@ -102,17 +108,30 @@ fn rlimits(limits: &Limits, cgroups: &cgroups::Support) -> Vec<(launcher::spec::
     rlimits
 }
 
-/// Whether sandboxes can have ids of their own: for root, unless it is root only of a small user namespace, as in a
-/// rootless container.
-fn may_map_ranges() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+/// Whose ids a sandbox gets. Root gives each a range of its own, unless it is root only of a small user namespace, as in
+/// a rootless container; then it is as ordinary a user as any, provided that it is not the host's root after all.
+fn own_ids() -> Result<Ids, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(Ids::Own);
+    }
+    let map = std::fs::read_to_string("/proc/self/uid_map").map_err(Error::io("/proc/self/uid_map"))?;
+    let lines: Vec<Vec<u64>> = map
+        .lines()
+        .map(|line| line.split_whitespace().filter_map(|number| number.parse().ok()).collect())
+        .collect();
     let last = u64::from(FIRST_RANGE) + u64::from(RANGES) * u64::from(RANGE);
-    let covers = |line: &str| {
-        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
-        let (inside, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
-        Some(inside <= u64::from(FIRST_RANGE) && inside + count >= last)
-    };
-    rustix::process::geteuid().is_root() && map.lines().filter_map(covers).any(|covers| covers)
+    let covers = |line: &Vec<u64>| matches!(line[..], [inside, _, count] if inside <= u64::from(FIRST_RANGE) && inside + count >= last);
+    if lines.iter().any(covers) {
+        return Ok(Ids::Range);
+    }
+    if lines.iter().any(|line| line.starts_with(&[0, 0])) {
+        return Err(Error::Unsupported {
+            message: "slipway runs as the host's root in a user namespace without ids for sandboxes"
+                .to_owned(),
+            hint: "run it as root outside of that namespace, or as an ordinary user".to_owned(),
+        });
+    }
+    Ok(Ids::Own)
 }
 
 fn make_private(dir: &Path) -> Result<(), Error> {
@@ -138,6 +157,8 @@ impl Driver for Native {
                 _owner: owner,
             })),
             Err(error) => {
+                // The launcher cleans up behind itself, unless it was killed.
+                remove_groups(launch.cgroups.iter().map(|group| group.path.as_path())).await?;
                 launcher::tree::remove(&dir).map_err(Error::io(&dir))?;
                 Err(error)
             }
@@ -200,12 +221,24 @@ async fn end(dir: &Path, state: &State) -> Result<(), Error> {
         }
     }
     // A monitor that was killed could not remove these.
-    for group in &state.cgroups {
-        match std::fs::remove_dir(group) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::Io { path: group.clone(), source: error });
+    remove_groups(state.cgroups.iter().map(PathBuf::as_path)).await
+}
+
+/// Removes control groups. The kernel refuses while the last of many processes is on its way out.
+async fn remove_groups(groups: impl Iterator<Item = &Path>) -> Result<(), Error> {
+    for group in groups {
+        let mut tries = 0;
+        loop {
+            match std::fs::remove_dir(group) {
+                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy && tries < 2000 => {
+                    tries += 1;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::Io { path: group.to_owned(), source: error });
+                }
+                _ => break,
             }
-            _ => {}
         }
     }
     Ok(())

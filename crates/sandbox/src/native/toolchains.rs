@@ -1,8 +1,7 @@
 //! Finds the host's toolchains from PATH by looking at files, without running anything.
 //!
-//! System directories are visible as a whole. What is elsewhere is visible only as far as it is a toolchain: a
-//! directory in someone's home is shared only when it is recognised by its marks, never the home itself, and never
-//! the places where keys and tokens are kept.
+//! System directories are visible as a whole. What is elsewhere is visible only when it is recognised as a toolchain by
+//! its marks, and then only its programs and libraries: never a home, nor the places where keys and tokens are kept.
 
 use std::path::{Path, PathBuf};
 
@@ -30,12 +29,16 @@ const MARKS: [(&str, &[&str]); 6] = [
     ("bin/python3", &["lib"]),
 ];
 
+/// Parts of a toolchain that are shown. Its `etc` and the files beside them are not: npm and pip keep tokens there.
+const PARTS: [&str; 11] =
+    ["bin", "conf", "include", "jre", "lib", "lib64", "libexec", "pkg", "share", "src", "ssl"];
+
 impl Toolchains {
-    /// Looks at the directories of a PATH.
-    pub(super) fn find(path: &[PathBuf], homes: &[PathBuf]) -> Self {
+    /// Looks at the directories of a PATH. Nothing that holds one of the `private` directories is ever shown.
+    pub(super) fn find(path: &[PathBuf], private: &[PathBuf]) -> Self {
         let mut found = Self::default();
         for dir in path {
-            found.consider(dir, homes);
+            found.consider(dir, private);
         }
         for dir in ["/usr/local/bin", "/usr/bin", "/bin"] {
             found.add_path(Path::new(dir));
@@ -43,7 +46,7 @@ impl Toolchains {
         found
     }
 
-    fn consider(&mut self, dir: &Path, homes: &[PathBuf]) {
+    fn consider(&mut self, dir: &Path, private: &[PathBuf]) {
         // Links are resolved first, so that a link cannot make a home look like something else.
         let Ok(real) = dir.canonicalize() else { return };
         if !dir.is_absolute() || !real.is_dir() {
@@ -55,22 +58,12 @@ impl Toolchains {
         }
         if real.ends_with(".cargo/bin") {
             self.rustup(&real);
-            return;
-        }
-        if real.ends_with(".pyenv/shims") {
-            self.pyenv(&real);
-            return;
-        }
-        let Some(prefix) = real.parent().filter(|_| real.ends_with("bin")) else { return };
-        let in_home = homes.iter().any(|home| real.starts_with(home));
-        if !in_home || is_toolchain(prefix) {
-            // A directory right below the root, or a home, would show far more than a toolchain.
-            let too_wide =
-                prefix.components().count() < 3 || homes.iter().any(|home| home.starts_with(prefix));
-            if !too_wide {
-                self.add_dir(prefix);
-                self.add_path(&real);
-            }
+        } else if real.ends_with(".pyenv/shims") {
+            self.pyenv(&real, private);
+        } else if real.ends_with("bin")
+            && let Some(prefix) = real.parent()
+        {
+            self.add_toolchain(prefix, private);
         }
     }
 
@@ -82,7 +75,8 @@ impl Toolchains {
         self.add_dir(bin);
         self.add_path(bin);
         if rustup.join("toolchains").is_dir() {
-            self.add_dir(&rustup);
+            self.add_dir(&rustup.join("toolchains"));
+            self.add_dir(&rustup.join("settings.toml"));
             self.env.push(("RUSTUP_HOME".to_owned(), rustup.display().to_string()));
             // There is no network to install a toolchain from; say so at once instead of trying.
             self.env.push(("RUSTUP_AUTO_INSTALL".to_owned(), "0".to_owned()));
@@ -90,28 +84,41 @@ impl Toolchains {
     }
 
     /// pyenv's shims are slow scripts that need pyenv itself; the chosen versions are put on PATH instead.
-    fn pyenv(&mut self, shims: &Path) {
+    fn pyenv(&mut self, shims: &Path, private: &[PathBuf]) {
         let Some(root) = shims.parent() else { return };
         let chosen = std::fs::read_to_string(root.join("version")).unwrap_or_default();
         for version in chosen.split_whitespace() {
             // A version is a name, not a path that could lead elsewhere.
-            if version.contains('/') || version.starts_with('.') {
-                continue;
-            }
-            let prefix = root.join("versions").join(version);
-            if is_toolchain(&prefix) {
-                self.add_dir(&prefix);
-                self.add_path(&prefix.join("bin"));
+            if !version.contains('/') && !version.starts_with('.') {
+                self.add_toolchain(&root.join("versions").join(version), private);
             }
         }
     }
 
-    fn add_dir(&mut self, dir: &Path) {
-        if self.dirs.iter().any(|have| dir.starts_with(have)) {
+    fn add_toolchain(&mut self, prefix: &Path, private: &[PathBuf]) {
+        let holds_private = private.iter().any(|dir| dir.starts_with(prefix) || prefix.starts_with(dir));
+        // `~/.local` has programs and libraries, and everybody's keys and data beside them.
+        if holds_private
+            || prefix.ends_with(".local")
+            || prefix.components().count() < 3
+            || !is_toolchain(prefix)
+        {
             return;
         }
-        self.dirs.retain(|have| !have.starts_with(dir));
-        self.dirs.push(dir.to_owned());
+        for part in PARTS {
+            self.add_dir(&prefix.join(part));
+        }
+        self.add_path(&prefix.join("bin"));
+    }
+
+    fn add_dir(&mut self, dir: &Path) {
+        // A part that is a link would show what it leads to.
+        if !dir.symlink_metadata().is_ok_and(|data| !data.is_symlink()) {
+            return;
+        }
+        if !self.dirs.iter().any(|have| dir.starts_with(have)) {
+            self.dirs.push(dir.to_owned());
+        }
     }
 
     fn add_path(&mut self, dir: &Path) {
@@ -152,16 +159,27 @@ mod tests {
         touch(home.join(".local/bin/tool"));
         touch(home.join(".local/share/keyrings/login"));
         touch(home.join("bin/script"));
+        // A link that makes it look like a toolchain.
+        std::os::unix::fs::symlink("/usr/bin/python3", home.join(".local/bin/python3")).unwrap();
+        std::fs::create_dir_all(home.join(".local/lib")).unwrap();
         touch(home.join("node/bin/node"));
+        touch(home.join("node/etc/npmrc"));
         std::fs::create_dir_all(home.join("node/lib/node_modules")).unwrap();
+        touch(home.join(".rustup/settings.toml"));
         let path =
             [".cargo/bin", ".pyenv/shims", ".local/bin", "bin", "node/bin"].map(|part| home.join(part));
-        let found = Toolchains::find(&path, std::slice::from_ref(&home));
+        let found = Toolchains::find(&path, &[]);
         let below = |part: &str| home.join(part);
-        assert_eq!(
-            found.dirs,
-            [below(".cargo/bin"), below(".rustup"), below(".pyenv/versions/3.11.7"), below("node")]
-        );
+        let shown = [
+            ".cargo/bin",
+            ".rustup/toolchains",
+            ".rustup/settings.toml",
+            ".pyenv/versions/3.11.7/bin",
+            ".pyenv/versions/3.11.7/lib",
+            "node/bin",
+            "node/lib",
+        ];
+        assert_eq!(found.dirs, shown.map(below));
         assert!(found.path.contains(&below(".pyenv/versions/3.11.7/bin")));
         assert!(!found.path.contains(&below(".local/bin")) && !found.path.contains(&below("bin")));
     }
@@ -173,7 +191,19 @@ mod tests {
         let home = root.join("ana");
         touch(home.join("bin/tool"));
         std::os::unix::fs::symlink(&home, root.join("innocent")).unwrap();
-        let found = Toolchains::find(&[root.join("innocent/bin")], &[home]);
+        let found = Toolchains::find(&[root.join("innocent/bin")], &[]);
+        assert!(found.dirs.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn what_holds_the_data_directory_is_not_shown_whatever_it_looks_like() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = dir.path().canonicalize().unwrap().join("app");
+        touch(app.join("bin/node"));
+        std::fs::create_dir_all(app.join("lib/node_modules")).unwrap();
+        let path = [app.join("bin")];
+        assert!(!Toolchains::find(&path, &[]).dirs.is_empty());
+        let found = Toolchains::find(&path, &[app.join("lib/data")]);
         assert!(found.dirs.is_empty(), "{found:?}");
     }
 }
