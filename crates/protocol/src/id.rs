@@ -41,6 +41,12 @@ macro_rules! id {
                 Self(next())
             }
 
+            /// How long ago it was made; None when its time is not in the past.
+            pub fn age(self) -> Option<std::time::Duration> {
+                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
+                now.checked_sub(std::time::Duration::from_millis(self.0.timestamp_ms()))
+            }
+
             /// An id with a fixed value, for golden files and tests.
             pub const fn from_u128(value: u128) -> Self {
                 Self(Ulid(value))

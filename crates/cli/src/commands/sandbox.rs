@@ -1,15 +1,17 @@
 //! `slipway sandbox`: one command in a fresh sandbox, and what sandboxes there are.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::sandbox::native::Native;
-use ::sandbox::{Base, Driver, Life, Limits, Spec};
+use ::sandbox::{Base, Driver, Life, Spec};
 use anyhow::Context as _;
 use guest::wire::PtySize;
 use guest::{Output, ProcessSpec};
 use protocol::SandboxId;
 use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::Context;
 use crate::exit::{Exit, Usage};
@@ -46,6 +48,9 @@ pub(crate) struct Run {
 
 /// Exit code of a command whose time was up, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
+
+/// Exit code of a program whose reader went away: 128 and the number of the signal.
+const BROKEN_PIPE: u8 = 141;
 
 /// Id of the one process.
 const PROCESS: &str = "run";
@@ -113,32 +118,56 @@ impl Run {
                 None => None,
             };
         let driver = one_off(context)?;
-        let limits = Limits { wall_clock: None, ..context.config.sandbox.limits() };
+        sweep(&driver).await?;
+        let missing = driver.cgroups().missing();
+        if !missing.is_empty() {
+            style::note(&format!(
+                "no control groups for {}: each process is limited, but not all of them together (see: slipway doctor)",
+                missing.join(", ")
+            ));
+        }
+        // The guest keeps the time of the command; the monitor, which nothing inside can slow down, that of the sandbox.
+        let mut limits = context.config.sandbox.limits();
+        limits.wall_clock =
+            [limits.wall_clock, wall_clock.map(|limit| limit + GRACE)].into_iter().flatten().min();
+        let life_ends = limits.wall_clock.map(|limit| Instant::now() + limit);
         let spec = Spec { id: SandboxId::new(), base: Base::Host, limits, life: Life::Tied };
         // Signals are caught before there is anything to clean up.
         let mut signals = Interrupts::catch()?;
         let sandbox = driver.create(&spec).await?;
-        if let Some(name) = &self.env {
-            let link = context.look().await?;
-            let environment = link.api.environment(name).await;
-            link.close_now().await?;
-            let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
-            style::note(&format!("preparing the workspace of {name}"));
-            session::prepare(&*sandbox, &mirrors, &environment?.recipe).await?;
-        }
-        let mut exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
+        let work = async {
+            self.prepare(context, &*sandbox).await?;
+            self.follow(sandbox.guest(), wall_clock, &mut signals).await
+        };
+        let mut exit = work.await;
         if exit
             .as_ref()
             .is_err_and(|error| matches!(error.downcast_ref(), Some(guest::Error::Unavailable(_))))
         {
-            let reason = sandbox.ended().await.unwrap_or_else(|| "it does not answer".to_owned());
-            exit = Err(anyhow::anyhow!("the sandbox ended before the command did: {reason}"));
+            exit = if life_ends.is_some_and(|end| Instant::now() >= end) {
+                style::error("the sandbox was ended: its time was up");
+                Ok(Exit::Command(TIMED_OUT))
+            } else {
+                let reason = sandbox.ended().await.unwrap_or_else(|| "it does not answer".to_owned());
+                Err(anyhow::anyhow!("the sandbox ended before the command did: {reason}"))
+            };
         }
         let id = spec.id;
         drop(sandbox);
         // Not before every trace is gone does the command end.
         driver.remove(id).await?;
         exit
+    }
+
+    /// Puts the environment's repository into the workspace.
+    async fn prepare(&self, context: &Context, sandbox: &dyn ::sandbox::Sandbox) -> anyhow::Result<()> {
+        let Some(name) = &self.env else { return Ok(()) };
+        let link = context.look().await?;
+        let environment = link.api.environment(name).await;
+        link.close_now().await?;
+        let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
+        style::note(&format!("preparing the workspace of {name}"));
+        Ok(session::prepare(sandbox, &mirrors, &environment?.recipe).await?)
     }
 
     async fn follow(
@@ -166,16 +195,32 @@ impl Run {
             other => other?,
         };
         let input = tokio::spawn(forward_input(guest.clone()));
+        let (writer, written) = writer();
+        let give_up = wall_clock.map(|limit| tokio::time::Instant::now() + limit + GRACE / 2);
+        let mut pending = None;
+        let mut signalled = false;
         let result = loop {
             tokio::select! {
-                output = process.next() => match output? {
-                    Some(Output::Stdout { data, .. }) => write_all(&mut std::io::stdout(), &data)?,
-                    Some(Output::Stderr { data, .. }) => write_all(&mut std::io::stderr(), &data)?,
+                output = process.next(), if pending.is_none() => match output? {
                     Some(Output::Exit(exit)) => break exit,
                     None => anyhow::bail!("the sandbox ended before the command did"),
+                    piece => pending = piece,
                 },
-                number = signals.next() => guest.signal(PROCESS, number).await?,
+                permit = writer.reserve(), if pending.is_some() => match (permit, pending.take()) {
+                    (Ok(permit), Some(piece)) => permit.send(piece),
+                    // A reader that went away ends the command, as it would without a sandbox.
+                    _ => break guest::Exit { code: 1, signal: None, timed_out: false },
+                },
+                number = signals.next() => {
+                    // A command that does not listen, or a reader that does not read: the second time is enough.
+                    if signalled {
+                        return Ok(Exit::Command(u8::try_from(128 + number).unwrap_or(1)));
+                    }
+                    signalled = true;
+                    guest.signal(PROCESS, number).await?;
+                }
                 () = resized(terminal.as_ref()) => guest.resize(PROCESS, size(terminal.as_ref())).await?,
+                () = until(give_up) => break guest::Exit { code: 1, signal: None, timed_out: true },
             }
         };
         input.abort();
@@ -184,8 +229,51 @@ impl Run {
             style::error(&format!("the command was ended after {} s", self.timeout.unwrap_or_default()));
             return Ok(Exit::Command(TIMED_OUT));
         }
-        Ok(Exit::Command(u8::try_from(result.code).unwrap_or(1)))
+        drop(writer);
+        match written.await? {
+            // Whoever read it has seen enough; a program without a sandbox would end of this, without a word.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Command(BROKEN_PIPE)),
+            Err(error) => Err(error).context("cannot write the command's output"),
+            Ok(()) => Ok(Exit::Command(u8::try_from(result.code).unwrap_or(1))),
+        }
     }
+}
+
+/// Between the end of a command's time and the end of its sandbox.
+const GRACE: Duration = Duration::from_secs(6);
+
+/// Removes what commands left that were killed before there was a monitor to clean up; a sandbox that is just being made
+/// is younger.
+async fn sweep(driver: &Native) -> anyhow::Result<()> {
+    for info in driver.list().await? {
+        if !info.running && info.id.age().is_some_and(|age| age > Duration::from_secs(60)) {
+            driver.remove(info.id).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes output from a thread of its own, so that a reader that does not read holds up nothing else.
+fn writer() -> (mpsc::Sender<Output>, JoinHandle<std::io::Result<()>>) {
+    let (sender, mut pieces) = mpsc::channel(1);
+    let writing = tokio::task::spawn_blocking(move || {
+        while let Some(piece) = pieces.blocking_recv() {
+            match piece {
+                Output::Stdout { data, .. } => write_all(&mut std::io::stdout(), &data)?,
+                Output::Stderr { data, .. } => write_all(&mut std::io::stderr(), &data)?,
+                Output::Exit(_) => {}
+            }
+        }
+        Ok(())
+    });
+    (sender, writing)
 }
 
 fn size(terminal: Option<&terminal::Raw>) -> PtySize {
@@ -199,9 +287,9 @@ async fn resized(terminal: Option<&terminal::Raw>) {
     }
 }
 
-/// A reader that went away ends the command, as it would without a sandbox.
-fn write_all(to: &mut impl Write, data: &[u8]) -> anyhow::Result<()> {
-    to.write_all(data).and_then(|()| to.flush()).context("cannot write the command's output")
+fn write_all(to: &mut impl Write, data: &[u8]) -> std::io::Result<()> {
+    to.write_all(data)?;
+    to.flush()
 }
 
 /// Passes standard input on, and its end.
