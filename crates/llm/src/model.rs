@@ -48,8 +48,13 @@ pub enum Provider {
     /// OpenAI's chat completions API.
     #[serde(rename = "openai")]
     OpenAi,
+    /// OpenAI's responses API.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
     /// Google's Gemini, through its OpenAI-compatible address.
     Gemini,
+    /// Google's Gemini in its own format.
+    GeminiNative,
     /// Any server that speaks chat completions; needs a `base_url`.
     #[serde(rename = "openai-compatible")]
     OpenAiCompatible,
@@ -60,8 +65,9 @@ impl Provider {
     pub fn base_url(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("https://api.anthropic.com/v1"),
-            Self::OpenAi => Some("https://api.openai.com/v1"),
+            Self::OpenAi | Self::OpenAiResponses => Some("https://api.openai.com/v1"),
             Self::Gemini => Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+            Self::GeminiNative => Some("https://generativelanguage.googleapis.com/v1beta"),
             Self::OpenAiCompatible => None,
         }
     }
@@ -70,8 +76,8 @@ impl Provider {
     pub fn key_variable(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::OpenAi => Some("OPENAI_API_KEY"),
-            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::OpenAi | Self::OpenAiResponses => Some("OPENAI_API_KEY"),
+            Self::Gemini | Self::GeminiNative => Some("GEMINI_API_KEY"),
             Self::OpenAiCompatible => None,
         }
     }
@@ -80,6 +86,8 @@ impl Provider {
         match self {
             Self::Anthropic => Format::Anthropic,
             Self::OpenAi | Self::Gemini | Self::OpenAiCompatible => Format::Chat,
+            Self::OpenAiResponses => Format::Responses,
+            Self::GeminiNative => Format::Gemini,
         }
     }
 }
@@ -121,13 +129,15 @@ impl Model {
     /// The URL of one call.
     pub(crate) fn endpoint(&self) -> Result<Url, Error> {
         let base = self.base()?;
-        let path = match self.provider.format() {
-            Format::Chat => "chat/completions",
-            Format::Anthropic => "messages",
-        };
-        let text = format!("{}/{path}", base.trim().trim_end_matches('/'));
+        let text = format!("{}{}", base.trim().trim_end_matches('/'), self.path());
         match Url::parse(&text) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+            Ok(mut url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
+                if self.provider.format() == Format::Gemini {
+                    // Without it, the stream is one array that ends only with the answer.
+                    url.query_pairs_mut().append_pair("alt", "sse");
+                }
+                Ok(url)
+            }
             Ok(_) | Err(_) => Err(Error::new(
                 Class::BadRequest,
                 format!(
@@ -136,6 +146,20 @@ impl Model {
                     self.name
                 ),
             )),
+        }
+    }
+
+    /// What a call adds to the base, without its query.
+    fn path(&self) -> String {
+        match self.provider.format() {
+            Format::Chat => "/chat/completions".to_owned(),
+            Format::Responses => "/responses".to_owned(),
+            Format::Anthropic => "/messages".to_owned(),
+            Format::Gemini => {
+                let name = self.model.strip_prefix("models/").unwrap_or(&self.model);
+                let name = name.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+                format!("/models/{name}:streamGenerateContent")
+            }
         }
     }
 
@@ -164,7 +188,10 @@ impl Model {
         url.set_query(None);
         url.set_fragment(None);
         let text = url.as_str();
-        let base = text.strip_suffix("/chat/completions").or(text.strip_suffix("/messages"));
+        let base = match self.provider.format() {
+            Format::Gemini => text.rsplit_once("/models/").map(|(base, _)| base),
+            Format::Chat | Format::Responses | Format::Anthropic => text.strip_suffix(&self.path()),
+        };
         base.unwrap_or(text).to_owned()
     }
 
@@ -178,7 +205,8 @@ impl Model {
             Some(key) => {
                 let (name, text) = match self.provider.format() {
                     Format::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
-                    Format::Chat => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+                    Format::Gemini => (HeaderName::from_static("x-goog-api-key"), key.expose().to_owned()),
+                    Format::Chat | Format::Responses => (AUTHORIZATION, format!("Bearer {}", key.expose())),
                 };
                 let mut value = HeaderValue::try_from(text).map_err(|_| {
                     Error::new(
@@ -274,6 +302,16 @@ mod tests {
             endpoint(Provider::Gemini, None),
             "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"
         );
+        assert_eq!(endpoint(Provider::OpenAiResponses, None), "https://api.openai.com/v1/responses");
+        assert_eq!(
+            endpoint(Provider::GeminiNative, None),
+            "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse"
+        );
+        for provider in
+            [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::GeminiNative]
+        {
+            assert_eq!(model(provider, Some("http://[::1]:9/v1/")).address(), "http://[::1]:9/v1");
+        }
         for base in ["http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1/", " http://127.0.0.1:8000/v1//"] {
             assert_eq!(
                 endpoint(Provider::OpenAiCompatible, Some(base)),
@@ -281,6 +319,20 @@ mod tests {
             );
         }
         assert_eq!(endpoint(Provider::Anthropic, Some("http://[::1]:9/v1/")), "http://[::1]:9/v1/messages");
+    }
+
+    #[test]
+    fn providers_have_the_names_that_people_write() {
+        for (name, provider) in [
+            ("anthropic", Provider::Anthropic),
+            ("openai", Provider::OpenAi),
+            ("openai-responses", Provider::OpenAiResponses),
+            ("gemini", Provider::Gemini),
+            ("gemini-native", Provider::GeminiNative),
+            ("openai-compatible", Provider::OpenAiCompatible),
+        ] {
+            assert_eq!(serde_json::from_value::<Provider>(name.into()).unwrap(), provider);
+        }
     }
 
     #[test]
@@ -309,6 +361,10 @@ mod tests {
         let headers = model(Provider::Anthropic, None).request_headers().unwrap();
         assert_eq!(headers["x-api-key"], "sk-secret");
         assert_eq!(headers["anthropic-version"], "2023-06-01");
+        let headers = model(Provider::OpenAiResponses, None).request_headers().unwrap();
+        assert_eq!(headers["authorization"], "Bearer sk-secret");
+        let headers = model(Provider::GeminiNative, None).request_headers().unwrap();
+        assert_eq!(headers["x-goog-api-key"], "sk-secret");
     }
 
     #[test]

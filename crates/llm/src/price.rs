@@ -36,8 +36,8 @@ pub fn cost_usd(model: &Model, usage: &Usage) -> Option<f64> {
 fn listed(provider: Provider, model: &str, prompt: u64) -> Option<Price> {
     let table = match provider {
         Provider::Anthropic => ANTHROPIC,
-        Provider::OpenAi => OPENAI,
-        Provider::Gemini => GEMINI,
+        Provider::OpenAi | Provider::OpenAiResponses => OPENAI,
+        Provider::Gemini | Provider::GeminiNative => GEMINI,
         // The same name can be sold by many at different prices, or run at home for nothing.
         Provider::OpenAiCompatible => return None,
     };

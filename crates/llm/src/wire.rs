@@ -3,7 +3,9 @@
 
 pub(crate) mod anthropic;
 pub(crate) mod chat;
+pub(crate) mod gemini;
 mod parts;
+pub(crate) mod responses;
 
 use protocol::chat::{Completion, Request};
 use serde_json::{Map, Value};
@@ -20,9 +22,19 @@ pub(crate) use parts::Parts;
 pub(crate) enum Format {
     /// Chat completions.
     Chat,
+    /// OpenAI's responses.
+    Responses,
     /// Anthropic's messages.
     Anthropic,
+    /// Gemini's `generateContent`.
+    Gemini,
 }
+
+/// Marks a signature as Gemini's, so that it is never sent to anyone else. It belongs to the part after it.
+const GEMINI_MARK: &str = "gemini:";
+
+/// What Gemini accepts in place of a signature that is not known.
+const GEMINI_UNSIGNED: &str = "skip_thought_signature_validator";
 
 /// Where the pieces of the answer go while it streams.
 pub(crate) type Sink<'a> = dyn FnMut(Delta) + Send + 'a;
@@ -72,6 +84,8 @@ pub(crate) struct Quirks {
     pub(crate) stream_options: bool,
     /// Whether the limit of the answer is called `max_completion_tokens` rather than `max_tokens`.
     pub(crate) completion_limit: bool,
+    /// Whether reasoning may be asked for in its encrypted form, which models that do not reason refuse.
+    pub(crate) encrypted_reasoning: bool,
 }
 
 impl Quirks {
@@ -79,7 +93,7 @@ impl Quirks {
     pub(crate) fn of(model: &Model) -> Self {
         let openai = model.provider == Provider::OpenAi
             && model.base_url.as_deref().is_none_or(|url| url.contains("//api.openai.com"));
-        Self { stream_options: true, completion_limit: openai }
+        Self { stream_options: true, completion_limit: openai, encrypted_reasoning: true }
     }
 
     /// What to try instead after a refusal; `None` when the refusal is about something else. Each quirk changes at most
@@ -87,6 +101,11 @@ impl Quirks {
     pub(crate) fn adapt(self, first: Self, complaint: &Complaint) -> Option<Self> {
         if self.stream_options && complaint.names("stream_options") {
             return Some(Self { stream_options: false, ..self });
+        }
+        if self.encrypted_reasoning
+            && ["ncrypted content", "encrypted_content"].iter().any(|name| complaint.names(name))
+        {
+            return Some(Self { encrypted_reasoning: false, ..self });
         }
         let limit = if self.completion_limit { "max_completion_tokens" } else { "max_tokens" };
         if self.completion_limit == first.completion_limit
@@ -103,7 +122,9 @@ impl Quirks {
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     match model.provider.format() {
         Format::Chat => chat::body(model, request, quirks),
+        Format::Responses => responses::body(model, request, quirks),
         Format::Anthropic => anthropic::body(model, request),
+        Format::Gemini => gemini::body(request),
     }
 }
 
@@ -112,7 +133,9 @@ pub(crate) fn fold(model: &Model, request: &Request) -> Box<dyn Fold> {
     let parts = Parts::after(request);
     match model.provider.format() {
         Format::Chat => Box::new(chat::Fold::new(parts)),
+        Format::Responses => Box::new(responses::Fold::new(parts)),
         Format::Anthropic => Box::new(anthropic::Fold::new(parts)),
+        Format::Gemini => Box::new(gemini::Fold::new(parts)),
     }
 }
 
@@ -136,6 +159,15 @@ fn arguments(text: &str) -> Map<String, Value> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => object,
         Ok(_) | Err(_) => Map::from_iter([("unparsed".to_owned(), Value::from(text))]),
+    }
+}
+
+/// A call's arguments as the text of an object. An object goes back as it came, so that the provider's cache still
+/// matches.
+fn arguments_text(text: &str) -> String {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(_)) => text.to_owned(),
+        Ok(_) | Err(_) => Value::Object(arguments(text)).to_string(),
     }
 }
 

@@ -212,7 +212,7 @@ pub struct EnvironmentList {
 pub struct Model {
     /// The name used in `--model`.
     pub name: String,
-    /// `anthropic`, `openai`, `gemini`, `openai-compatible` or `demo`.
+    /// `anthropic`, `openai`, `openai-responses`, `gemini`, `gemini-native` or `openai-compatible`.
     pub provider: String,
     /// The provider's own name of the model.
     pub model: String,

@@ -172,7 +172,9 @@ pub(crate) fn provider_name(provider: llm::Provider) -> &'static str {
     match provider {
         llm::Provider::Anthropic => "anthropic",
         llm::Provider::OpenAi => "openai",
+        llm::Provider::OpenAiResponses => "openai-responses",
         llm::Provider::Gemini => "gemini",
+        llm::Provider::GeminiNative => "gemini-native",
         llm::Provider::OpenAiCompatible => "openai-compatible",
     }
 }

@@ -5,15 +5,11 @@ use protocol::Usage;
 use protocol::chat::{Completion, Message, Part, Request, Stop};
 use serde_json::{Value, json};
 
-use super::{Fault, Parts, Progress, Quirks, Sink, arguments, count, word};
+use super::{
+    Fault, GEMINI_MARK, GEMINI_UNSIGNED, Parts, Progress, Quirks, Sink, arguments_text, count, word,
+};
 use crate::model::{Model, Provider};
 use crate::sse::Event;
-
-/// Marks a signature as Gemini's, so that it is never sent to anyone else.
-const GEMINI_MARK: &str = "gemini:";
-
-/// What Gemini accepts in place of a signature that is not known.
-const GEMINI_UNSIGNED: &str = "skip_thought_signature_validator";
 
 /// The body of a call.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
@@ -59,13 +55,7 @@ fn assistant(provider: Provider, parts: &[Part]) -> Option<Value> {
                 signed = signature.as_deref().and_then(|signature| signature.strip_prefix(GEMINI_MARK));
             }
             Part::Call(call) => {
-                // Arguments that are an object go back as they came, so that the provider's cache still matches.
-                let is_object = matches!(serde_json::from_str(&call.arguments), Ok(Value::Object(_)));
-                let arguments = if is_object {
-                    call.arguments.clone()
-                } else {
-                    Value::Object(arguments(&call.arguments)).to_string()
-                };
+                let arguments = arguments_text(&call.arguments);
                 let function = json!({"name": word(&call.tool, 64), "arguments": arguments});
                 let mut value = json!({"id": call.id, "type": "function", "function": function});
                 // Gemini refuses a step whose first call has no signature, and wants no more than it gave.

@@ -1,4 +1,4 @@
-//! The parts of an answer while they grow. Both formats fold into this, so that order, ids and the deltas that people
+//! The parts of an answer while they grow. All formats fold into this, so that order, ids and the deltas that people
 //! see are the same whatever the server speaks.
 
 use std::collections::HashSet;

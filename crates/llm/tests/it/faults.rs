@@ -74,6 +74,10 @@ async fn what_is_no_answer_says_what_came_instead() {
         failure(Provider::OpenAiCompatible, Reply::events([("", "{\"choices\":[]}"), ("", "[DONE]")])).await;
     assert_eq!(error.class, Class::BadResponse);
     assert!(error.message.contains("no choices"), "{}", error.message);
+    // What the model wrote is no call in the eyes of Gemini's own server.
+    let error = failure(Provider::GeminiNative, Reply::new().raw_call("shell", "{broken")).await;
+    assert_eq!(error.class, Class::BadResponse);
+    assert!(error.message.contains("Malformed function call: shell({broken)"), "{}", error.message);
 }
 
 #[tokio::test]
@@ -103,6 +107,19 @@ async fn an_error_inside_a_stream_is_an_error() {
     let limited = r#"{"error":{"message":"slow down","code":429}}"#;
     let error = failure(Provider::OpenAiCompatible, Reply::events([("", piece), ("", limited)])).await;
     assert_eq!(error.class, Class::RateLimited);
+    let piece = r#"{"type":"response.output_text.delta","delta":"Hel"}"#;
+    let flat = r#"{"type":"error","code":"rate_limit_exceeded","message":"slow down","param":null}"#;
+    let failed = r#"{"type":"response.failed","response":{"status":"failed","output":[],
+        "error":{"code":"server_error","message":"slow down"}}}"#;
+    for (last, class) in [(flat, Class::RateLimited), (failed, Class::Overloaded)] {
+        let error = failure(Provider::OpenAiResponses, Reply::events([("", piece), ("", last)])).await;
+        assert_eq!(error.class, class);
+        assert!(error.message.contains("slow down"), "{}", error.message);
+    }
+    let piece = r#"{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}"#;
+    let limited = r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#;
+    let error = failure(Provider::GeminiNative, Reply::events([("", piece), ("", limited)])).await;
+    assert_eq!(error.class, Class::Overloaded);
 }
 
 #[tokio::test]

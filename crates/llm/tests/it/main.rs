@@ -1,4 +1,4 @@
-//! Model calls through the front door: a scripted model over real HTTP, in both wire formats.
+//! Model calls through the front door: a scripted model over real HTTP, in every wire format.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -16,7 +16,10 @@ use serde_json::{Value, json};
 use testkit::model::{At, Gate, Options, Reply, Script, Server};
 
 const KEY: &str = "sk-secret-0123456789";
-const FORMATS: [Provider; 2] = [Provider::OpenAiCompatible, Provider::Anthropic];
+
+/// One provider for each wire format.
+const FORMATS: [Provider; 4] =
+    [Provider::OpenAiCompatible, Provider::OpenAiResponses, Provider::Anthropic, Provider::GeminiNative];
 
 fn model_at(provider: Provider, base_url: impl Into<String>) -> Model {
     Model {
@@ -81,7 +84,13 @@ async fn everything_that_a_model_says_arrives_however_the_bytes_are_split() {
             assert_eq!(calls.iter().map(|(tool, _)| tool.as_str()).collect::<Vec<_>>(), ["shell", "shell"]);
 
             let parts = answer.completion.parts;
-            let signature = (provider == Provider::Anthropic).then(|| "SIG".to_owned());
+            let signature = match provider {
+                Provider::Anthropic => Some("SIG"),
+                Provider::OpenAiResponses => Some("responses:rs_0_0:SIG"),
+                Provider::GeminiNative => Some("gemini:SIG"),
+                _ => None,
+            };
+            let signature = signature.map(Into::into);
             assert_eq!(parts[0], Part::Reasoning { text: reasoning, signature });
             assert_eq!(parts[1], Part::Text { text });
             for (part, (_, arguments)) in parts[2..].iter().zip(&calls) {
@@ -122,13 +131,15 @@ fn gathered(deltas: &[Delta]) -> (String, String, Vec<(String, String)>) {
 #[tokio::test]
 async fn a_conversation_goes_back_whole_with_the_right_headers() {
     for provider in FORMATS {
+        // Gemini's arguments are objects, so that they cannot be broken.
+        let odd = if provider == Provider::GeminiNative { "{\"command\":7}" } else { "{\"command\": broken" };
         let script = Script::new()
             .answer(
                 Reply::new()
                     .signed_reasoning("Hm.", "SIG")
                     .say("Both.")
                     .call("shell", json!({"command": "ls"}))
-                    .raw_call("shell", "{\"command\": broken"),
+                    .raw_call("shell", odd),
             )
             .say("Done.");
         let options = Options { key: Some(KEY.into()), ..Options::default() };
@@ -145,7 +156,7 @@ async fn a_conversation_goes_back_whole_with_the_right_headers() {
                 Part::Text { .. } | Part::Reasoning { .. } => None,
             })
             .collect();
-        assert_eq!(calls[1].arguments, "{\"command\": broken", "the agent sees what the model wrote");
+        assert_eq!(calls[1].arguments, odd, "the agent sees what the model wrote");
         let results = vec![
             ToolResult { call_id: calls[0].id.clone(), text: "a.rs".into(), is_error: false },
             ToolResult { call_id: calls[1].id.clone(), text: "broken JSON".into(), is_error: true },
@@ -171,15 +182,67 @@ async fn a_conversation_goes_back_whole_with_the_right_headers() {
             panic!("{:?}", seen.messages)
         };
         assert_eq!(seen_results[0], results[0]);
-        assert_eq!(seen_results[1].is_error, provider == Provider::Anthropic);
+        let has_errors = matches!(provider, Provider::Anthropic | Provider::GeminiNative);
+        assert_eq!(seen_results[1], ToolResult { is_error: has_errors, ..results[1].clone() });
         let Message::Assistant { parts } = &seen.messages[2] else { panic!("{:?}", seen.messages) };
-        let reasoning = Part::Reasoning { text: "Hm.".into(), signature: Some("SIG".into()) };
-        assert_eq!(parts.contains(&reasoning), provider == Provider::Anthropic);
+        // Gemini wants the signature alone, on the part that it came with; chat has no place for it.
+        let shown = if provider == Provider::GeminiNative { "" } else { "Hm." };
+        let reasoning = Part::Reasoning { text: shown.into(), signature: Some("SIG".into()) };
+        let signed = provider != Provider::OpenAiCompatible;
+        assert_eq!(parts.iter().position(|part| *part == reasoning), signed.then_some(0));
+        assert_eq!(parts.len(), if signed { 4 } else { 3 });
         if provider == Provider::Anthropic {
             let marks = seen.json.to_string().matches("cache_control").count();
             assert_eq!(marks, 4, "tools, system and the two last user messages are cached");
         }
     }
+}
+
+#[tokio::test]
+async fn a_conversation_can_be_taken_to_another_format() {
+    for before in FORMATS {
+        let reply = Reply::new()
+            .signed_reasoning("Hm.", "SIG")
+            .say("Both.")
+            .call("shell", json!({"command": "ls"}))
+            .call("shell", json!({"command": "pwd"}));
+        let server = Server::start(Script::new().answer(reply).say("Done.").repeat_last()).await;
+        let model = model_at(before, server.url());
+        let parts = complete(&model, &request(vec![user("Go.")])).await.0.unwrap().completion.parts;
+        let results = parts.iter().filter_map(|part| match part {
+            Part::Call(call) => {
+                Some(ToolResult { call_id: call.id.clone(), text: call.arguments.clone(), is_error: false })
+            }
+            Part::Text { .. } | Part::Reasoning { .. } => None,
+        });
+        let results = results.collect::<Vec<_>>();
+        let messages =
+            vec![user("Go."), Message::Assistant { parts }, Message::Tools { results: results.clone() }];
+        for after in FORMATS {
+            complete(&model_at(after, server.url()), &request(messages.clone())).await.0.unwrap();
+            assert_eq!(server.violations(), Vec::<String>::new(), "{before:?} to {after:?}");
+            let seen = server.requests().pop().unwrap();
+            assert_eq!(seen.results(), results, "{before:?} to {after:?}");
+            let signed = seen.json.to_string().contains("SIG");
+            let native = before == after && before != Provider::OpenAiCompatible;
+            assert_eq!(signed, native, "{before:?} to {after:?}: {}", seen.json);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_reason_is_not_asked_for_encrypted_reasoning_again() {
+    let refusal = "Encrypted content is not supported with this model.";
+    let server = Server::start(Script::new().answer(Reply::status(400, refusal)).say("Hi.").say("Hi.")).await;
+    let model = model_at(Provider::OpenAiResponses, server.url());
+    let client = Client::new().unwrap();
+    for _ in 0..2 {
+        client.complete(&model, &request(vec![user("Go.")]), &mut |_| {}).await.unwrap();
+    }
+    let asked: Vec<bool> =
+        server.requests().iter().map(|request| request.json.get("include").is_some()).collect();
+    assert_eq!(asked, [true, false, false]);
+    assert_eq!(server.violations(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! A scripted model over real HTTP. One port speaks chat completions and Anthropic's messages, streams as the real
-//! servers do, is strict about what it is sent, and can fail in every way that a model server fails.
+//! A scripted model over real HTTP. One port speaks chat completions, OpenAI's responses, Anthropic's messages and
+//! Gemini's `generateContent`, streams as the real servers do, is strict about what it is sent, and can fail in every way
+//! that a model server fails.
 //!
 //! ```no_run
 //! # async fn example() {
@@ -17,9 +18,11 @@
 
 mod anthropic;
 mod chat;
+mod gemini;
 mod plan;
 mod reply;
 mod request;
+mod responses;
 mod script;
 mod server;
 #[cfg(test)]

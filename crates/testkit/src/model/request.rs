@@ -1,5 +1,5 @@
 //! A request as the server understood it: the same conversation in the same words, whichever format it came in. The
-//! checks that both formats share are here too.
+//! checks that the formats share are here too.
 
 use protocol::chat::{Message, ToolResult, ToolSpec};
 use serde_json::{Map, Value};
@@ -9,8 +9,12 @@ use serde_json::{Map, Value};
 pub enum Format {
     /// `POST /v1/chat/completions`.
     Chat,
+    /// `POST /v1/responses`.
+    Responses,
     /// `POST /v1/messages`.
     Anthropic,
+    /// `POST /v1/models/MODEL:streamGenerateContent?alt=sse`.
+    Gemini,
 }
 
 /// One request that a server got.
@@ -32,7 +36,7 @@ pub struct Request {
     pub max_output_tokens: Option<u64>,
     /// Whether the answer should be streamed.
     pub stream: bool,
-    /// Whether a streamed answer should end with its usage; always so for Anthropic.
+    /// Whether a streamed answer should end with its usage; only chat completions must ask for it.
     pub stream_usage: bool,
     /// The body as it came; a string when it was no JSON.
     pub json: Value,
@@ -50,7 +54,7 @@ impl Request {
             tools: Vec::new(),
             max_output_tokens: None,
             stream: false,
-            stream_usage: format == Format::Anthropic,
+            stream_usage: format != Format::Chat,
             json,
         }
     }
@@ -150,7 +154,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A tool that both formats would take.
+/// A tool that all formats would take.
 pub(super) fn tool(name: &str, description: Option<&Value>, schema: &Value) -> Result<ToolSpec, Violation> {
     check_name(name)?;
     if schema.get("type").and_then(Value::as_str) != Some("object") {

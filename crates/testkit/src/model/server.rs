@@ -1,4 +1,4 @@
-//! The server: takes requests in both formats, records them, and answers from the script until it is dropped.
+//! The server: takes requests in all formats, records them, and answers from the script until it is dropped.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ use super::plan::{Guard, Plan, Waited, wait};
 use super::reply::{At, Body, Reply};
 use super::request::{Format, Request};
 use super::script::Script;
-use super::{anthropic, chat};
+use super::{anthropic, chat, gemini, responses};
 
 /// The most bytes of a request.
 const REQUEST_LIMIT: usize = 64 * 1024 * 1024;
@@ -90,7 +90,9 @@ impl Server {
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(answer_chat))
+            .route("/v1/responses", post(answer_responses))
             .route("/v1/messages", post(answer_anthropic))
+            .route("/v1/models/{call}", post(answer_gemini))
             .fallback(refuse)
             .with_state(Arc::clone(&shared));
         // Small events must not wait for one another on their way out. A socket that cannot be told so is merely slow.
@@ -157,6 +159,20 @@ async fn answer_chat(
     answer(shared, Format::Chat, request).await
 }
 
+async fn answer_responses(
+    State(shared): State<Arc<Shared>>,
+    request: HttpRequest<HttpBody>,
+) -> Response<HttpBody> {
+    answer(shared, Format::Responses, request).await
+}
+
+async fn answer_gemini(
+    State(shared): State<Arc<Shared>>,
+    request: HttpRequest<HttpBody>,
+) -> Response<HttpBody> {
+    answer(shared, Format::Gemini, request).await
+}
+
 async fn answer_anthropic(
     State(shared): State<Arc<Shared>>,
     request: HttpRequest<HttpBody>,
@@ -190,7 +206,11 @@ async fn answer(shared: Arc<Shared>, format: Format, request: HttpRequest<HttpBo
     let read = match request.header("content-type") {
         Some(kind) if kind.starts_with("application/json") && valid => match format {
             Format::Chat => chat::read(&mut request),
+            Format::Responses => responses::read(&mut request),
             Format::Anthropic => anthropic::read(&mut request),
+            Format::Gemini => {
+                gemini::read(&mut request, head.uri.path(), head.uri.query().unwrap_or_default())
+            }
         },
         Some(kind) if kind.starts_with("application/json") => Err("the body is not JSON".to_owned()),
         Some(_) | None => Err("the content-type header must be application/json".to_owned()),
@@ -234,14 +254,18 @@ async fn send(
         Body::Answer(answer) if answer.whole || !request.stream => {
             let whole = match request.format {
                 Format::Chat => chat::whole(&answer, request, number),
+                Format::Responses => responses::whole(&answer, request, number),
                 Format::Anthropic => anthropic::whole(&answer, request, number),
+                Format::Gemini => gemini::whole(&answer, request, number),
             };
             (200, "application/json".to_owned(), vec![whole.to_string().into_bytes()])
         }
         Body::Answer(answer) => {
             let events = match request.format {
                 Format::Chat => chat::events(&answer, request, number),
+                Format::Responses => responses::events(&answer, request, number),
                 Format::Anthropic => anthropic::events(&answer, request, number),
+                Format::Gemini => gemini::events(&answer, request, number),
             };
             (200, "text/event-stream".to_owned(), events)
         }
@@ -278,14 +302,16 @@ fn raw_event((name, data): &(String, String)) -> Vec<u8> {
 
 fn key(request: &Request) -> Option<&str> {
     match request.format {
-        Format::Chat => request.header("authorization").and_then(chat::bearer),
+        Format::Chat | Format::Responses => request.header("authorization").and_then(chat::bearer),
+        Format::Gemini => request.header("x-goog-api-key"),
         Format::Anthropic => request.header("x-api-key"),
     }
 }
 
 fn error(format: Format, status: u16, message: &str) -> Value {
     match format {
-        Format::Chat => chat::error(status, message),
+        Format::Chat | Format::Responses => chat::error(status, message),
+        Format::Gemini => gemini::error(status, message),
         Format::Anthropic => anthropic::error(status, message),
     }
 }

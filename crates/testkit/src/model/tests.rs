@@ -1,17 +1,19 @@
-//! What the scripted model refuses, in both formats.
+//! What the scripted model refuses, in each format.
 
 use protocol::chat::Message;
 use serde_json::{Value, json};
 
 use super::request::{Format, Request};
-use super::{Reply, Script, anthropic, chat};
+use super::{Reply, Script, anthropic, chat, gemini, responses};
 
 fn read(format: Format, body: &Value) -> Result<Request, String> {
     let headers = vec![("anthropic-version".to_owned(), "2023-06-01".to_owned())];
     let mut request = Request::unread(format, headers, body.clone());
     match format {
         Format::Chat => chat::read(&mut request)?,
+        Format::Responses => responses::read(&mut request)?,
         Format::Anthropic => anthropic::read(&mut request)?,
+        Format::Gemini => gemini::read(&mut request, "/v1/models/m:streamGenerateContent", "alt=sse")?,
     }
     Ok(request)
 }
@@ -134,6 +136,86 @@ fn anthropic_requests_are_read_strictly() {
     refused(with(&good, "/system", json!([marked, marked, marked, marked, marked])), "more than 4");
     let mut request = Request::unread(Format::Anthropic, vec![], good);
     assert!(anthropic::read(&mut request).unwrap_err().contains("anthropic-version"));
+}
+
+#[test]
+fn responses_requests_are_read_strictly() {
+    let said = |role: &str, kind: &str| json!({"role": role, "content": [{"type": kind, "text": "U"}]});
+    let good = json!({
+        "model": "m",
+        "stream": true,
+        "store": false,
+        "include": ["reasoning.encrypted_content"],
+        "instructions": "S",
+        "max_output_tokens": 10,
+        "input": [
+            said("user", "input_text"),
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "SIG"},
+            {"type": "function_call", "call_id": "a", "name": "shell", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "a", "output": "1"},
+        ],
+        "tools": [{"type": "function", "name": "shell", "parameters": {"type": "object"}, "strict": false}],
+    });
+    let request = read(Format::Responses, &good).unwrap();
+    assert_eq!((request.system.as_str(), request.results().len(), request.last_user()), ("S", 1, Some("U")));
+    assert!(matches!(&request.messages[1], Message::Assistant { parts } if parts.len() == 2));
+
+    let refused = |body: Value, because: &str| assert_refused(Format::Responses, &body, because);
+    refused(with(&good, "/messages", json!([])), "unknown field \"messages\"");
+    refused(without(&good, "/store"), "store must be false");
+    refused(with(&good, "/include/0", json!("everything")), "include cannot have");
+    refused(without(&good, "/tools/0/strict"), "strict");
+    refused(with(&good, "/input/0/content/0/type", json!("text")), "cannot have the type \"text\"");
+    refused(without(&good, "/input/1/encrypted_content"), "lacks encrypted_content");
+    refused(without(&good, "/input/2"), "follows a reasoning item");
+    refused(without(&good, "/input/3"), "the call \"a\" has no result");
+    refused(with(&good, "/input/3", said("user", "input_text")), "the call \"a\" has no result");
+    refused(with(&good, "/input/3/call_id", json!("b")), "belongs to no call");
+    refused(with(&good, "/input/2/arguments", json!("{broken")), "not a JSON object");
+    refused(with(&good, "/input/4", said("assistant", "output_text")), "ends with the assistant");
+}
+
+#[test]
+fn gemini_requests_are_read_strictly() {
+    let good = json!({
+        "systemInstruction": {"parts": [{"text": "S"}]},
+        "generationConfig": {"maxOutputTokens": 10},
+        "contents": [
+            {"role": "user", "parts": [{"text": "U"}]},
+            {"role": "model", "parts": [
+                {"functionCall": {"name": "shell", "args": {}}, "thoughtSignature": "SIG"},
+                {"functionCall": {"name": "shell", "args": {}}},
+            ]},
+            {"role": "user", "parts": [
+                {"functionResponse": {"name": "shell", "response": {"output": "1"}}},
+                {"functionResponse": {"name": "shell", "response": {"error": "2"}}},
+            ]},
+        ],
+        "tools": [{"functionDeclarations": [
+            {"name": "shell", "parameters": {"type": "object", "properties": {"x": {"type": "string"}}}},
+        ]}],
+    });
+    let request = read(Format::Gemini, &good).unwrap();
+    assert_eq!((request.model.as_str(), request.system.as_str(), request.stream), ("m", "S", true));
+    assert_eq!(request.results().iter().map(|result| result.is_error).collect::<Vec<_>>(), [false, true]);
+
+    let refused = |body: Value, because: &str| assert_refused(Format::Gemini, &body, because);
+    let parameters = "/tools/0/functionDeclarations/0/parameters";
+    refused(with(&good, "/model", json!("m")), "unknown field \"model\"");
+    refused(
+        with(&good, &format!("{parameters}/additionalProperties"), json!(false)),
+        "unknown field \"additionalProperties\"",
+    );
+    refused(with(&good, &format!("{parameters}/properties"), json!({})), "must not be empty");
+    refused(without(&good, "/contents/1/parts/0/thoughtSignature"), "missing a thought_signature");
+    refused(without(&good, "/contents/2/parts/1"), "has no result");
+    refused(without(&good, "/contents/2"), "ends with the model");
+    refused(without(&good, "/contents/0"), "must not be the model's");
+    refused(with(&good, "/contents/2", json!({"role": "user", "parts": [{"text": "!"}]})), "has no result");
+    refused(with(&good, "/contents/2/parts/0/functionResponse/name", json!("read")), "was not called");
+    let mut request = Request::unread(Format::Gemini, vec![], good);
+    let path = "/v1/models/m:streamGenerateContent";
+    assert!(gemini::read(&mut request, path, "").unwrap_err().contains("alt=sse"));
 }
 
 #[test]

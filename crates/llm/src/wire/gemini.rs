@@ -1,0 +1,231 @@
+//! Gemini's own format: contents made of parts, arguments as objects, and signatures that must come back on the part
+//! that they came with.
+
+use std::collections::HashMap;
+
+use protocol::Usage;
+use protocol::chat::{Completion, Message, Part, Request, Stop, ToolResult};
+use serde_json::{Value, json};
+
+use super::{Fault, GEMINI_MARK, GEMINI_UNSIGNED, Parts, Progress, Sink, arguments, count, word};
+use crate::sse::Event;
+
+mod schema;
+
+/// Marks a signature that came with a thought itself rather than with the part after it.
+const THOUGHT_MARK: &str = "gemini-thought:";
+
+/// The body of a call; the model is named in the address.
+pub(crate) fn body(request: &Request) -> Value {
+    let mut body = json!({
+        "contents": contents(request),
+        "generationConfig": {"maxOutputTokens": request.max_output_tokens},
+    });
+    if !request.system.trim().is_empty() {
+        body["systemInstruction"] = json!({"parts": [{"text": request.system}]});
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            let mut declaration = json!({"name": tool.name, "description": tool.description});
+            if let Some(parameters) = schema::parameters(&tool.schema) {
+                declaration["parameters"] = parameters;
+            }
+            declaration
+        });
+        body["tools"] = json!([{"functionDeclarations": tools.collect::<Vec<_>>()}]);
+    }
+    body
+}
+
+/// The conversation. Results must stand directly after their calls, so what a person said in between comes after them.
+fn contents(request: &Request) -> Vec<Value> {
+    let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut tools: HashMap<&str, &str> = HashMap::new();
+    for message in &request.messages {
+        match message {
+            Message::User { text } => {
+                // An empty text is refused, and a message must not vanish: a turn has to end with the user.
+                let text = if text.trim().is_empty() { "(empty)" } else { text };
+                contents.push(("user", vec![json!({"text": text})]));
+            }
+            Message::Assistant { parts } => {
+                let sent = model_parts(parts);
+                for part in parts {
+                    if let Part::Call(call) = part {
+                        tools.insert(&call.id, &call.tool);
+                    }
+                }
+                match contents.last_mut() {
+                    _ if sent.is_empty() => {}
+                    Some(("model", earlier)) => earlier.extend(sent),
+                    _ => contents.push(("model", sent)),
+                }
+            }
+            Message::Tools { results } => {
+                let responses = results.iter().map(|result| response_part(result, &tools)).collect();
+                let place = contents.iter().rposition(|(role, _)| *role == "model");
+                contents.insert(place.map_or(contents.len(), |place| place + 1), ("user", responses));
+            }
+        }
+    }
+    contents.into_iter().map(|(role, parts)| json!({"role": role, "parts": parts})).collect()
+}
+
+fn response_part(result: &ToolResult, tools: &HashMap<&str, &str>) -> Value {
+    let tool = tools.get(result.call_id.as_str()).copied().unwrap_or_default();
+    let key = if result.is_error { "error" } else { "output" };
+    json!({"functionResponse": {"id": word(&result.call_id, 128), "name": word(tool, 64),
+        "response": {key: result.text}}})
+}
+
+/// What goes back of an assistant message.
+fn model_parts(parts: &[Part]) -> Vec<Value> {
+    let mut sent = Vec::new();
+    let mut signed: Option<&str> = None;
+    let mut called = false;
+    for part in parts {
+        let mut value = match part {
+            Part::Reasoning { text, signature } => {
+                let signature = signature.as_deref().unwrap_or_default();
+                if let Some(signature) = signature.strip_prefix(THOUGHT_MARK) {
+                    sent.push(json!({"text": text, "thought": true, "thoughtSignature": signature}));
+                } else if let Some(signature) = signature.strip_prefix(GEMINI_MARK) {
+                    signed = Some(signature);
+                }
+                continue;
+            }
+            Part::Text { text } if text.trim().is_empty() => continue,
+            Part::Text { text } => json!({"text": text}),
+            Part::Call(call) => {
+                // A step whose first call has no signature is refused.
+                signed = signed.or((!called).then_some(GEMINI_UNSIGNED));
+                called = true;
+                json!({"functionCall": {"id": word(&call.id, 128), "name": word(&call.tool, 64),
+                    "args": arguments(&call.arguments)}})
+            }
+        };
+        if let Some(signature) = signed.take() {
+            value["thoughtSignature"] = json!(signature);
+        }
+        sent.push(value);
+    }
+    // A signature may close an answer, with an empty text to carry it.
+    if let Some(signature) = signed.filter(|_| !sent.is_empty()) {
+        sent.push(json!({"text": "", "thoughtSignature": signature}));
+    }
+    sent
+}
+
+/// Folds chunks into a completion.
+#[derive(Debug)]
+pub(crate) struct Fold {
+    parts: Parts,
+    stop: Option<Stop>,
+    usage: Usage,
+}
+
+impl Fold {
+    /// An empty answer.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self { parts, stop: None, usage: Usage::default() }
+    }
+
+    fn chunk(&mut self, chunk: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        if let Some(reported) = chunk.get("usageMetadata").filter(|usage| usage.is_object()) {
+            self.usage = usage(reported);
+        }
+        if chunk.pointer("/promptFeedback/blockReason").is_some_and(Value::is_string) {
+            self.stop = Some(Stop::Refusal);
+        }
+        let Some(candidate) = chunk.pointer("/candidates/0") else { return Ok(()) };
+        for part in candidate.pointer("/content/parts").and_then(Value::as_array).into_iter().flatten() {
+            self.part(part, sink);
+        }
+        self.stop = match candidate.get("finishReason").and_then(Value::as_str) {
+            None => return Ok(()),
+            Some("MAX_TOKENS") => Some(Stop::Length),
+            Some(
+                "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
+                | "IMAGE_SAFETY",
+            ) => Some(Stop::Refusal),
+            Some(reason @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL")) => {
+                let said = candidate.get("finishMessage").and_then(Value::as_str).unwrap_or_default();
+                let said = crate::error::excerpt(said);
+                return Err(Fault::malformed(
+                    format!("has a tool call that is of no use ({reason}) {said}").trim(),
+                ));
+            }
+            Some(_) => Some(Stop::End),
+        };
+        Ok(())
+    }
+
+    fn part(&mut self, part: &Value, sink: &mut Sink<'_>) {
+        let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
+        let signature = part.get("thoughtSignature").and_then(Value::as_str).filter(|text| !text.is_empty());
+        if part.get("thought").and_then(Value::as_bool) == Some(true) {
+            self.parts.reasoning(text, sink);
+            if let Some(signature) = signature {
+                self.parts.sign(format!("{THOUGHT_MARK}{signature}"));
+            }
+            return;
+        }
+        // It is kept before its part, as the chat format keeps it, so that a model can be reached in either.
+        if let Some(signature) = signature {
+            self.parts.sign(format!("{GEMINI_MARK}{signature}"));
+        }
+        self.parts.text(text, sink);
+        if let Some(call) = part.get("functionCall") {
+            let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
+            let number = self.parts.begin_call(field("id"), field("name"), sink);
+            let arguments = call.get("args").filter(|arguments| !arguments.is_null());
+            self.parts.grow_call(number, &arguments.map(Value::to_string).unwrap_or_default(), sink);
+        }
+    }
+}
+
+impl super::Fold for Fold {
+    fn event(&mut self, event: &Event, sink: &mut Sink<'_>) -> Result<Progress, Fault> {
+        let chunk = super::json(&event.data)?;
+        self.chunk(&chunk, sink)?;
+        Ok(if self.stop.is_some() { Progress::Settled } else { Progress::Open })
+    }
+
+    fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        // A proxy that drops the query makes the stream one array of chunks.
+        let chunks = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
+        for chunk in chunks {
+            self.chunk(chunk, sink)?;
+        }
+        match self.stop {
+            Some(_) => Ok(()),
+            None if chunks.iter().any(|chunk| chunk.get("candidates").is_some()) => Err(Fault::BrokeOff),
+            None => Err(Fault::malformed("has no candidates, so the model said nothing")),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<Completion, Fault> {
+        let stop = match self.stop {
+            None => return Err(Fault::BrokeOff),
+            Some(Stop::End) if self.parts.calls() > 0 => Stop::Tools,
+            Some(stop) => stop,
+        };
+        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+}
+
+/// Usage in parts that do not overlap: thoughts are counted apart from the answer, cached tokens within the prompt.
+fn usage(reported: &Value) -> Usage {
+    let prompt = count(reported, "/promptTokenCount") + count(reported, "/toolUsePromptTokenCount");
+    let cache_read = count(reported, "/cachedContentTokenCount").min(prompt);
+    Usage {
+        input: prompt - cache_read,
+        cache_read,
+        cache_write: 0,
+        output: count(reported, "/candidatesTokenCount"),
+        reasoning: count(reported, "/thoughtsTokenCount"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! OpenAI's responses: a flat list of items rather than messages. Nothing is stored at the server, so reasoning comes
+//! encrypted and goes back with the item that followed it.
+
+use protocol::Usage;
+use protocol::chat::{Completion, Message, Part, Request, Stop};
+use serde_json::{Value, json};
+
+use super::{Fault, Parts, Progress, Quirks, Sink, arguments_text, count, word};
+use crate::error::Complaint;
+use crate::model::Model;
+use crate::sse::Event;
+
+/// Marks a signature as the id and the encrypted content of a reasoning item, so that it is never sent to anyone else.
+const MARK: &str = "responses:";
+
+/// The body of a call.
+pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
+    let mut input = Vec::new();
+    for message in &request.messages {
+        match message {
+            Message::User { text } => input.push(message_item("user", "input_text", text)),
+            Message::Assistant { parts } => assistant(parts, &mut input),
+            Message::Tools { results } => input.extend(results.iter().map(|result| {
+                json!({"type": "function_call_output", "call_id": word(&result.call_id, 64), "output": result.text})
+            })),
+        }
+    }
+    let mut body = json!({
+        "model": model.model,
+        "input": input,
+        "max_output_tokens": request.max_output_tokens,
+        "store": false,
+        "stream": true,
+    });
+    if quirks.encrypted_reasoning {
+        body["include"] = json!(["reasoning.encrypted_content"]);
+    }
+    if !request.system.is_empty() {
+        body["instructions"] = json!(request.system);
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            // Strict is the default here, and refuses most schemas that other formats accept.
+            json!({"type": "function", "name": tool.name, "description": tool.description,
+                "parameters": tool.schema, "strict": false})
+        });
+        body["tools"] = tools.collect();
+    }
+    body
+}
+
+fn message_item(role: &str, kind: &str, text: &str) -> Value {
+    json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
+}
+
+/// The items of an assistant message. Reasoning is refused without the item that it led to, so it waits for one.
+fn assistant(parts: &[Part], input: &mut Vec<Value>) {
+    let mut reasoning = Vec::new();
+    for part in parts {
+        let item = match part {
+            Part::Reasoning { text, signature } => {
+                let signature = signature.as_deref().and_then(|signature| signature.strip_prefix(MARK));
+                let Some((id, content)) = signature.and_then(|signature| signature.split_once(':')) else {
+                    continue;
+                };
+                let summary = (!text.is_empty()).then(|| json!({"type": "summary_text", "text": text}));
+                let mut item = json!({"type": "reasoning", "summary": summary.into_iter().collect::<Vec<_>>(),
+                    "encrypted_content": content});
+                if !id.is_empty() {
+                    item["id"] = json!(id);
+                }
+                reasoning.push(item);
+                continue;
+            }
+            Part::Text { text } if text.trim().is_empty() => continue,
+            Part::Text { text } => message_item("assistant", "output_text", text),
+            Part::Call(call) => json!({"type": "function_call", "call_id": word(&call.id, 64),
+                "name": word(&call.tool, 64), "arguments": arguments_text(&call.arguments)}),
+        };
+        input.append(&mut reasoning);
+        input.push(item);
+    }
+}
+
+/// An item of the answer that is being written.
+#[derive(Debug)]
+struct Item {
+    index: Option<u64>,
+    /// Its own id and, for a call, the call's: servers use either to say where a piece belongs.
+    ids: [String; 2],
+    /// Our number of the call, when it is one.
+    call: Option<usize>,
+    /// Whether pieces of it came, so that its whole is not needed at its end.
+    grown: bool,
+    /// Whether its end came.
+    done: bool,
+}
+
+/// Folds events into a completion.
+#[derive(Debug)]
+pub(crate) struct Fold {
+    parts: Parts,
+    items: Vec<Item>,
+    stop: Option<Stop>,
+    refused: bool,
+    usage: Usage,
+}
+
+impl Fold {
+    /// An empty answer.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self { parts, items: Vec::new(), stop: None, refused: false, usage: Usage::default() }
+    }
+
+    /// The item that an event is about; some servers give numbers, some ids, some neither.
+    fn find(&mut self, index: Option<u64>, id: &str) -> Option<&mut Item> {
+        let position = match index {
+            Some(_) => self.items.iter().rposition(|item| item.index == index),
+            None if !id.is_empty() => {
+                self.items.iter().rposition(|item| item.ids.iter().any(|own| own == id))
+            }
+            None => self.items.iter().rposition(|item| !item.done),
+        };
+        self.items.get_mut(position?)
+    }
+
+    fn begin(&mut self, index: Option<u64>, item: &Value, sink: &mut Sink<'_>) {
+        let ids = [field(item, "id"), field(item, "call_id")].map(str::to_owned);
+        let call = (field(item, "type") == "function_call")
+            .then(|| self.parts.begin_call(&ids[1], field(item, "name"), sink));
+        self.items.push(Item { index, ids, call, grown: false, done: false });
+    }
+
+    /// Marks the item of a piece as grown; some servers do not tell that it begins.
+    fn grow(&mut self, event: &Value) {
+        let (index, id) = (number(event), field(event, "item_id"));
+        match self.find(index, id) {
+            Some(item) => item.grown = true,
+            None => {
+                let ids = [id.to_owned(), String::new()];
+                self.items.push(Item { index, ids, call: None, grown: true, done: false });
+            }
+        }
+    }
+
+    /// A piece of a call's arguments, or all of them when no piece came before.
+    fn arguments(&mut self, event: &Value, piece: &str, whole: &str, sink: &mut Sink<'_>) {
+        let Some(item) = self.find(number(event), field(event, "item_id")) else { return };
+        let Some(call) = item.call else { return };
+        let text = if piece.is_empty() && !item.grown { whole } else { piece };
+        item.grown |= !text.is_empty();
+        self.parts.grow_call(call, text, sink);
+    }
+
+    /// The end of an item, which has the whole of it.
+    fn end(&mut self, index: Option<u64>, item: &Value, sink: &mut Sink<'_>) {
+        let id = [field(item, "id"), field(item, "call_id")].into_iter().find(|id| !id.is_empty());
+        if self.find(index, id.unwrap_or_default()).is_none() {
+            self.begin(index, item, sink);
+        }
+        let Some(state) = self.find(index, id.unwrap_or_default()) else { return };
+        state.done = true;
+        let (call, grown) = (state.call, state.grown);
+        match field(item, "type") {
+            "message" if !grown => {
+                for block in list(item, "content") {
+                    self.refused |= field(block, "type") == "refusal";
+                    self.parts.text(field(block, "text"), sink);
+                    self.parts.text(field(block, "refusal"), sink);
+                }
+            }
+            "function_call" if !grown => {
+                if let Some(call) = call {
+                    self.parts.grow_call(call, field(item, "arguments"), sink);
+                }
+            }
+            "reasoning" => {
+                if !grown {
+                    let kind = if list(item, "summary").is_empty() { "content" } else { "summary" };
+                    let texts: Vec<&str> =
+                        list(item, kind).iter().map(|block| field(block, "text")).collect();
+                    self.parts.reasoning(&texts.join("\n\n"), sink);
+                }
+                let content = field(item, "encrypted_content");
+                if !content.is_empty() {
+                    self.parts.sign(format!("{MARK}{}:{content}", field(item, "id")));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The end of the answer; servers that send no items before it have them in it.
+    fn close(&mut self, response: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        if self.items.is_empty() {
+            for (index, item) in (0..).zip(list(response, "output")) {
+                self.end(Some(index), item, sink);
+            }
+        }
+        if let Some(reported) = response.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = usage(reported);
+        }
+        if let Some(complaint) = Complaint::from_json(response) {
+            return Err(Fault::Server(complaint));
+        }
+        let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
+        self.stop = Some(match (reason, field(response, "status")) {
+            (Some("content_filter"), _) => Stop::Refusal,
+            (Some(_), _) | (None, "incomplete") => Stop::Length,
+            (None, "failed" | "cancelled") => {
+                return Err(Fault::malformed("ends as failed or cancelled and does not say why"));
+            }
+            (None, _) => Stop::End,
+        });
+        Ok(())
+    }
+}
+
+impl super::Fold for Fold {
+    fn event(&mut self, event: &Event, sink: &mut Sink<'_>) -> Result<Progress, Fault> {
+        if event.data.trim() == "[DONE]" {
+            return Ok(Progress::Closed);
+        }
+        let value = super::json(&event.data)?;
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or(&event.name);
+        let delta = field(&value, "delta");
+        match kind {
+            "response.output_item.added" => self.begin(number(&value), &value["item"], sink),
+            "response.output_item.done" => self.end(number(&value), &value["item"], sink),
+            "response.output_text.delta" => {
+                self.grow(&value);
+                self.parts.text(delta, sink);
+            }
+            "response.refusal.delta" => {
+                self.grow(&value);
+                self.refused = true;
+                self.parts.text(delta, sink);
+            }
+            "response.reasoning_summary_part.added" if count(&value, "/summary_index") > 0 => {
+                self.parts.reasoning("\n\n", sink);
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.grow(&value);
+                self.parts.reasoning(delta, sink);
+            }
+            "response.function_call_arguments.delta" => self.arguments(&value, delta, "", sink),
+            "response.function_call_arguments.done" => {
+                self.arguments(&value, "", field(&value, "arguments"), sink);
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.close(&value["response"], sink)?;
+                return Ok(Progress::Closed);
+            }
+            // This event is the error itself, while all other servers' have one in them.
+            "error" => {
+                let wrapped = json!({"error": value});
+                let complaint = Complaint::from_json(&wrapped);
+                return Err(complaint.map_or(Fault::BrokeOff, Fault::Server));
+            }
+            // Beginnings and ends that say nothing new, and kinds that may be added.
+            _ => {}
+        }
+        Ok(Progress::Open)
+    }
+
+    fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        if !answer.get("output").is_some_and(Value::is_array) {
+            return Err(Fault::malformed("has no output, so the model said nothing"));
+        }
+        self.close(answer, sink)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Completion, Fault> {
+        let stop = match self.stop {
+            None => return Err(Fault::BrokeOff),
+            Some(_) if self.refused => Stop::Refusal,
+            Some(Stop::End) if self.parts.calls() > 0 => Stop::Tools,
+            Some(stop) => stop,
+        };
+        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+}
+
+/// The number of the item that an event is about.
+fn number(event: &Value) -> Option<u64> {
+    event.get("output_index").and_then(Value::as_u64)
+}
+
+fn field<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Usage in parts that do not overlap.
+fn usage(reported: &Value) -> Usage {
+    let (input, output) = (count(reported, "/input_tokens"), count(reported, "/output_tokens"));
+    let cache_read = count(reported, "/input_tokens_details/cached_tokens").min(input);
+    let reasoning = count(reported, "/output_tokens_details/reasoning_tokens").min(output);
+    Usage { input: input - cache_read, cache_read, cache_write: 0, output: output - reasoning, reasoning }
+}
+
+#[cfg(test)]
+mod tests;
