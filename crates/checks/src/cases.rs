@@ -4,6 +4,14 @@ use protocol::{Diagnostic, Report, TestCase, TestStatus};
 
 use crate::MAX_ENTRIES;
 
+/// Longest name that is carried from line to line, so that one long line cannot make all others costly.
+const MAX_CARRIED: usize = 256;
+
+/// The start of a name that is carried from line to line.
+pub(crate) fn carried(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_CARRIED)]
+}
+
 /// A failed test of which only the name is known yet.
 pub(crate) fn failed(name: &str) -> TestCase {
     TestCase {
@@ -33,6 +41,11 @@ impl Cases {
         if self.kept.len() < MAX_ENTRIES {
             self.kept.push(test);
         }
+    }
+
+    /// Whether a further failed test would only be counted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.kept.len() >= MAX_ENTRIES
     }
 
     /// Counts a test that passed.

@@ -15,11 +15,13 @@ pub fn discover(root: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<C
     if speaks_python(&names, read) {
         found.push(("python", "python3 -m pytest -q", "pytest"));
     }
-    if has("package.json") && read("package.json").is_some_and(|text| has_npm_test(&text)) {
-        found.push(("node", "npm test", "auto"));
+    if let Some(script) =
+        read("package.json").filter(|_| has("package.json")).and_then(|text| npm_test(&text))
+    {
+        found.push(("node", "npm test", parser_of(&script)));
     }
     if has("go.mod") {
-        found.push(("go", "go test ./...", "auto"));
+        found.push(("go", "go test ./...", "go"));
     }
     if found.is_empty() {
         // make takes the first of these names that exists.
@@ -61,11 +63,28 @@ fn speaks_python(names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> bool 
         || (has("tests") && hinted)
 }
 
-/// Whether `scripts.test` is there and is not the placeholder that `npm init` writes.
-fn has_npm_test(text: &str) -> bool {
-    let Ok(package) = serde_json::from_str::<Value>(text) else { return false };
-    let script = package.get("scripts").and_then(|scripts| scripts.get("test")).and_then(Value::as_str);
-    script.is_some_and(|script| !script.trim().is_empty() && !script.contains("no test specified"))
+/// `scripts.test`, if it is there and is not the placeholder that `npm init` writes.
+fn npm_test(text: &str) -> Option<String> {
+    let package = serde_json::from_str::<Value>(text).ok()?;
+    let script = package.get("scripts")?.get("test")?.as_str()?;
+    (!script.trim().is_empty() && !script.contains("no test specified")).then(|| script.to_owned())
+}
+
+/// The parser of a script that runs one tool and leaves its output as it is; anything else is recognised when it comes.
+fn parser_of(script: &str) -> &'static str {
+    if script.contains(['&', ';', '|']) || script.contains("--reporter") || script.contains("--json") {
+        return "auto";
+    }
+    let has = |wanted: &str| script.split_whitespace().any(|word| word == wanted);
+    if has("vitest") {
+        "vitest"
+    } else if has("jest") {
+        "jest"
+    } else if has("node") && has("--test") {
+        "node-test"
+    } else {
+        "auto"
+    }
 }
 
 /// Whether the line of a Makefile begins a rule whose targets include `test`.
@@ -124,6 +143,22 @@ mod tests {
         assert_eq!(runs(&[("tests", ""), ("tests/conftest.py", "")]), ["test: python3 -m pytest -q"]);
         assert!(runs(&[("pyproject.toml", "[tool.ruff]\nline-length = 100")]).is_empty());
         assert!(runs(&[("tests", ""), ("main.c", "")]).is_empty());
+    }
+
+    #[test]
+    fn the_parser_is_named_only_where_one_tool_speaks() {
+        for (script, parser) in [
+            ("vitest run", "vitest"),
+            ("CI=1 npx jest --ci", "jest"),
+            ("node --test test/", "node-test"),
+            ("tsc && vitest run", "auto"),
+            ("vitest run --reporter=junit", "auto"),
+            ("mocha", "auto"),
+        ] {
+            let package = format!(r#"{{"scripts":{{"test":"{script}"}}}}"#);
+            assert_eq!(found(&[("package.json", &package)])[0].2, parser, "{script}");
+        }
+        assert_eq!(found(&[("go.mod", "")])[0].2, "go");
     }
 
     #[test]

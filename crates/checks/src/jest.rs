@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use protocol::Report;
 
 use crate::Parser;
-use crate::cases::Cases;
+use crate::cases::{Cases, carried};
 use crate::js::{self, Failure};
 
 /// The parser `jest`.
@@ -47,7 +47,7 @@ impl Reader {
             self.begin(title.trim());
         } else if let Some(file) = result(line) {
             self.close();
-            self.file = file_name(file).to_owned();
+            self.file = carried(file_name(file)).to_owned();
         } else if let Some(list) = line.strip_prefix("Tests: ") {
             self.close();
             self.counts = js::counts(list.split(", ")).or(self.counts);
@@ -75,7 +75,7 @@ impl Reader {
     fn close(&mut self) {
         let Some(failure) = self.failure.take() else { return };
         let test = failure.finish();
-        if self.known.insert(test.name.clone()) {
+        if self.cases.is_full() || self.known.insert(test.name.clone()) {
             self.suites = self.suites.saturating_add(u32::from(test.name == self.file));
             self.cases.push(test);
         }

@@ -8,7 +8,10 @@ use crate::scan::{self, Place};
 /// Reads a stack frame: `at f (a.js:3:4)`, `at a.js:3:4` or vitest's `❯ f a.ts:3:4`.
 pub(crate) fn frame(line: &str) -> Option<Place<'_>> {
     let text = line.trim();
-    let text = text.strip_prefix("at ").or_else(|| text.strip_prefix("❯ "))?;
+    bare_frame(text.strip_prefix("at ").or_else(|| text.strip_prefix("❯ "))?)
+}
+
+fn bare_frame(text: &str) -> Option<Place<'_>> {
     let inner = text.strip_suffix(')').and_then(|text| text.rsplit_once('(')).map(|(_, inner)| inner);
     let inner = inner.unwrap_or_else(|| text.rsplit_once(' ').map_or(text, |(_, last)| last));
     let inner = inner.strip_prefix("file://").unwrap_or(inner);
@@ -16,8 +19,13 @@ pub(crate) fn frame(line: &str) -> Option<Place<'_>> {
 }
 
 /// Whether the file belongs to the project, and not to the runner, a package or Node itself.
-fn is_own(file: &str) -> bool {
+pub(crate) fn is_own(file: &str) -> bool {
     !file.starts_with("node:") && !file.starts_with('<') && !file.contains("node_modules/")
+}
+
+/// Reads a frame without its `at`, if it is one of the project's own files.
+pub(crate) fn own_frame(text: &str) -> Option<Place<'_>> {
+    bare_frame(text.trim()).filter(|place| is_own(place.file))
 }
 
 /// Whether the line belongs to an excerpt of code: `> 5 | code`, `5| code`, or the line below with the caret.

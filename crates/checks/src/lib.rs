@@ -6,12 +6,27 @@ mod cases;
 mod clean;
 mod digest;
 mod discover;
+mod eslint;
 mod fallback;
 mod findings;
+mod gcc;
+mod go;
+mod javac;
 mod jest;
 mod js;
+mod json;
+mod junit;
+mod mypy;
+mod node_test;
+mod places;
+mod pyright;
 mod pytest;
+mod ruff;
+mod sarif;
 mod scan;
+mod tap;
+mod tsc;
+mod unittest;
 mod vitest;
 
 use protocol::{Report, Severity};
@@ -39,8 +54,26 @@ pub trait Parser: Send + Sync {
 }
 
 /// The parsers in the order in which `auto` prefers them; the fallback is last and recognises everything.
-const PARSERS: [&dyn Parser; 5] =
-    [&cargo::Cargo, &pytest::Pytest, &vitest::Vitest, &jest::Jest, &fallback::Fallback];
+const PARSERS: &[&dyn Parser] = &[
+    &cargo::Cargo,
+    &pytest::Pytest,
+    &vitest::Vitest,
+    &jest::Jest,
+    &node_test::NodeTest,
+    &tap::Tap,
+    &junit::Junit,
+    &tsc::Tsc,
+    &eslint::Eslint,
+    &javac::Javac,
+    &mypy::Mypy,
+    &ruff::Ruff,
+    &pyright::Pyright,
+    &gcc::Gcc,
+    &sarif::Sarif,
+    &unittest::Unittest,
+    &go::Go,
+    &fallback::Fallback,
+];
 
 /// Every parser's name, and `auto`.
 pub fn names() -> Vec<&'static str> {

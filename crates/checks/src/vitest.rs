@@ -1,9 +1,9 @@
 //! The text output of vitest, with its default and its verbose reporter. Failures are told twice, in the progress and
 //! again in detail at the end; the progress counts only when the detail is missing because the output was cut.
 
-use protocol::{Diagnostic, Report, Severity};
+use protocol::{Diagnostic, Report, Severity, TestCase};
 
-use crate::cases::Cases;
+use crate::cases::{Cases, carried, failed};
 use crate::findings::Findings;
 use crate::js::{self, Failure};
 use crate::{Parser, scan};
@@ -124,7 +124,7 @@ impl Reader {
         match std::mem::take(&mut self.block) {
             Block::None => {}
             Block::Tests(failures) => {
-                let mut told: Option<protocol::TestCase> = None;
+                let mut told: Option<TestCase> = None;
                 for failure in failures {
                     let mut test = failure.finish();
                     if let Some(told) = &told {
@@ -160,7 +160,7 @@ impl Reader {
         let text = line.trim_start();
         if let Some(rest) = line.strip_prefix(" ❯ ") {
             if let Some((file, _)) = rest.split_once(" (") {
-                file.clone_into(&mut self.file);
+                carried(file).clone_into(&mut self.file);
             }
         } else if let Some(name) = text.strip_prefix("× ").filter(|_| line.starts_with(' ')) {
             let name = name.rsplit_once(' ').filter(|(_, time)| is_time(time)).map_or(name, |(name, _)| name);
@@ -169,7 +169,7 @@ impl Reader {
             } else {
                 name.to_owned()
             };
-            self.progress.push(crate::cases::failed(&full));
+            self.progress.push(failed(&full));
         } else if let Some(why) = text.strip_prefix("→ ").filter(|_| line.starts_with("  "))
             && let Some(test) = self.progress.last_mut()
         {

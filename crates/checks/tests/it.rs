@@ -1,4 +1,5 @@
-//! The parsers against output of real runs (`tests/golden`), and against damaged and hostile text.
+//! The parsers against output of real runs (`tests/golden`), and against damaged and hostile text. Written by hand, after
+//! the tools' documentation, are only `go_*`, `javac_maven*` and `tap_bail`.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first thing that is not as it must be")]
 
 use std::collections::BTreeMap;
@@ -91,11 +92,22 @@ fn how_the_tests_are_shown_does_not_change_what_failed() {
     for style in ["pytest_default", "pytest_verbose", "pytest_short_traceback"] {
         assert_eq!(told(style, ""), pytest, "{style}");
     }
+    for (style, other) in [
+        ("vitest_default", "vitest_verbose"),
+        ("jest_default", "jest_verbose"),
+        ("unittest_default", "unittest_verbose"),
+    ] {
+        assert!(told(style, "").len() >= 4, "{style}");
+        assert_eq!(told(style, ""), told(other, ""), "{style}");
+    }
 }
 
 #[test]
 fn names_and_aliases_are_known() {
-    assert_eq!(names().join(" "), "auto cargo pytest vitest jest fallback");
+    assert_eq!(
+        names().join(" "),
+        "auto cargo pytest vitest jest node-test tap junit tsc eslint javac mypy ruff pyright gcc sarif unittest go fallback"
+    );
     assert_eq!(parse("cargo-test", "").unwrap().parser, "cargo");
     assert_eq!(parse("generic", "").unwrap().parser, "fallback");
     assert_eq!(parse("nothing", ""), None);
@@ -154,7 +166,7 @@ fn check_bounds(text: &str) -> Result<(), TestCaseError> {
 
 /// Text made of pieces that the parsers look for, so that chance reaches their corners.
 fn pieces() -> impl Strategy<Value = String> {
-    const PIECES: [&str; 40] = [
+    const PIECES: &[&str] = &[
         "\n",
         "\n",
         "\n",
@@ -195,8 +207,47 @@ fn pieces() -> impl Strategy<Value = String> {
         " Nextest run ID 1\n",
         "a.ts(3,4): ",
         "  File \"a\", line 3\n",
+        " FAIL  a.ts > é",
+        "⎯⎯⎯ Failed Tests 1 ⎯⎯⎯\n",
+        " ❯ a.ts:1:2\n",
+        "      Tests  1 failed (1)\n",
+        "FAIL a.js\n",
+        "  ● é › b\n",
+        "    at f (a.js:1:2)\n",
+        "Tests: 1 failed, 2 total\n",
+        "test at a.js:1:2\n",
+        "✖ é (1ms)\n",
+        "ℹ fail 1\n",
+        "TAP version 14\n",
+        "not ok 1 - é \\# TODO\n",
+        "# Subtest: é\n",
+        "  ---\n",
+        "  error: |-\n",
+        "  ...\n",
+        "<testsuite name='é'>",
+        "<testcase name=\"é\" line='1'>",
+        "<failure message='&#x",
+        "</testcase>",
+        "<![CDATA[",
+        "]]>",
+        "--- FAIL: TestA/é (0s)\n",
+        "=== RUN   TestA/é\n",
+        "    a_test.go:1: é\n",
+        "panic: é\n",
+        "\ta.go:1 +0x1\n",
+        "{\"Action\":\"output\",\"Output\":\"\\u001b[1m--- FAIL: A\"}\n",
+        "======================================================================\n",
+        "----------------------------------------------------------------------\n",
+        "FAIL: test_a (é.A)\n",
+        "Ran 2 tests in 1s\n",
+        "A.java:1: error: é\n",
+        "[ERROR] A.java:[1,2] é\n",
+        "[ERROR] a(é) Time elapsed: 1 s <<< FAILURE!\n",
+        ": undefined reference to `é'\n",
+        "{\"runs\":[{\"results\":[{}]}]} sarif\n",
+        "Found 1 error in 1 file\n",
     ];
-    prop::collection::vec(prop::sample::select(&PIECES[..]), 0..60).prop_map(|pieces| pieces.concat())
+    prop::collection::vec(prop::sample::select(PIECES), 0..60).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
