@@ -25,7 +25,7 @@ test: ## Check format, lints and rules, and run every test
 
 test-slow: ## Run every test, those that take minutes too
 	@scripts/need.sh test
-	cargo nextest run --locked --workspace --all-features --profile slow --run-ignored all
+	PROPTEST_CASES=4096 cargo nextest run --locked --workspace --all-features --profile slow --run-ignored all
 
 bench: ## Measure, and print a table
 	@scripts/need.sh build

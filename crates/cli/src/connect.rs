@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::{Code, Problem};
 use session::{Duty, ShutDown};
 
 use crate::api::Api;
@@ -76,7 +77,8 @@ impl Link {
             while node.busy().await {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_millis(300)) => {}
-                    _signal = interrupts.next() => break,
+                    // Whoever comes next takes their work up.
+                    _signal = interrupts.next() => return node.stop(ShutDown::KeepSandboxes).await,
                 }
             }
         }
@@ -90,7 +92,20 @@ pub(crate) async fn running(config: &Config, token: Option<String>) -> anyhow::R
     // A torn or foreign file is no server.
     let Ok(address) = serde_json::from_slice::<Address>(&bytes) else { return Ok(None) };
     let api = Api::new(&address.url, token)?;
-    // Of a server that was killed the file stays, and its port may be somebody else's by now.
-    let ours = api.health().await.is_ok_and(|health| health.instance == address.instance);
-    Ok(ours.then_some(api))
+    match api.health().await {
+        // Of a server that was killed the file stays, and its port may be somebody else's by now.
+        Ok(health) => Ok((health.instance == address.instance).then_some(api)),
+        Err(error) => match error.downcast_ref::<Problem>().map(|problem| problem.code) {
+            Some(Code::Unauthorized | Code::Forbidden) => {
+                let variable = &config.server.token_env;
+                Err(Problem::new(
+                    Code::Unauthorized,
+                    format!("the server at {} wants another token", address.url),
+                )
+                .hint(format!("set {variable} to the token that it was started with"))
+                .into())
+            }
+            _ => Ok(None),
+        },
+    }
 }

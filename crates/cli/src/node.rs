@@ -101,6 +101,10 @@ impl Node {
         let url = format!("http://{address}");
         let address_file = address_file(&config.server.data_dir);
         let node = Self { url, sessions, shutdown, serving, address_file };
+        // One that only looks is gone in a moment: nobody should come to rely on it.
+        if duty == Duty::Look {
+            return Ok(node);
+        }
         if let Err(error) = node.write_address() {
             node.stop(ShutDown::RemoveSandboxes).await?;
             return Err(error);
@@ -128,7 +132,7 @@ impl Node {
 
     /// Ends the server.
     pub(crate) async fn stop(self, mode: ShutDown) -> anyhow::Result<()> {
-        // From here on nobody finds us.
+        // From here on nobody finds us, if anybody did.
         match std::fs::remove_file(&self.address_file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!("cannot remove {}: {error}", self.address_file.display());

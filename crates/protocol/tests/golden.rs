@@ -403,13 +403,10 @@ fn bodies_are_written_as_they_always_were() {
 
 #[test]
 fn every_code_is_spelled_on_the_wire_as_in_the_code() {
-    for code in [
-        Code::BadRequest,
-        Code::IdempotencyMismatch,
-        Code::StorageFull,
-        Code::ModelMisbehaved,
-        Code::Internal,
-    ] {
+    let golden = include_str!("golden/words.jsonl");
+    let line = golden.lines().find(|line| line.starts_with("[\"Code\"")).unwrap();
+    let (_, words): (String, Vec<Code>) = serde_json::from_str(line).unwrap();
+    for code in words {
         assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
     }
 }
@@ -419,4 +416,38 @@ fn an_unknown_key_in_a_command_is_refused() {
     let error =
         serde_json::from_str::<CreateSession>(r#"{"environment":"a","prompt":"b","modle":"c"}"#).unwrap_err();
     assert!(error.to_string().contains("modle"), "{error}");
+}
+
+/// One line for each enumeration: its name and how each of its words is spelled.
+macro_rules! words {
+    ($($name:path => [$($variant:ident),+ $(,)?]),+ $(,)?) => {
+        vec![$({
+            // A variant that is missing from the list does not compile.
+            #[allow(dead_code, reason = "it is there to be checked, not to be called")]
+            fn complete(word: $name) {
+                match word { $(<$name>::$variant => (),)+ }
+            }
+            serde_json::json!([stringify!($name), [$(<$name>::$variant),+]])
+        }),+]
+    };
+}
+
+#[test]
+fn every_word_is_spelled_as_it_always_was() {
+    use protocol::event as e;
+    let words = words! {
+        e::ActorKind => [User, Agent, System],
+        e::Outcome => [Done, Escalated, Cancelled, Failed, OutOfBudget],
+        e::PlanState => [Pending, InProgress, Completed, Skipped, Failed],
+        e::SandboxState => [Creating, Preparing, Ready, Stopped, Lost],
+        e::DeliveryState => [Intended, Pushed, Failed],
+        e::Channel => [Text, Reasoning, Stdout, Stderr],
+        ItemStatus => [InProgress, Completed, Failed, Interrupted, Cancelled],
+        Severity => [Error, Warning, Note],
+        TestStatus => [Passed, Failed, Skipped],
+        Status => [Queued, Working, Waiting, Done, Escalated, Failed, Cancelled, OutOfBudget],
+        EnvironmentSource => [Config, Catalogue],
+        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, Internal],
+    };
+    compare("words.jsonl", words);
 }

@@ -46,8 +46,9 @@ pub(crate) fn forge(error: &forge::Error) -> Problem {
         forge::Error::Empty { .. } => {
             Problem::new(Code::RepositoryUnavailable, text).hint("push a first commit, then try again")
         }
-        forge::Error::Refused(_) => Problem::new(Code::DeliveryFailed, text)
-            .hint("look at the session's diff; the workspace still has the work"),
+        forge::Error::Refused(_) => {
+            Problem::new(Code::DeliveryFailed, text).hint("undo what is refused, then try again")
+        }
         forge::Error::Push { .. } => Problem::new(Code::DeliveryFailed, text)
             .hint("check that this machine may push there, then deliver the session again"),
         forge::Error::NoGit => Problem::new(Code::RepositoryUnavailable, text),

@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::config::{Config, Model};
 use crate::demo::model::{self, DemoModel};
 use crate::demo::repository;
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
 use crate::node::Node;
 use crate::render::{live, print, style, summary};
@@ -27,6 +27,9 @@ pub(crate) struct Demo {
     keep: bool,
 }
 
+/// Says that a directory is ours to remove.
+const MARK: &str = ".slipway-demo";
+
 /// Name of the environment.
 const ENVIRONMENT: &str = "demo";
 
@@ -37,6 +40,7 @@ impl Demo {
         clear(&dir).await?;
         let repository = dir.join("cart.git");
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        std::fs::write(dir.join(MARK), "").with_context(|| format!("cannot write in {}", dir.display()))?;
         repository::create(&repository)?;
         let mut config = context.config.clone();
         config.server.data_dir = dir.join("data");
@@ -65,6 +69,14 @@ impl Demo {
 async fn clear(dir: &Path) -> anyhow::Result<()> {
     if !dir.exists() {
         return Ok(());
+    }
+    let empty = std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
+    if !empty && !dir.join(MARK).exists() {
+        let at = dir.display();
+        return Err(Usage(anyhow::anyhow!(
+            "{at} is not from a demo\n  move it away, or use another directory with --data-dir"
+        ))
+        .into());
     }
     let data = dir.join("data");
     if data.join("native").exists() {

@@ -39,7 +39,8 @@ pub(crate) struct Add {
     /// Command that prepares the workspace; may be given several times
     #[arg(long, value_name = "COMMAND")]
     setup: Vec<String>,
-    /// Command that must pass, as COMMAND or NAME=COMMAND; may be given several times [default: found in the repository]
+    /// Command that must pass, as COMMAND or name=COMMAND (the name in small letters, so that VARIABLE=… is part of the
+    /// command); may be given several times [default: found in the repository]
     #[arg(long, value_name = "[NAME=]COMMAND")]
     check: Vec<String>,
     /// Model to use
@@ -124,7 +125,10 @@ impl Add {
         let mut checks: Vec<Check> = Vec::new();
         for text in &self.check {
             let named = text.split_once('=').filter(|(name, _)| {
-                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+                !name.is_empty()
+                    && name
+                        .chars()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_')
             });
             let (name, run) = match named {
                 Some((name, run)) => (name.to_owned(), run),

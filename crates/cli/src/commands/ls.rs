@@ -26,7 +26,7 @@ impl Ls {
                     session.environment.clone(),
                     text::age(session.created_at),
                     text::cost(&session.spend),
-                    session.title.clone(),
+                    text::harmless(&session.title),
                 ]
             });
             print::line(&table::format(&["session", "status", "environment", "age", "cost", "title"], rows))?;

@@ -1,5 +1,6 @@
 //! `slipway run`: a task from the prompt to a checked branch, watched live.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -119,26 +120,27 @@ pub(super) fn repository(argument: &str) -> anyhow::Result<String> {
 /// Makes an environment for a repository that has none; the same repository and branch get the same one.
 async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Result<String> {
     let url = repository(repo)?;
-    let stem = environment_name(&url);
+    let name = environment_name(&url, branch.as_deref());
     let recipe = Environment { repos: vec![Repo { url, branch }], ..Environment::default() };
-    // The name says which repository; a number keeps two with the same last name apart.
-    for number in 1.. {
-        let name = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
-        match api.environment(&name).await {
-            Ok(existing) if existing.recipe.repos == recipe.repos => return Ok(name),
-            Ok(_) => {}
-            Err(error) if is_absent(&error) => {
-                api.put_environment(&name, &recipe).await?;
-                return Ok(name);
-            }
-            Err(error) => return Err(error),
-        }
+    match api.environment(&name).await {
+        Ok(existing) if existing.recipe.repos == recipe.repos => Ok(name),
+        Ok(_) => Err(anyhow!(
+            "the environment {name} is for another repository\n  remove it with: slipway env rm {name}"
+        )),
+        Err(error) if is_absent(&error) => Ok(api.put_environment(&name, &recipe).await?.name),
+        Err(error) => Err(error),
     }
-    Err(anyhow!("no name is left for an environment of {repo}"))
 }
 
-/// The last part of a repository's address as a name: letters, digits, '-', '_' and '.', not too long.
-fn environment_name(url: &str) -> String {
+/// The last part of a repository's address as a name (letters, digits, '-', '_' and '.', not too long), with a number that
+/// keeps it apart from every other repository and branch.
+fn environment_name(url: &str, branch: Option<&str>) -> String {
+    let mut hasher = DefaultHasher::new();
+    (url, branch).hash(&mut hasher);
+    format!("{}-{:08x}", short_name(url), hasher.finish() as u32)
+}
+
+fn short_name(url: &str) -> String {
     let last = url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or("").trim_end_matches(".git");
     let name: String = last
         .chars()
@@ -199,14 +201,22 @@ async fn background_server(context: &Context) -> anyhow::Result<Api> {
 
 #[cfg(test)]
 mod tests {
-    use super::environment_name;
+    use super::{environment_name, short_name};
 
     #[test]
     fn a_repository_names_its_environment_whatever_it_is_called() {
-        assert_eq!(environment_name("/srv/git/shop.git"), "shop");
-        assert_eq!(environment_name("git@host:team/web app.git/"), "web-app");
-        assert_eq!(environment_name("/tmp/.tmpAbc"), "tmpAbc");
-        assert_eq!(environment_name("/"), "repo");
-        assert_eq!(environment_name(&format!("/{}", "x".repeat(200))).len(), 48);
+        assert_eq!(short_name("/srv/git/shop.git"), "shop");
+        assert_eq!(short_name("git@host:team/web app.git/"), "web-app");
+        assert_eq!(short_name("/tmp/.tmpAbc"), "tmpAbc");
+        assert_eq!(short_name("/"), "repo");
+        assert_eq!(short_name(&format!("/{}", "x".repeat(200))).len(), 48);
+    }
+
+    #[test]
+    fn two_repositories_never_share_an_environment() {
+        let name = environment_name("/a/app", None);
+        assert_eq!(name, environment_name("/a/app", None));
+        assert_ne!(name, environment_name("/b/app", None));
+        assert_ne!(name, environment_name("/a/app", Some("main")));
     }
 }

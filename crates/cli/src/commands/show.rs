@@ -4,7 +4,7 @@ use protocol::{EventBody, Session, SessionId};
 
 use super::Context;
 use crate::exit::Exit;
-use crate::render::{print, summary, text};
+use crate::render::{print, style, summary, text};
 
 /// Show a session: status, checks, spend, delivery.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ impl Show {
         print::line(&overview(&session))?;
         for event in &events {
             if let EventBody::TurnFinished { outcome, reason, receipt, .. } = &event.body {
-                print::line(&summary::turn(*outcome, reason.as_deref(), receipt))?;
+                print::line(&summary::turn(*outcome, reason.as_deref(), receipt, style::stdout()))?;
             }
         }
         Ok(Exit::Done)
@@ -38,11 +38,11 @@ impl Show {
 
 fn overview(session: &Session) -> String {
     let mut lines = vec![
-        format!("{}  {}", session.id, session.title),
+        format!("{}  {}", session.id, text::harmless(&session.title)),
         format!("status       {}", session.status.as_str()),
     ];
     if let Some(reason) = &session.reason {
-        lines.push(format!("reason       {reason}"));
+        lines.push(format!("reason       {}", text::harmless(reason)));
     }
     lines.push(format!("environment  {}", session.environment));
     lines.push(format!("model        {}", session.model));

@@ -201,7 +201,7 @@ impl View {
                 }
             }
             EventBody::TurnFinished { outcome, reason, receipt, .. } => {
-                say(&summary::turn(*outcome, reason.as_deref(), receipt));
+                say(&summary::turn(*outcome, reason.as_deref(), receipt, paint));
             }
             _ => {}
         }

@@ -1,13 +1,14 @@
 //! How a turn ended, and a patch, for people.
 
+use std::io::IsTerminal;
+
 use protocol::{Outcome, Receipt};
 
 use super::style::Paint;
 use super::text;
 
 /// What a turn did, in a few lines.
-pub(crate) fn turn(outcome: Outcome, reason: Option<&str>, receipt: &Receipt) -> String {
-    let paint = super::style::stderr();
+pub(crate) fn turn(outcome: Outcome, reason: Option<&str>, receipt: &Receipt, paint: Paint) -> String {
     let word = match outcome {
         Outcome::Done => paint.good("done"),
         Outcome::Cancelled => paint.warn("cancelled"),
@@ -58,7 +59,7 @@ pub(crate) fn patch(patch: &str, paint: Paint) -> String {
             _ => line,
         }
     };
-    if !paint.is_coloured() {
+    if !std::io::stdout().is_terminal() {
         // Whoever reads it may want to apply it: not a byte is changed.
         return patch.to_owned();
     }

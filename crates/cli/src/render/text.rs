@@ -54,7 +54,9 @@ pub(crate) fn first_line(text: &str) -> String {
 
 /// Without what could move the cursor, change colours or ring a bell: text from models and tools is data.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().filter(|c| *c == '\n' || *c == '\t' || !c.is_control()).collect()
+    // Marks that turn the direction of writing around can make a line look like another.
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().filter(|c| *c == '\n' || *c == '\t' || !(c.is_control() || turns(*c))).collect()
 }
 
 #[cfg(test)]

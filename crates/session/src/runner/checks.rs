@@ -1,6 +1,6 @@
 //! Running a check: its command in the workspace, its output read by its parser, the result as a report item.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use agent::CheckResult;
 use protocol::event::Channel;
@@ -12,9 +12,6 @@ use super::deltas::{Deltas, Pace};
 use super::output::Collector;
 use crate::failure::Failure;
 use crate::process::{self, Ending, Live};
-
-/// Wall-clock limit of one check.
-const TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Runner {
     /// Runs one check and records its report. A stop or a lost sandbox closes the report and is passed on.
@@ -55,8 +52,8 @@ impl Runner {
         let mut digest = ::checks::digest(&parsed);
         if exit.timed_out {
             digest.push_str(&format!(
-                "\nThe check was ended after {} minutes: something in it does not end.",
-                TIMEOUT.as_secs() / 60
+                "\nThe check was ended after {} s: something in it does not end, or command_timeout_s is too short for it.",
+                self.context.options.command_timeout.as_secs()
             ));
         } else if !passed {
             digest.push_str(&format!("\n(exit code {})", exit.code));
@@ -81,7 +78,10 @@ impl Runner {
             stderr: Deltas::new(stream, id, Channel::Stderr, Pace::Limited),
         };
         let name = id.to_string();
-        let process = sandbox.guest().start(&name, &process::shell(&check.run, TIMEOUT)).await?;
+        let process = sandbox
+            .guest()
+            .start(&name, &process::shell(&check.run, self.context.options.command_timeout))
+            .await?;
         let ending =
             process::follow(&*sandbox, &name, process, collector, Some(&mut live), Some(&self.stop)).await?;
         process::forget(&*sandbox, &name).await;

@@ -48,6 +48,7 @@ impl Runner {
             }
             Ok(None) => counts = self.earlier_counts().await,
             Err(failure) => {
+                let failure = self.rescue(failure).await;
                 // What was not done stays what it was; what was done and cannot be kept is not done.
                 let failed = self.failed(failure).await?;
                 if end.outcome == Outcome::Done {
@@ -105,6 +106,22 @@ impl Runner {
             .iter()
             .map(|item| EventBody::ItemCompleted { turn: self.turn, item: broken_off(item, status, text) });
         self.append(&self.agent, closed.collect()).await
+    }
+
+    /// Saves the workspace as an archive when git cannot keep it, and says where.
+    async fn rescue(&self, failure: Failure) -> Failure {
+        let mut problem = match failure {
+            Failure::Problem(problem) => problem,
+            other => return other,
+        };
+        let Some(sandbox) = &self.sandbox else { return Failure::Problem(problem) };
+        problem.hint = Some(match self.context.workspace.rescue(&**sandbox).await {
+            Ok(path) => format!("the whole workspace is saved in {}", path.display()),
+            Err(failure) => {
+                format!("the workspace could not be saved either: {}", failure.into_problem().title)
+            }
+        });
+        Failure::Problem(problem)
     }
 
     /// Keeps the work of the turn, if it did any.

@@ -358,8 +358,15 @@ impl Runner {
         let sandbox = self.sandbox()?;
         self.passed = None;
         // The tree as it is before the checks: what they leave behind was not checked, and is not delivered.
-        let Some(tree) = self.context.workspace.changed(&*sandbox, self.turn).await? else {
-            return Ok(false);
+        let tree = match self.context.workspace.changed(&*sandbox, self.turn).await {
+            Ok(Some(tree)) => tree,
+            Ok(None) => return Ok(false),
+            // Git cannot read the workspace as it is: a repository in the repository, a file without permissions.
+            Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
+                results.push(checks::failed("delivery".to_owned(), problem.title));
+                return Ok(true);
+            }
+            Err(failure) => return Err(failure),
         };
         for check in self.checks.clone() {
             running.clone_from(&check.name);

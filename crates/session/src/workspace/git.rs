@@ -18,15 +18,17 @@ const PATCH_LIMIT: usize = 8 * 1024 * 1024;
 /// Git commands on a large workspace take their time; none takes this long.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// `g` is git with nothing of the workspace's own that could run or wait for a person.
+/// `plain` is git with nothing of the workspace's own that could run or wait for a person; `g` is that on the workspace,
+/// whatever its configuration says about where the work tree is.
 const PRELUDE: &str = r#"set -e
-g() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgsign=false -c gc.auto=0 -c safe.directory='*' "$@"; }
+plain() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgsign=false -c gc.auto=0 -c safe.directory='*' "$@"; }
+g() { plain --git-dir=.git --work-tree=. -c core.bare=false "$@"; }
 "#;
 
 /// Clones the bundle `$1` of branch `$2` and puts the session's branch `$3` on it. With `$6` the tip is work in
 /// progress: it becomes uncommitted changes again.
 const CLONE: &str = r#"
-g clone -q --branch "$2" "$1" .
+plain clone -q --branch "$2" "$1" .
 rm -f "$1"
 g checkout -q -B "$3"
 g remote set-url origin "$4"
@@ -40,12 +42,26 @@ if [ -n "$6" ]; then g reset -q "HEAD^"; fi
 /// Prints the id of the whole working tree, through an index of its own, so that what the agent staged stays. The copy
 /// keeps the index's time: git looks into a file whose size and second are unchanged only if the index is no newer than
 /// it, and would otherwise miss an edit made in the second of the clone.
+///
+/// What is not to be delivered is what the repository ignores and what tools leave behind as a cache; a list that the
+/// agent made for itself, or a file that it told git not to look at, does not hide work from the checks.
 const TREE: &str = r#"
-index=$(g rev-parse --git-path index)
+index=.git/index
+mkdir -p .git/info
+{
+  printf '%s\n' '__pycache__/' '*.pyc' 'node_modules/' '.pytest_cache/' '.mypy_cache/' '.ruff_cache/'
+  find . -maxdepth 4 \( -name .git -o -name node_modules \) -prune -o -name CACHEDIR.TAG -print 2>/dev/null |
+    while IFS= read -r tag; do tag=${tag#.}; printf '%s\n' "${tag%/*}/"; done
+} > .git/info/exclude
+hidden=$(g ls-files -v 2>/dev/null | grep -c '^[a-zS]' || :)
 GIT_INDEX_FILE=$(mktemp /tmp/slipway-index.XXXXXX)
 export GIT_INDEX_FILE
 trap 'rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock"' EXIT
-cp -p "$index" "$GIT_INDEX_FILE" 2>/dev/null || { rm -f "$GIT_INDEX_FILE"; g read-tree HEAD; }
+if [ "$hidden" != 0 ]; then
+  rm -f "$GIT_INDEX_FILE"; g read-tree HEAD
+else
+  cp -p "$index" "$GIT_INDEX_FILE" 2>/dev/null || { rm -f "$GIT_INDEX_FILE"; g read-tree HEAD; }
+fi
 g add -A . >/dev/null 2>&1 || { rm -f "$GIT_INDEX_FILE"; g read-tree HEAD; g add -A . >/dev/null; }
 g write-tree
 "#;

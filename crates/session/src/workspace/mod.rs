@@ -12,7 +12,7 @@ use std::sync::Arc;
 use forge::Mirror;
 use protocol::event::SandboxState;
 use protocol::{Actor, Code, Diff, Environment, EventBody, Problem, SandboxId, SessionId, TurnId};
-use sandbox::Sandbox;
+use sandbox::{Sandbox, WORKSPACE};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex;
 
@@ -198,6 +198,24 @@ impl Workspace {
         }
         self.record.put(saved)?;
         Ok(Some(Kept { commit, files, insertions, deletions }))
+    }
+
+    /// Saves everything in the workspace but git's own files as an archive beside the log.
+    pub(crate) async fn rescue(&self, sandbox: &dyn Sandbox) -> Result<PathBuf, Failure> {
+        let inside = "/tmp/slipway-rescue.tar";
+        let archive = crate::process::Command {
+            // What may not be read is left out, and the rest is still worth having.
+            script: r#"tar -cf "$1" --exclude=./.git --ignore-failed-read . || test -s "$1""#,
+            args: &[inside],
+            env: Default::default(),
+            cwd: WORKSPACE,
+            timeout: std::time::Duration::from_secs(300),
+            limit: 0,
+        };
+        archive.run(sandbox, None).await?;
+        let path = self.dir.join("rescued.tar");
+        self.read_out(sandbox, inside, &path).await?;
+        Ok(path)
     }
 
     /// Files, lines added and lines removed since the session began.

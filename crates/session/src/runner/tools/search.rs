@@ -43,7 +43,13 @@ pub(super) async fn run(
         timeout: Duration::from_secs(60),
         limit: LIMIT,
     };
-    let captured = command.run(&*scope.sandbox, Some(&scope.stop)).await?;
+    let captured = match command.run(&*scope.sandbox, Some(&scope.stop)).await {
+        // A pattern that no program can be given is the model's to put right.
+        Err(Failure::Problem(problem)) => {
+            return Ok(Done::error(format!("The search failed: {}", problem.title)));
+        }
+        other => other?,
+    };
     let matches = String::from_utf8_lossy(&captured.stdout);
     Ok(match captured.code {
         0 => Done::ok(shown(&matches)),
