@@ -129,7 +129,7 @@ impl Api {
     }
 
     pub(crate) async fn environment(&self, name: &str) -> anyhow::Result<NamedEnvironment> {
-        self.get(&format!("/environments/{name}")).await
+        self.get(&format!("/environments/{}", segment(name))).await
     }
 
     pub(crate) async fn put_environment(
@@ -137,11 +137,11 @@ impl Api {
         name: &str,
         recipe: &Environment,
     ) -> anyhow::Result<NamedEnvironment> {
-        self.ask(Method::PUT, &format!("/environments/{name}"), Some(recipe)).await
+        self.ask(Method::PUT, &format!("/environments/{}", segment(name)), Some(recipe)).await
     }
 
     pub(crate) async fn remove_environment(&self, name: &str) -> anyhow::Result<()> {
-        self.send(Method::DELETE, &format!("/environments/{name}"), None).await.map(|_| ())
+        self.send(Method::DELETE, &format!("/environments/{}", segment(name)), None).await.map(|_| ())
     }
 
     pub(crate) async fn models(&self) -> anyhow::Result<ModelList> {
@@ -174,6 +174,14 @@ impl Api {
     pub(crate) fn follow(&self, session: SessionId, after: u64) -> Stream {
         Stream { api: self.clone(), session, after, socket: None, broken_since: None }
     }
+}
+
+/// A name as one part of a path, whatever is in it.
+fn segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    name.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;

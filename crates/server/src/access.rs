@@ -151,8 +151,9 @@ impl Door {
                 origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host.as_str()))
             });
             if !own && !self.allowed_origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
-                return Err(forbidden(format!("pages of \"{origin}\" may not use this server"))
-                    .hint("add the origin to the allowed origins of the server if you trust it"));
+                return Err(forbidden(format!("pages of \"{origin}\" may not use this server")).hint(
+                    "use the API from a page of the server itself, or from a program that is not a browser",
+                ));
             }
             return Ok(());
         }

@@ -15,7 +15,7 @@ pub(crate) struct Prompt {
     session: SessionId,
     /// What is to be done
     prompt: String,
-    /// Do not wait; needs a running server
+    /// Do not wait, when a server runs that can go on with it
     #[arg(long)]
     detach: bool,
 }

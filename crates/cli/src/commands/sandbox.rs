@@ -110,13 +110,15 @@ async fn remove(context: &Context, id: SandboxId) -> anyhow::Result<Exit> {
 
 impl Run {
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let wall_clock =
-            match self.timeout {
-                Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
-                    Usage(anyhow::anyhow!("--timeout wants a number of seconds, not {seconds}"))
-                })?),
-                None => None,
-            };
+        let wall_clock = match self.timeout {
+            Some(seconds) => {
+                let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
+                Some(limit.ok_or_else(|| {
+                    Usage(anyhow::anyhow!("--timeout wants a number of seconds above 0, not {seconds}"))
+                })?)
+            }
+            None => None,
+        };
         let driver = one_off(context)?;
         sweep(&driver).await?;
         let missing = driver.cgroups().missing();

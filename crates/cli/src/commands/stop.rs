@@ -7,7 +7,8 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupts;
 use crate::render::{print, style};
 
-/// Stop the turn that a session is working on. What it did so far is kept; queued prompts stay queued.
+/// Stop the turn that a session is working on. What it did so far is kept; the next queued prompt, if there is one, is
+/// worked on then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stop {
     /// The session
