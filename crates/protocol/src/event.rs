@@ -478,6 +478,16 @@ pub enum EphemeralBody {
         /// The last durable event that was sent.
         seq: u64,
     },
+    /// Who watches now; the whole list each time.
+    Presence {
+        /// Their names.
+        people: Vec<String>,
+    },
+    /// Somebody writes a prompt.
+    Typing {
+        /// Their name.
+        person: String,
+    },
     /// The connection is alive.
     Ping {},
 }

@@ -291,6 +291,8 @@ fn ephemerals() -> Vec<Ephemeral> {
             text: "running 4 tests".to_owned(),
         },
         EphemeralBody::Live { seq: 24 },
+        EphemeralBody::Presence { people: vec!["ana".to_owned(), "ben".to_owned()] },
+        EphemeralBody::Typing { person: "ben".to_owned() },
         EphemeralBody::Ping {},
     ]
     .map(|body| Ephemeral::new(SessionId::from_u128(1), body))

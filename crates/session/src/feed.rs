@@ -39,6 +39,8 @@ impl Frame {
         let kind = match &body {
             EphemeralBody::Delta { .. } => "delta",
             EphemeralBody::Live { .. } => "live",
+            EphemeralBody::Presence { .. } => "presence",
+            EphemeralBody::Typing { .. } => "typing",
             EphemeralBody::Ping {} => "ping",
         };
         Self { seq: None, kind, json: json(&Ephemeral::new(session, body)) }

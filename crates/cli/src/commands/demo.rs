@@ -165,12 +165,14 @@ async fn work(
 fn go_on(url: &str, data_dir: &Path, repository: &Path, session: SessionId, scripted: bool) {
     let paint = style::stderr();
     let at = data_dir.display();
+    // As the user called it, which works again from here.
+    let slipway = std::env::args().next().unwrap_or_else(|| "slipway".to_owned());
     style::say("");
     style::say(&paint.bold("How to go on"));
     style::say(&format!("  the branch       git --git-dir {} log --all --oneline", repository.display()));
-    style::say(&format!("  the session      slipway --data-dir {at} show {session}"));
-    style::say(&format!("  the server       slipway --data-dir {at} serve     (it was at {url})"));
-    style::say("  your repository  slipway run --repo PATH \"what is to be done\"");
+    style::say(&format!("  the session      {slipway} --data-dir {at} show {session}"));
+    style::say(&format!("  the server       {slipway} --data-dir {at} serve     (it was at {url})"));
+    style::say(&format!("  your repository  {slipway} run --repo PATH \"what is to be done\""));
     if scripted {
         style::say(
             "  a real model     export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), then run the demo again",
