@@ -2,6 +2,7 @@
 //! one piece of work under way (a turn or a delivery), and goes on with the queue when that ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use protocol::event::Delivery;
@@ -93,7 +94,8 @@ impl Handle {
 /// What the work under way is.
 enum Kind {
     Turn(TurnId),
-    Delivery,
+    /// Whether it has its result, which is set before that is told.
+    Delivery(Arc<AtomicBool>),
 }
 
 /// The work under way. Dropping it gives it up.
@@ -181,10 +183,15 @@ impl Service {
         Flow::On
     }
 
-    /// Lets a turn end whose finish was seen: who reads `turn.finished` and then asks must not be told that it runs.
+    /// Lets work end whose result was seen: who reads `turn.finished`, or has the answer of a delivery, and then asks must
+    /// not be told that it runs.
     async fn settle(&mut self) {
-        let turn = matches!(&self.work, Some(Work { kind: Kind::Turn(_), .. }));
-        if turn && self.context.turn().is_none() {
+        let over = match &self.work {
+            Some(Work { kind: Kind::Turn(_), .. }) => self.context.turn().is_none(),
+            Some(Work { kind: Kind::Delivery(over), .. }) => over.load(Ordering::Acquire),
+            None => false,
+        };
+        if over {
             let ended = ended(&mut self.work).await;
             self.after_work(ended).await;
         }
@@ -203,7 +210,7 @@ impl Service {
                 stop.give(actor);
                 Stopped { turn: Some(*turn) }
             }
-            Some(Work { kind: Kind::Delivery, .. }) | None => Stopped { turn: None },
+            Some(Work { kind: Kind::Delivery(_), .. }) | None => Stopped { turn: None },
         }
     }
 
@@ -214,12 +221,15 @@ impl Service {
             return respond(answer, Err(busy));
         }
         let context = Arc::clone(&self.context);
+        let over = Arc::new(AtomicBool::new(false));
+        let kind = Kind::Delivery(Arc::clone(&over));
         let task = tokio::spawn(async move {
-            respond(answer, delivery::again(&context, &actor).await);
+            let delivered = delivery::again(&context, &actor).await;
+            over.store(true, Ordering::Release);
+            respond(answer, delivered);
             Ok(())
         });
-        self.work =
-            Some(Work { kind: Kind::Delivery, stop: Stop::default(), task: AbortOnDropHandle::new(task) });
+        self.work = Some(Work { kind, stop: Stop::default(), task: AbortOnDropHandle::new(task) });
         self.idle_at = None;
     }
 
