@@ -55,7 +55,7 @@ impl Finding {
 const QUESTIONS: &str = "echo uid $(id -u); echo caps $(grep CapEff /proc/self/status | cut -f2); \
      echo nnp $(grep NoNewPrivs /proc/self/status | cut -f2); echo seccomp $(grep Seccomp: /proc/self/status | cut -f2); \
      echo links $(cut -d: -f1 /proc/self/net/dev | tail -n +3 | tr -d ' '); echo procs $(ls -d /proc/[0-9]* | wc -l); \
-     (echo x > /usr/slipway-probe) 2>/dev/null && echo usr writable || echo usr read-only";
+     grep -q ' /usr [^ ]* ro[, ]' /proc/mounts && echo usr read-only || echo usr writable";
 
 /// Looks at the native sandbox in a directory.
 pub async fn examine(dir: &Path) -> Vec<Finding> {
