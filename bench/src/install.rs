@@ -6,7 +6,13 @@ use std::process::{Command, Stdio};
 use crate::peers;
 
 /// Programs and the packages they come in.
-const PACKAGES: [(&str, &str); 3] = [("runc", "runc"), ("bwrap", "bubblewrap"), ("unshare", "util-linux")];
+const PACKAGES: [(&str, &str); 5] = [
+    ("runc", "runc"),
+    ("bwrap", "bubblewrap"),
+    ("unshare", "util-linux"),
+    ("dockerd", "docker.io"),
+    ("mmdebstrap", "mmdebstrap"),
+];
 
 /// Installs what is missing; says so and goes on where it cannot.
 pub(crate) fn missing() -> std::io::Result<()> {

@@ -1,8 +1,10 @@
 //! The performance suite. Each row is a ratio against a named alternative in the same run, because a number alone tells
 //! more of the machine than of the program.
 
+mod fixture;
 mod install;
 mod interrupt;
+mod life;
 mod machine;
 mod peers;
 mod report;

@@ -4,6 +4,7 @@
 pub(crate) mod bare;
 pub(crate) mod bare_loop;
 pub(crate) mod bwrap;
+pub(crate) mod docker;
 mod runc;
 pub(crate) mod tree;
 mod unshare;
@@ -65,6 +66,12 @@ pub(crate) fn all(dir: &Path) -> anyhow::Result<Vec<Result<Peer, Missing>>> {
         bare::peer(dir, &tree),
         Ok(Peer::new("no sandbox (spawn)", ECHO[0].into(), [ECHO[1]])),
     ])
+}
+
+/// The peers that start from a root file system, beside `docker run`.
+pub(crate) fn on_root(dir: &Path, root: &Path) -> Vec<Result<Peer, Missing>> {
+    let tree = tree::Tree::of(root);
+    vec![runc::peer(dir, &tree), bare::peer(dir, &tree)]
 }
 
 impl Peer {

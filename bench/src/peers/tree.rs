@@ -24,6 +24,11 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// A root that is whole by itself.
+    pub(crate) fn of(root: &Path) -> Self {
+        Self { dir: root.to_owned(), shown: Vec::new(), links: Vec::new() }
+    }
+
     pub(crate) fn make(dir: &Path) -> anyhow::Result<Self> {
         let mut tree = Self { dir: dir.to_owned(), shown: Vec::new(), links: Vec::new() };
         let failed = || format!("making a root in {}", dir.display());

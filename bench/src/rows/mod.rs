@@ -1,9 +1,14 @@
 //! The rows of the suite, one file each. A row interleaves its rounds (ours, theirs, ours, theirs, …), so that what else
 //! happens on the machine meets all of them alike.
 
+mod density;
+mod exec;
+mod image_start;
 mod loop_overhead;
+mod pool_claim;
 mod sandbox_memory;
 mod sandbox_start;
+mod snapshot;
 
 use std::time::Duration;
 
@@ -17,6 +22,16 @@ use crate::report::Table;
 pub(crate) enum Name {
     /// Sandbox: create to the first byte of output, and until nothing is left
     SandboxStart,
+    /// Image: to the first byte of output, also with 50,000 files more in it
+    ImageStart,
+    /// Warm pool: a claimed sandbox against a fresh one
+    PoolClaim,
+    /// Snapshot: taken live, gone on from, forked
+    Snapshot,
+    /// Sandbox: a command in one that runs
+    Exec,
+    /// Sandbox: 300 at once, memory and the start of the last
+    Density,
     /// Agent loop: what we add to each step of a scripted turn of 20
     LoopOverhead,
     /// Sandbox: memory of an idle one
@@ -32,7 +47,7 @@ pub(crate) struct Settings {
 
 /// The row cannot be measured here, and why; the rest of the run is as good without it.
 #[derive(Debug)]
-pub(crate) struct Skipped(&'static str);
+pub(crate) struct Skipped(pub(crate) &'static str);
 
 impl std::fmt::Display for Skipped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -64,6 +79,11 @@ impl Name {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::SandboxStart => "sandbox-start",
+            Self::ImageStart => "image-start",
+            Self::PoolClaim => "pool-claim",
+            Self::Snapshot => "snapshot",
+            Self::Exec => "exec",
+            Self::Density => "density",
             Self::LoopOverhead => "loop-overhead",
             Self::SandboxMemory => "sandbox-memory",
         }
@@ -73,6 +93,11 @@ impl Name {
     pub(crate) async fn run(self, settings: &Settings) -> anyhow::Result<Vec<Table>> {
         match self {
             Self::SandboxStart => sandbox_start::run(settings).await,
+            Self::ImageStart => image_start::run(settings).await,
+            Self::PoolClaim => pool_claim::run(settings).await,
+            Self::Snapshot => snapshot::run(settings).await,
+            Self::Exec => exec::run(settings).await,
+            Self::Density => density::run(settings).await,
             Self::LoopOverhead => loop_overhead::run(settings).await,
             Self::SandboxMemory => sandbox_memory::run(settings).await,
         }

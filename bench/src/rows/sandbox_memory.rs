@@ -6,9 +6,8 @@ use std::process::Child;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use protocol::SandboxId;
 use sandbox::native::Native;
-use sandbox::{Base, Driver, Life, Limits, Sandbox, Spec};
+use sandbox::{Driver, Life, Owner, Sandbox, Spec, Stack};
 
 use super::{Settings, Skipped};
 use crate::peers::tree::Tree;
@@ -70,8 +69,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
 async fn slipway(driver: &Native) -> anyhow::Result<Memory> {
     let mut sandboxes: Vec<Arc<dyn Sandbox>> = Vec::new();
     for _ in 0..SANDBOXES {
-        let spec =
-            Spec { id: SandboxId::new(), base: Base::Host, limits: Limits::default(), life: Life::Tied };
+        let spec = Spec::new(Stack::host(), Life::Tied, Owner::OneOff);
         sandboxes.push(driver.create(&spec).await?);
     }
     let mut roots = Vec::new();

@@ -105,6 +105,8 @@ impl Fold {
             | EventBody::RetryScheduled { .. }
             | EventBody::SandboxChanged { .. }
             | EventBody::SnapshotTaken { .. }
+            | EventBody::EgressDecided(_)
+            | EventBody::LimitExceeded { .. }
             | EventBody::DeliveryUpdated(_)
             | EventBody::MemoryChanged { .. }
             | EventBody::ErrorRaised { .. } => {}

@@ -144,6 +144,35 @@ impl Api {
         self.send(Method::DELETE, &format!("/environments/{}", segment(name)), None).await.map(|_| ())
     }
 
+    pub(crate) async fn image(&self, name: &str) -> anyhow::Result<ImageStatus> {
+        self.get(&format!("/environments/{}/image", segment(name))).await
+    }
+
+    pub(crate) async fn build(&self, name: &str) -> anyhow::Result<ImageStatus> {
+        self.ask(Method::POST, &format!("/environments/{}/build", segment(name)), None::<()>).await
+    }
+
+    pub(crate) async fn egress(&self, name: &str) -> anyhow::Result<EgressStatus> {
+        self.get(&format!("/environments/{}/egress", segment(name))).await
+    }
+
+    pub(crate) async fn allow(&self, name: &str, rules: Vec<String>) -> anyhow::Result<EgressStatus> {
+        let body = AllowEgress { allow: rules };
+        self.ask(Method::POST, &format!("/environments/{}/egress", segment(name)), Some(body)).await
+    }
+
+    pub(crate) async fn collect_garbage(&self, dry_run: bool) -> anyhow::Result<GarbageReport> {
+        self.ask(Method::POST, "/gc", Some(CollectGarbage { dry_run })).await
+    }
+
+    pub(crate) async fn snapshots(&self, id: SessionId) -> anyhow::Result<SnapshotList> {
+        self.get(&format!("/sessions/{id}/snapshots")).await
+    }
+
+    pub(crate) async fn fork(&self, id: SessionId, request: &ForkSession) -> anyhow::Result<Session> {
+        self.ask(Method::POST, &format!("/sessions/{id}/fork"), Some(request)).await
+    }
+
     pub(crate) async fn models(&self) -> anyhow::Result<ModelList> {
         self.get("/models").await
     }

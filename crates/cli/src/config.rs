@@ -80,8 +80,15 @@ pub(crate) struct Sandbox {
     pub(crate) memory_mb: u64,
     pub(crate) processes: u64,
     pub(crate) open_files: u64,
+    pub(crate) disk_mb: u64,
+    pub(crate) inodes: u64,
     pub(crate) wall_clock_s: u64,
     pub(crate) idle_s: u64,
+    pub(crate) pool: u32,
+    pub(crate) rebuild_s: u64,
+    pub(crate) disk_budget_gb: u64,
+    pub(crate) snapshots: usize,
+    pub(crate) snapshot_days: u64,
 }
 
 impl Default for Sandbox {
@@ -91,8 +98,15 @@ impl Default for Sandbox {
             memory_mb: 8192,
             processes: 4096,
             open_files: 65536,
+            disk_mb: 20_480,
+            inodes: 2_000_000,
             wall_clock_s: 86_400,
             idle_s: 1800,
+            pool: 1,
+            rebuild_s: 1800,
+            disk_budget_gb: 50,
+            snapshots: 20,
+            snapshot_days: 14,
         }
     }
 }
@@ -105,7 +119,21 @@ impl Sandbox {
             memory_bytes: self.memory_mb << 20,
             processes: self.processes,
             open_files: self.open_files,
+            disk_bytes: self.disk_mb << 20,
+            inodes: self.inodes,
             wall_clock: (self.wall_clock_s > 0).then(|| Duration::from_secs(self.wall_clock_s)),
+        }
+    }
+}
+
+impl Sandbox {
+    /// When what is on disk goes.
+    pub(crate) fn garbage(&self) -> sandbox::gc::Policy {
+        sandbox::gc::Policy {
+            budget_bytes: self.disk_budget_gb << 30,
+            snapshot_age: Duration::from_secs(self.snapshot_days * 24 * 3600),
+            snapshots: self.snapshots,
+            ..sandbox::gc::Policy::default()
         }
     }
 }
@@ -179,18 +207,36 @@ impl Config {
         Ok(config)
     }
 
-    /// Paths of repositories are relative to the file they stand in.
+    /// Paths of repositories, bases and secrets are relative to the file they stand in.
     fn resolve_paths(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
-        for repo in self.environments.values_mut().flat_map(|environment| &mut environment.repos) {
-            if repo.url.starts_with("~/") {
-                repo.url = expand(Path::new(&repo.url))?.display().to_string();
-            } else if let (true, Some(dir)) = (repo.url.starts_with('.'), dir) {
-                let joined = std::path::absolute(dir.join(&repo.url))?;
-                repo.url = joined.display().to_string();
+        for environment in self.environments.values_mut() {
+            for repo in &mut environment.repos {
+                if repo.url.starts_with(['.', '~']) {
+                    repo.url = resolve(&repo.url, dir)?;
+                }
+            }
+            if let Some(path) = environment.base.strip_prefix("tar:") {
+                environment.base = format!("tar:{}", resolve(path, dir)?);
+            } else if let Some(path) =
+                environment.base.strip_prefix("oci:").filter(|name| name.starts_with(['.', '~']))
+            {
+                environment.base = format!("oci:{}", resolve(path, dir)?);
+            }
+            for file in environment.secrets.iter_mut().filter_map(|secret| secret.file.as_mut()) {
+                *file = resolve(file, dir)?;
             }
         }
         Ok(())
     }
+}
+
+/// A path as it stands in a file of this directory.
+fn resolve(path: &str, dir: Option<&Path>) -> anyhow::Result<String> {
+    if path.starts_with("~/") {
+        return Ok(expand(Path::new(path))?.display().to_string());
+    }
+    let joined = dir.map_or_else(|| PathBuf::from(path), |dir| dir.join(path));
+    Ok(std::path::absolute(joined)?.display().to_string())
 }
 
 /// What is wrong with an environment that the types allow.
@@ -201,7 +247,7 @@ pub(crate) fn check_environment(name: &str, environment: &Environment) -> anyhow
     if environment.repos.is_empty() {
         bail!("[environments.{name}] needs a repository: repos = [{{ url = \"…\" }}]");
     }
-    environment.base.parse::<sandbox::Base>().with_context(|| format!("[environments.{name}]"))?;
+    environment.base.parse::<sandbox::base::Source>().with_context(|| format!("[environments.{name}]"))?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use crate::api::Api;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::interrupt::Interrupts;
-use crate::node::{Address, Node, address_file};
+use crate::node::{Address, Node, Role, address_file};
 use crate::render::style;
 
 /// A server that a command can talk to.
@@ -43,7 +43,7 @@ impl Link {
             if let Some(api) = running(config, token.clone()).await? {
                 return Ok(Self { api, own: None });
             }
-            match Node::start(config, ([127, 0, 0, 1], 0).into(), duty).await {
+            match Node::start(config, ([127, 0, 0, 1], 0).into(), duty, Role::Command).await {
                 Ok(node) => return Ok(Self { api: Api::new(&node.url, token)?, own: Some(node) }),
                 Err(error) if tries < 50 && matches!(error.downcast_ref(), Some(store::Error::Locked(_))) => {
                     tries += 1;

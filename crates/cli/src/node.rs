@@ -26,6 +26,15 @@ pub(crate) struct Node {
     address_file: PathBuf,
 }
 
+/// How long a server is meant to live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Until it is told to end: it keeps images fresh and sandboxes ready.
+    Server,
+    /// As long as one command, or its work: nobody would be there to use what it prepared.
+    Command,
+}
+
 /// `server.json` in the data directory: how other commands find the server of that directory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Address {
@@ -84,7 +93,12 @@ pub(crate) fn models(config: &Config) -> Vec<llm::Model> {
 
 impl Node {
     /// Starts a server. On error nothing of it is left.
-    pub(crate) async fn start(config: &Config, listen: SocketAddr, duty: Duty) -> anyhow::Result<Self> {
+    pub(crate) async fn start(
+        config: &Config,
+        listen: SocketAddr,
+        duty: Duty,
+        role: Role,
+    ) -> anyhow::Result<Self> {
         // The port first: when it is taken nothing else has been touched.
         let listener = TcpListener::bind(listen).await.map_err(|error| bind_error(listen, &error))?;
         let address = listener.local_addr()?;
@@ -92,7 +106,7 @@ impl Node {
         access.check(address).map_err(|error| {
             Usage(anyhow!("{error}\n  (the token is read from the variable {})", config.server.token_env))
         })?;
-        let sessions = sessions(config, duty).await?;
+        let sessions = sessions(config, duty, role).await?;
         let mut options = server::Options::new(sessions.clone(), access);
         options.local_user = user();
         options.allowed_hosts = config.server.allowed_hosts.clone();
@@ -173,7 +187,7 @@ fn access(config: &Config) -> anyhow::Result<server::Access> {
     }
 }
 
-async fn sessions(config: &Config, duty: Duty) -> anyhow::Result<Sessions> {
+async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Sessions> {
     let data_dir = &config.server.data_dir;
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(data_dir)
@@ -204,9 +218,22 @@ async fn sessions(config: &Config, duty: Duty) -> anyhow::Result<Sessions> {
     let models = models(config);
     let named = Some(config.agent.model.clone()).filter(|name| !name.is_empty());
     let default_model = named.or_else(|| models.first().map(|model| model.name.clone()));
+    let native = data_dir.join("native");
+    let driver: Arc<dyn sandbox::Driver> = Arc::new(driver);
     let options = session::Options {
         store,
-        driver: Arc::new(driver),
+        images: Arc::new(sandbox::image::Images::open(&native.join("images"), Arc::clone(&driver))?),
+        pool: sandbox::pool::Pool::new(Arc::clone(&driver)),
+        snapshots: Arc::new(sandbox::snapshot::Snapshots::open(
+            &native.join("snapshots"),
+            Arc::clone(&driver),
+        )?),
+        outside: Arc::new(sandbox::egress::Internet),
+        disk: config.sandbox.garbage(),
+        pool_size: config.sandbox.pool,
+        rebuild: Duration::from_secs(config.sandbox.rebuild_s),
+        prebuild: role == Role::Server,
+        driver,
         models,
         default_model,
         mirrors: forge::Mirrors::new(&data_dir.join("mirrors")),

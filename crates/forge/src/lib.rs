@@ -3,6 +3,7 @@
 
 mod error;
 mod git;
+mod image;
 mod mirror;
 mod name;
 mod objects;

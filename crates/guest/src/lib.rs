@@ -15,4 +15,4 @@ pub mod wire;
 
 #[cfg(feature = "client")]
 pub use client::{Client, Error, Output, Process};
-pub use wire::{Exit, FileKind, ProcessSpec, Stat};
+pub use wire::{Exit, FileKind, ProcessSpec, ProcessState, Stat};

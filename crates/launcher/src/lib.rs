@@ -8,11 +8,16 @@
 //! limit and cleans up when the sandbox ends, whether or not a server is alive; and *init* (inside, pid 1), which
 //! builds the walls around itself and then runs the guest daemon.
 
+pub mod rights;
 pub mod spec;
 pub mod tree;
 
 #[cfg(feature = "run")]
 mod cgroup;
+#[cfg(feature = "run")]
+mod control;
+#[cfg(feature = "run")]
+mod disk;
 #[cfg(feature = "run")]
 mod fault;
 #[cfg(feature = "run")]
@@ -20,12 +25,18 @@ mod ids;
 #[cfg(feature = "run")]
 mod init;
 #[cfg(feature = "run")]
+mod landlock;
+#[cfg(feature = "run")]
 pub mod monitor;
 #[cfg(feature = "run")]
 mod mounts;
+#[cfg(feature = "run")]
+mod network;
 #[cfg(feature = "run")]
 mod privileges;
 #[cfg(feature = "run")]
 mod seccomp;
 #[cfg(feature = "run")]
 mod verify;
+#[cfg(feature = "run")]
+mod watch;

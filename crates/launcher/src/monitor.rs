@@ -1,19 +1,19 @@
-//! The monitor: starts init in new namespaces, maps its ids, reports to the driver, then waits for the end and cleans
+//! The monitor: starts init in new namespaces, reports to the driver, then waits for the end and cleans
 //! up. It outlives the server; it is what makes sure that a sandbox leaves nothing behind even when no server runs.
 
 use std::io::{BufRead, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use crate::fault::{Context, Fault, check};
 use crate::init::{self, signal};
-use crate::spec::{Cause, Ended, INSIDE_ID, Ids, Launch, Life, RANGE, Report, Stage, State, files};
-use crate::{cgroup, ids, tree, verify};
+use crate::spec::{Cause, Ended, Ids, Launch, Life, Limited, Report, Stage, State, files};
+use crate::watch::Watch;
+use crate::{cgroup, ids, rights, tree, verify};
 
 /// Reads what to launch, launches it, reports, and stays until it ends. Gives the exit code.
 pub fn main() -> i32 {
@@ -28,7 +28,7 @@ pub fn main() -> i32 {
         }
         started.map(|running| (launch, running))
     });
-    let (launch, running) = match outcome {
+    let (launch, mut running) = match outcome {
         Ok(started) => started,
         Err(fault) => {
             let report = Report::Failed { stage: fault.stage, message: fault.message, errno: fault.errno };
@@ -40,7 +40,8 @@ pub fn main() -> i32 {
         // Nobody waits for this sandbox any more.
         return finish(&launch, &running, Cause::OwnerGone);
     }
-    let cause = watch(&launch, &running);
+    let Running { watch, init, handle, .. } = &mut running;
+    let cause = watch.until_end(&launch, *init, handle);
     finish(&launch, &running, cause)
 }
 
@@ -51,8 +52,8 @@ struct Running {
     /// Held as long as we live, so that anyone can tell whether we do.
     _lock: OwnedFd,
     /// Held as long as we live, so that no other sandbox on this host takes the same ids.
-    range: Option<ids::Range>,
-    started: Instant,
+    _range: Option<ids::Range>,
+    watch: Watch,
 }
 
 fn read_spec() -> Result<Launch, Fault> {
@@ -96,65 +97,66 @@ fn start(launch: &Launch) -> Result<Running, Fault> {
         Ids::Range => Some(ids::Range::claim()?),
         Ids::Own => None,
     };
-    ids::prepare_upper(range.as_ref())?;
+    for directory in [files::UPPER, files::WORK, files::ROOT] {
+        make_directory(directory)?;
+    }
     if launch.ids == Ids::Own {
         own_user_namespace()?;
     }
+    let (users, holder) = ids::Users::make(range.as_ref())?;
     let (mut ours, theirs) = UnixStream::pair().at(Stage::Namespaces, "making a channel")?;
     let child = fork_into(cgroup::birthplace(&launch.cgroups)?.as_ref())?;
     if child == 0 {
-        drop(ours);
+        // The holder is not this process's to end.
+        std::mem::forget(holder);
+        // Nor are the monitor's own descriptors for the sandbox's first process.
+        drop((ours, lock, range));
         silence_stdio();
         name_process(c"slipway-guest");
-        std::process::exit(init::main(launch, theirs, listener, &outside));
+        std::process::exit(init::main(launch, users, theirs, listener, &outside));
     }
-    drop(theirs);
-    drop(listener);
+    drop((theirs, listener, users, holder));
     let init = i32::try_from(child)
         .ok()
         .and_then(Pid::from_raw)
         .ok_or_else(|| Fault::new(Stage::Namespaces, "no process id"))?;
     let handle = rustix::process::pidfd_open(init, PidfdFlags::empty())
         .at(Stage::Namespaces, "watching the sandbox")?;
-    let running = Running { init, handle, _lock: lock, range, started: Instant::now() };
-    if let Err(fault) = shake_hands(launch, &running, &mut ours) {
-        kill(&running);
-        return Err(fault);
+    match follow(launch, init, &mut ours) {
+        Ok(watch) => Ok(Running { init, handle, _lock: lock, _range: range, watch }),
+        Err(fault) => {
+            kill(init, &handle);
+            Err(fault)
+        }
     }
+}
+
+/// Follows init until it is ready. What can be done meanwhile is.
+fn follow(launch: &Launch, init: Pid, stream: &mut UnixStream) -> Result<Watch, Fault> {
     let state = State {
         monitor: std::process::id(),
         init: init.as_raw_nonzero().get().unsigned_abs(),
         cgroups: launch.cgroups.iter().map(|group| group.path.clone()).collect(),
     };
-    if let Err(fault) = write_json(files::STATE, &state) {
-        kill(&running);
-        return Err(fault);
+    let state = write_aside(files::STATE, &state)?;
+    let mut byte = [0];
+    let (length, sockets) =
+        rights::receive(stream, &mut byte).at(Stage::Guest, "listening to the sandbox")?;
+    if length == 0 {
+        return Err(Fault::new(Stage::Guest, "the sandbox ended while it was being built"));
     }
-    Ok(running)
-}
-
-/// Follows init through its stages until it is ready.
-fn shake_hands(launch: &Launch, running: &Running, init: &mut UnixStream) -> Result<(), Fault> {
-    loop {
-        let mut byte = [0];
-        match init.read(&mut byte).at(Stage::Guest, "listening to the sandbox")? {
-            0 => return Err(Fault::new(Stage::Guest, "the sandbox ended while it was being built")),
-            _ if byte[0] == signal::MAP_ME => {
-                cgroup::verify(&launch.cgroups, running.init)?;
-                map_ids(running)?;
-                init.write_all(&[signal::MAPPED]).at(Stage::Guest, "talking to the sandbox")?;
-            }
-            _ if byte[0] == signal::READY => return Ok(()),
-            _ => {
-                let mut json = Vec::new();
-                init.read_to_end(&mut json).at(Stage::Guest, "listening to the sandbox")?;
-                return Err(match serde_json::from_slice(&json) {
-                    Ok(Report::Failed { stage, message, errno }) => Fault { stage, message, errno },
-                    _ => Fault::new(Stage::Guest, "the sandbox failed while it was being built"),
-                });
-            }
-        }
+    if byte[0] != signal::READY {
+        let mut json = Vec::new();
+        stream.read_to_end(&mut json).at(Stage::Guest, "listening to the sandbox")?;
+        return Err(match serde_json::from_slice(&json) {
+            Ok(Report::Failed { stage, message, errno }) => Fault { stage, message, errno },
+            _ => Fault::new(Stage::Guest, "the sandbox failed while it was being built"),
+        });
     }
+    cgroup::verify(&launch.cgroups, init)?;
+    let watch = Watch::open(launch, sockets)?;
+    put_in_place(&state, files::STATE)?;
+    Ok(watch)
 }
 
 /// The C library's bindings have it in a type that is too small.
@@ -191,18 +193,11 @@ fn own_user_namespace() -> Result<(), Fault> {
     std::fs::write("/proc/self/gid_map", format!("0 {gid} 1")).at(stage, "mapping the group")
 }
 
-fn map_ids(running: &Running) -> Result<(), Fault> {
-    let stage = Stage::UserNamespace;
-    let proc = format!("/proc/{}", running.init.as_raw_nonzero());
-    let map = match &running.range {
-        Some(range) => format!("0 {} {RANGE}", range.first()),
-        None => {
-            std::fs::write(format!("{proc}/setgroups"), "deny").at(stage, "giving up groups")?;
-            format!("{INSIDE_ID} 0 1")
-        }
-    };
-    std::fs::write(format!("{proc}/uid_map"), &map).at(stage, "mapping users")?;
-    std::fs::write(format!("{proc}/gid_map"), &map).at(stage, "mapping groups")
+fn make_directory(path: &str) -> Result<(), Fault> {
+    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+        Err(Errno::EXIST) => Ok(()),
+        other => other.at(Stage::Directory, &format!("making {path}")),
+    }
 }
 
 /// Whatever the server's caller left open is not for a process that outlives both.
@@ -230,59 +225,42 @@ fn silence_stdio() {
     );
 }
 
-/// Waits until the sandbox ends, its time is up, or its owner is gone.
-fn watch(launch: &Launch, running: &Running) -> Cause {
-    let deadline = launch.wall_clock_ms.map(|limit| running.started + Duration::from_millis(limit));
-    loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) {
-            return Cause::WallClock;
-        }
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let stdin = std::io::stdin();
-        let mut watched = vec![PollFd::new(&running.handle, PollFlags::IN)];
-        if launch.life == Life::Tied {
-            watched.push(PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::empty()));
-        }
-        if poll(&mut watched, timeout.as_ref()).is_err() {
-            continue;
-        }
-        if !watched[0].revents().is_empty() {
-            return Cause::Died;
-        }
-        if watched.get(1).is_some_and(|owner| owner.revents().intersects(PollFlags::HUP | PollFlags::ERR)) {
-            return Cause::OwnerGone;
-        }
-    }
-}
-
 /// Ends init, and with it every process of its pid namespace, and reaps it.
-fn kill(running: &Running) {
+fn kill(init: Pid, handle: &OwnedFd) {
     // Already dead is as good.
-    let _already_dead = rustix::process::pidfd_send_signal(&running.handle, Signal::KILL);
-    while let Err(rustix::io::Errno::INTR) =
-        rustix::process::waitpid(Some(running.init), WaitOptions::empty())
-    {}
+    let _already_dead = rustix::process::pidfd_send_signal(handle, Signal::KILL);
+    while let Err(Errno::INTR) = rustix::process::waitpid(Some(init), WaitOptions::empty()) {}
 }
 
 fn finish(launch: &Launch, running: &Running, cause: Cause) -> i32 {
-    kill(running);
+    kill(running.init, &running.handle);
     let oom_kills = cgroup::oom_kills(&launch.cgroups);
     cgroup::remove(launch.cgroups.iter().map(|group| group.path.as_path()));
     if launch.life == Life::Tied {
         // The lock is released only by our end, after the directory is gone.
         return i32::from(tree::remove(&launch.dir).is_err());
     }
-    let told = write_json(files::ENDED, &Ended { cause, oom_kills }).is_ok();
-    let socket_gone = std::fs::remove_file(files::SOCKET).is_ok();
-    i32::from(!(told && socket_gone))
+    let limit = match cause {
+        Cause::WallClock => Some(Limited::WallClock),
+        Cause::Died if oom_kills > 0 => Some(Limited::Memory),
+        _ => None,
+    };
+    let ended = Ended { cause, oom_kills, limit, disk: running.watch.disk() };
+    let told = write_aside(files::ENDED, &ended).and_then(|aside| put_in_place(&aside, files::ENDED)).is_ok();
+    let gone = [files::SOCKET, files::CONTROL].map(|socket| std::fs::remove_file(socket).is_ok());
+    i32::from(!(told && gone == [true; 2]))
 }
 
-fn write_json(name: &str, value: &impl serde::Serialize) -> Result<(), Fault> {
+/// Writes a file under another name first, so that whoever reads it sees all of it or nothing.
+fn write_aside(name: &str, value: &impl serde::Serialize) -> Result<String, Fault> {
     let json = serde_json::to_vec(value).map_err(|error| Fault::new(Stage::Directory, error.to_string()))?;
-    let temporary = format!("{name}.new");
-    std::fs::write(&temporary, json).at(Stage::Directory, &format!("writing {name}"))?;
-    std::fs::rename(&temporary, name).at(Stage::Directory, &format!("writing {name}"))
+    let aside = format!("{name}.new");
+    std::fs::write(&aside, json).at(Stage::Directory, &format!("writing {name}"))?;
+    Ok(aside)
+}
+
+fn put_in_place(aside: &str, name: &str) -> Result<(), Fault> {
+    std::fs::rename(aside, name).at(Stage::Directory, &format!("writing {name}"))
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ pub(crate) fn limit(limits: &[(Rlimit, u64)]) -> Result<(), Fault> {
             Rlimit::Processes => libc::RLIMIT_NPROC,
             Rlimit::Data => libc::RLIMIT_DATA,
             Rlimit::Core => libc::RLIMIT_CORE,
+            Rlimit::FileSize => libc::RLIMIT_FSIZE,
         };
         let mut current = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: `current` is a valid, writable rlimit.

@@ -9,8 +9,13 @@ use serde::{Deserialize, Serialize};
 pub struct Launch {
     /// The sandbox's own directory on the host: the socket, the upper layer and the state live here.
     pub dir: PathBuf,
+    /// The directory that `dir` and every layer are below. On disk files have the ids they have inside; in the sandbox's
+    /// own mount namespace this directory is shown with those ids shifted into the sandbox's range.
+    pub storage: PathBuf,
     /// The read-only layers of the root, topmost first.
     pub layers: Vec<PathBuf>,
+    /// Whether the layers are a system from elsewhere: what every sandbox has and they lack is then put there.
+    pub furnish: bool,
     /// How user ids are mapped.
     pub ids: Ids,
     /// Host directories and files that are visible inside, read-only.
@@ -29,10 +34,67 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
     /// Working directory of processes inside.
     pub cwd: String,
-    /// The sandbox ends after this long.
+    /// The sandbox ends after this long; the time begins at the launch, and anew with [`Command::StartClock`].
     pub wall_clock_ms: Option<u64>,
+    /// Whether connections out are led to sockets that [`Command::Sockets`] hands out. Without it there is only loopback.
+    pub network: bool,
+    /// What the writable layer may hold.
+    pub disk: Disk,
     /// How long it lives.
     pub life: Life,
+}
+
+/// What a writable layer may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Files and directories.
+    pub inodes: u64,
+}
+
+/// What can be asked of a monitor, at [`files::CONTROL`]: one line of JSON on a connection of its own, answered by one
+/// line of JSON ([`Answer`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Hand out the sockets of the sandbox's network; their descriptors come with the answer.
+    Sockets,
+    /// The time of the sandbox's life begins now.
+    StartClock,
+    /// Measure the disk now, and tell.
+    Disk,
+}
+
+/// What a monitor answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// With the descriptors, in this order: the explicit proxy's listener, the socket for names, and, if `transparent`, the
+    /// listener for redirected connections and the socket for other datagrams.
+    Sockets {
+        /// Whether the kernel redirects.
+        transparent: bool,
+    },
+    /// It is done.
+    Done,
+    /// What is on the disk, and how often a limit was reached.
+    Disk(DiskUsage),
+    /// It cannot be done.
+    Refused(String),
+}
+
+/// What is on a sandbox's disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskUsage {
+    /// Bytes of all files in the writable layer.
+    pub bytes: u64,
+    /// Files and directories in it.
+    pub inodes: u64,
+    /// How often the limit of bytes was reached.
+    pub byte_hits: u64,
+    /// How often the limit of files was reached.
+    pub inode_hits: u64,
 }
 
 /// How user ids are mapped. Processes inside always run as [`INSIDE_ID`].
@@ -124,6 +186,8 @@ pub enum Rlimit {
     Data,
     /// Size of a core dump.
     Core,
+    /// Size of one file.
+    FileSize,
 }
 
 /// How the launch went: one line of JSON on the launcher's standard output.
@@ -162,14 +226,18 @@ pub enum Stage {
     UserNamespace,
     /// Making the other namespaces.
     Namespaces,
-    /// Setting up the loopback interface.
+    /// Setting up the network.
     Network,
+    /// Showing the layers with the sandbox's ids.
+    Storage,
     /// Mounting the root.
     Overlay,
     /// Mounting anything else.
     Mount,
     /// Giving up privileges.
     Privileges,
+    /// Restricting what files can be used for.
+    Landlock,
     /// Installing the system-call filter.
     Seccomp,
     /// Looking whether every promised wall stands.
@@ -196,6 +264,22 @@ pub struct Ended {
     pub cause: Cause,
     /// How many processes were killed for lack of memory.
     pub oom_kills: u64,
+    /// The limit that ended it, if one did.
+    #[serde(default)]
+    pub limit: Option<Limited>,
+    /// How it was with its disk.
+    #[serde(default)]
+    pub disk: DiskUsage,
+}
+
+/// Limits that end a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limited {
+    /// The time of its life.
+    WallClock,
+    /// Memory ran out, and there was nothing left to kill but the guest.
+    Memory,
 }
 
 /// Why a sandbox ended.
@@ -212,10 +296,24 @@ pub enum Cause {
     Died,
 }
 
+/// Ports on the loopback of a sandbox with a network. Programs inside cannot take them: they are taken.
+pub mod ports {
+    /// The explicit proxy.
+    pub const PROXY: u16 = 3128;
+    /// Questions for names.
+    pub const NAMES: u16 = 53;
+    /// Connections that were redirected; above the ports that the kernel gives to connections.
+    pub const TRANSPARENT: u16 = 61_129;
+    /// Datagrams that were redirected.
+    pub const DATAGRAMS: u16 = 61_130;
+}
+
 /// Names of the files in a sandbox's directory.
 pub mod files {
     /// The guest's socket.
     pub const SOCKET: &str = "guest.sock";
+    /// The monitor's socket.
+    pub const CONTROL: &str = "control.sock";
     /// Locked by the monitor while it lives.
     pub const LOCK: &str = "lock";
     /// [`super::State`].

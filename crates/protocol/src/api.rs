@@ -76,6 +76,19 @@ pub struct Session {
     /// The sandbox, while there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxId>,
+    /// The session and snapshot that it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+}
+
+/// Where a session was forked from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ForkedFrom {
+    /// The session.
+    pub session: SessionId,
+    /// Its snapshot.
+    pub snapshot: crate::SnapshotId,
 }
 
 /// A prompt that waits for its turn.
@@ -175,13 +188,16 @@ pub struct Stopped {
 }
 
 /// `PUT /environments/{name}` takes an [`Environment`]; lists give it with its name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NamedEnvironment {
     /// Its name.
     pub name: String,
     /// Where it is written down.
     pub source: EnvironmentSource,
+    /// How far its image is, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<crate::ImageStatus>,
     /// The recipe.
     #[serde(flatten)]
     pub recipe: Environment,
@@ -199,7 +215,7 @@ pub enum EnvironmentSource {
 }
 
 /// `GET /environments`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnvironmentList {
     /// By name.

@@ -3,23 +3,47 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A named recipe: repositories, base, set-up steps and checks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub use crate::egress::Egress;
+
+/// A named recipe: repositories, base, set-up steps, services, checks and what of the network is open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Environment {
     /// The repositories, first the main one.
     #[serde(default)]
     pub repos: Vec<Repo>,
-    /// `host`; later `oci:NAME` or `tar:PATH`.
+    /// `host`, `tar:PATH`, `oci:NAME`, `dockerfile:PATH` or `devcontainer[:PATH]`; the last two are in the repository.
     #[serde(default = "Environment::default_base")]
     pub base: String,
     /// Commands that prepare the workspace, in order.
     #[serde(default)]
     pub setup: Vec<SetupStep>,
+    /// Commands that fill caches once everything is set up: build, run the app and the tests once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm: Vec<SetupStep>,
+    /// Programs that run beside the work, up before the first prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<Service>,
     /// Commands that must pass before a turn may finish `done`.
     #[serde(default)]
     pub checks: Vec<Check>,
+    /// What of the network can be reached: `"none"`, `"open"`, or a list of domains. An empty list, the default, refuses
+    /// everything and tells what was refused.
+    #[serde(default, skip_serializing_if = "Egress::is_default")]
+    pub egress: Egress,
+    /// Secrets that are put into requests on their way out, and never into the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<Secret>,
+    /// Limits of each sandbox, where they differ from the configured ones.
+    #[serde(default, skip_serializing_if = "SandboxLimits::is_empty")]
+    pub limits: SandboxLimits,
+    /// Sandboxes that are kept ready; the configured number when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<u32>,
+    /// The image is built again after this many seconds; the configured time when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_s: Option<u64>,
     /// Name of the model used when none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -40,7 +64,14 @@ impl Default for Environment {
             repos: Vec::new(),
             base: Self::default_base(),
             setup: Vec::new(),
+            warm: Vec::new(),
+            services: Vec::new(),
             checks: Vec::new(),
+            egress: Egress::default(),
+            secrets: Vec::new(),
+            limits: SandboxLimits::default(),
+            pool: None,
+            rebuild_s: None,
             model: None,
             instructions: None,
         }
@@ -60,15 +91,116 @@ pub struct Repo {
 }
 
 /// One command that prepares the workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetupStep {
     /// The shell command.
     pub run: String,
-    /// Files whose content decides whether the step's result can be re-used.
+    /// Files whose content decides whether the step's result can be re-used, such as a lock file. Without any, the step
+    /// runs again for each new commit.
     #[serde(default)]
     pub inputs: Vec<String>,
+    /// How often it is tried; 3 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// Wall-clock limit of one attempt in seconds; 1800 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<u64>,
+}
+
+/// A program that runs beside the work, such as a database or a development server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Service {
+    /// A short name, such as `postgres`.
+    pub name: String,
+    /// The shell command; it stays in the foreground.
+    pub run: String,
+    /// How to tell that it is up. Without one it is up once it has run for a second.
+    #[serde(default)]
+    pub ready: Probe,
+    /// It must be up within this many seconds; 60 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<u64>,
+}
+
+/// How to tell that a service is up; one of the keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Probe {
+    /// A port on the sandbox's loopback that takes connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<u16>,
+    /// A URL on the sandbox's loopback that answers with a status below 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// A shell command that exits with 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
+/// A secret that is put into requests to its hosts, over TLS only. The sandbox sees a placeholder in the variable `name`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Secret {
+    /// Name of the variable in the sandbox that holds the placeholder.
+    pub name: String,
+    /// Variable of the server that holds the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<String>,
+    /// File of the server's machine that holds the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Hosts it is for; `*.example.com` for every host below one.
+    pub hosts: Vec<String>,
+    /// Where in a request it may stand: `bearer`, `basic` or `header:NAME`.
+    #[serde(default = "Secret::default_form")]
+    pub form: String,
+}
+
+impl Secret {
+    fn default_form() -> String {
+        "bearer".to_owned()
+    }
+}
+
+/// Limits of each sandbox of an environment; what is absent is as configured for all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxLimits {
+    /// Processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Memory of all processes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Open files of one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// What the sandbox may write to disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_mb: Option<u64>,
+    /// Files and directories it may make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<u64>,
+    /// Life of the sandbox; 0 for as long as it is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_clock_s: Option<u64>,
+}
+
+impl SandboxLimits {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A command with a parser that must pass.

@@ -80,11 +80,14 @@ pub enum EventBody {
         /// Name of the environment.
         environment: String,
         /// The recipe as it was when the session was made; later edits of the environment do not reach in here.
-        recipe: crate::Environment,
+        recipe: Box<crate::Environment>,
         /// A short title.
         title: String,
         /// Name of the model.
         model: String,
+        /// Where it was forked from; the events of that session up to there follow.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forked_from: Option<crate::ForkedFrom>,
     },
     /// The title changed.
     #[serde(rename = "session.renamed")]
@@ -234,6 +237,25 @@ pub enum EventBody {
         snapshot: SnapshotId,
         /// The turn after which it was taken.
         turn: TurnId,
+        /// Bytes that it holds beside what others hold too.
+        #[serde(default)]
+        bytes: u64,
+        /// How long taking it took.
+        #[serde(default)]
+        duration_ms: u64,
+    },
+    /// Connections out of the sandbox were allowed or refused. One event tells of all of one kind within a short time.
+    #[serde(rename = "egress.decided")]
+    EgressDecided(EgressDecision),
+    /// The sandbox came to one of its limits.
+    #[serde(rename = "limit.exceeded")]
+    LimitExceeded {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// Which limit.
+        limit: LimitKind,
+        /// What happened and how to raise it.
+        message: String,
     },
     /// The branch moved on its way to the remote.
     #[serde(rename = "delivery.updated")]
@@ -277,6 +299,8 @@ impl EventBody {
             Self::RetryScheduled { .. } => "retry.scheduled",
             Self::SandboxChanged { .. } => "sandbox.changed",
             Self::SnapshotTaken { .. } => "snapshot.taken",
+            Self::EgressDecided(_) => "egress.decided",
+            Self::LimitExceeded { .. } => "limit.exceeded",
             Self::DeliveryUpdated(_) => "delivery.updated",
             Self::MemoryChanged { .. } => "memory.changed",
             Self::ErrorRaised { .. } => "error.raised",
@@ -395,12 +419,57 @@ pub enum SandboxState {
     Creating,
     /// The workspace is being prepared: clone and set-up steps.
     Preparing,
+    /// It takes reads; writes wait until the workspace is at the tip of its branch.
+    Syncing,
     /// It takes commands.
     Ready,
     /// It was stopped on purpose.
     Stopped,
     /// It died.
     Lost,
+}
+
+/// Connections out of a sandbox that were decided alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EgressDecision {
+    /// The sandbox.
+    pub sandbox: SandboxId,
+    /// The host that was asked for; an address where no name is known.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Whether they were let through.
+    pub allowed: bool,
+    /// The rule that let them through, or why they were refused.
+    pub rule: String,
+    /// How many connections.
+    pub connections: u32,
+    /// Bytes out of the sandbox.
+    #[serde(default)]
+    pub sent: u64,
+    /// Bytes into the sandbox.
+    #[serde(default)]
+    pub received: u64,
+}
+
+/// The limits of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum LimitKind {
+    /// Memory of all processes.
+    Memory,
+    /// Processes and threads.
+    Processes,
+    /// Open files of one process.
+    OpenFiles,
+    /// Bytes on disk.
+    DiskBytes,
+    /// Files and directories on disk.
+    DiskInodes,
+    /// Its life.
+    WallClock,
 }
 
 /// Branch and commits on their way to the remote.

@@ -5,19 +5,25 @@
 
 pub mod api;
 pub mod chat;
+pub mod egress;
 pub mod environment;
 pub mod error;
 pub mod event;
 pub mod id;
+pub mod image;
 pub mod item;
 pub mod report;
 pub mod usage;
 
 pub use api::*;
-pub use environment::{Check, Environment, Repo, SetupStep};
+pub use egress::Egress;
+pub use environment::{Check, Environment, Probe, Repo, SandboxLimits, Secret, Service, SetupStep};
 pub use error::{Code, Problem};
-pub use event::{Actor, ActorKind, Ephemeral, EphemeralBody, Event, EventBody, Outcome, Receipt};
+pub use event::{
+    Actor, ActorKind, EgressDecision, Ephemeral, EphemeralBody, Event, EventBody, LimitKind, Outcome, Receipt,
+};
 pub use id::{ApprovalId, ItemId, PromptId, SandboxId, SessionId, SnapshotId, TurnId, UserId};
+pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
 pub use report::{Diagnostic, Report, Severity, TestCase, TestStatus};

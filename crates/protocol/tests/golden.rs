@@ -7,7 +7,10 @@
 
 use std::path::PathBuf;
 
-use protocol::event::{Channel, CheckOutcome, Delivery, DeliveryState, PlanItem, PlanState, SandboxState};
+use protocol::event::{
+    Channel, CheckOutcome, Delivery, DeliveryState, EgressDecision, LimitKind, PlanItem, PlanState,
+    SandboxState,
+};
 use protocol::item::{CheckReport, Output, ToolCall};
 use protocol::*;
 use serde::{Serialize, de::DeserializeOwned};
@@ -35,7 +38,11 @@ fn spend() -> Spend {
 fn environment() -> Environment {
     Environment {
         repos: vec![Repo { url: "/srv/git/shop.git".to_owned(), branch: Some("main".to_owned()) }],
-        setup: vec![SetupStep { run: "npm ci".to_owned(), inputs: vec!["package-lock.json".to_owned()] }],
+        setup: vec![SetupStep {
+            run: "npm ci".to_owned(),
+            inputs: vec!["package-lock.json".to_owned()],
+            ..SetupStep::default()
+        }],
         checks: vec![Check {
             name: "test".to_owned(),
             run: "npm test".to_owned(),
@@ -44,6 +51,72 @@ fn environment() -> Environment {
         model: Some("main".to_owned()),
         instructions: Some("Prices are in cents.".to_owned()),
         ..Environment::default()
+    }
+}
+
+/// With everything that an environment can have.
+fn whole_environment() -> Environment {
+    Environment {
+        base: "oci:node:22".to_owned(),
+        setup: vec![SetupStep {
+            run: "npm ci".to_owned(),
+            inputs: vec!["package-lock.json".to_owned()],
+            attempts: Some(5),
+            timeout_s: Some(600),
+        }],
+        warm: vec![SetupStep { run: "npm run build".to_owned(), ..SetupStep::default() }],
+        services: vec![Service {
+            name: "postgres".to_owned(),
+            run: "postgres -D data".to_owned(),
+            ready: Probe { tcp: Some(5432), ..Probe::default() },
+            timeout_s: Some(30),
+        }],
+        egress: Egress::Allow(vec!["registry.npmjs.org".to_owned()]),
+        secrets: vec![Secret {
+            name: "NPM_TOKEN".to_owned(),
+            env: Some("SHOP_NPM_TOKEN".to_owned()),
+            file: None,
+            hosts: vec!["registry.npmjs.org".to_owned()],
+            form: "bearer".to_owned(),
+        }],
+        limits: SandboxLimits {
+            cpus: Some(1.5),
+            memory_mb: Some(64),
+            processes: Some(100),
+            open_files: Some(200),
+            disk_mb: Some(300),
+            inodes: Some(400),
+            wall_clock_s: Some(500),
+        },
+        pool: Some(2),
+        rebuild_s: Some(900),
+        ..environment()
+    }
+}
+
+fn image() -> ImageStatus {
+    ImageStatus {
+        state: ImageState::Failed,
+        current: Some(ImageInfo {
+            key: "3f9c".to_owned(),
+            branch: "main".to_owned(),
+            commit: "0123".to_owned(),
+            built_at: at(),
+            age_s: 60,
+            bytes: 5000,
+            duration_ms: 700,
+        }),
+        steps: vec![StepStatus {
+            title: "npm ci".to_owned(),
+            kind: StepKind::Setup,
+            state: StepState::Failed,
+            duration_ms: 650,
+            bytes: 0,
+            attempts: 3,
+            output: "no such package".to_owned(),
+        }],
+        error: Some("the step `npm ci` exited with 1".to_owned()),
+        warm: 1,
     }
 }
 
@@ -94,9 +167,10 @@ fn events() -> Vec<Event> {
             &ana,
             EventBody::SessionCreated {
                 environment: "shop".to_owned(),
-                recipe: environment(),
+                recipe: Box::new(environment()),
                 title: "Fix cart".to_owned(),
                 model: "main".to_owned(),
+                forked_from: None,
             },
         ),
         (&ana, EventBody::SessionRenamed { title: "Fix the cart total".to_owned() }),
@@ -246,7 +320,15 @@ fn events() -> Vec<Event> {
                 delay_ms: 2000,
             },
         ),
-        (&system, EventBody::SnapshotTaken { snapshot: SnapshotId::from_u128(6), turn }),
+        (
+            &system,
+            EventBody::SnapshotTaken {
+                snapshot: SnapshotId::from_u128(6),
+                turn,
+                bytes: 4096,
+                duration_ms: 3,
+            },
+        ),
         (&system, EventBody::DeliveryUpdated(delivery())),
         (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned() }),
         (
@@ -276,6 +358,40 @@ fn events() -> Vec<Event> {
                     model_ms: 9000,
                     tools_ms: 2500,
                 },
+            },
+        ),
+        (
+            &ana,
+            EventBody::SessionCreated {
+                environment: "shop".to_owned(),
+                recipe: Box::new(whole_environment()),
+                title: "Another way".to_owned(),
+                model: "main".to_owned(),
+                forked_from: Some(ForkedFrom {
+                    session: SessionId::from_u128(1),
+                    snapshot: SnapshotId::from_u128(6),
+                }),
+            },
+        ),
+        (
+            &system,
+            EventBody::EgressDecided(EgressDecision {
+                sandbox,
+                host: "registry.npmjs.org".to_owned(),
+                port: 443,
+                allowed: true,
+                rule: "registry.npmjs.org".to_owned(),
+                connections: 3,
+                sent: 900,
+                received: 120_000,
+            }),
+        ),
+        (
+            &system,
+            EventBody::LimitExceeded {
+                sandbox,
+                limit: LimitKind::Memory,
+                message: "The sandbox came to its memory limit of 64 MiB.".to_owned(),
             },
         ),
     ];
@@ -319,12 +435,14 @@ fn bodies() -> Vec<serde_json::Value> {
         turn: Some(TurnId::from_u128(2)),
         delivery: Some(delivery()),
         sandbox: Some(SandboxId::from_u128(5)),
+        forked_from: None,
     };
     let create =
         CreateSession { environment: "shop".to_owned(), prompt: "Fix the cart".to_owned(), model: None };
     let named = NamedEnvironment {
         name: "shop".to_owned(),
         source: EnvironmentSource::Config,
+        image: None,
         recipe: environment(),
     };
     let problem = Problem::new(Code::EnvironmentNotFound, "there is no environment \"shp\"")
@@ -358,6 +476,58 @@ fn bodies() -> Vec<serde_json::Value> {
             instance: "x".to_owned(),
         }),
         round_trip(&problem),
+        round_trip(&NamedEnvironment {
+            name: "shop".to_owned(),
+            source: EnvironmentSource::Catalogue,
+            image: Some(image()),
+            recipe: whole_environment(),
+        }),
+        round_trip(&image()),
+        round_trip(&WarmStatus { ready: 1, starting: 2 }),
+        round_trip(&ForkSession {
+            prompt: "Try it another way".to_owned(),
+            snapshot: Some(SnapshotId::from_u128(6)),
+            model: None,
+        }),
+        round_trip(&SnapshotList {
+            snapshots: vec![SnapshotInfo {
+                id: SnapshotId::from_u128(6),
+                session: SessionId::from_u128(1),
+                turn: TurnId::from_u128(2),
+                taken_at: at(),
+                bytes: 4096,
+            }],
+        }),
+        round_trip(&EgressStatus {
+            egress: Egress::Allow(vec!["*.example.com".to_owned()]),
+            refused: vec![RefusedHost {
+                host: "evil.example".to_owned(),
+                port: 443,
+                reason: "no rule allows it".to_owned(),
+                count: 2,
+                last_at: at(),
+            }],
+        }),
+        round_trip(&AllowEgress { allow: vec!["evil.example".to_owned()] }),
+        round_trip(&CollectGarbage { dry_run: true }),
+        round_trip(&GarbageReport {
+            dry_run: true,
+            used_bytes: 10_000,
+            budget_bytes: 5000,
+            freed_bytes: 6000,
+            entries: vec![GarbageEntry {
+                kind: "layer".to_owned(),
+                id: "setup-3f9c".to_owned(),
+                bytes: 6000,
+                remove: true,
+                reason: "nothing refers to it".to_owned(),
+            }],
+        }),
+        round_trip(&SandboxInfo {
+            id: SandboxId::from_u128(5),
+            state: "running".to_owned(),
+            owner: "pool of shop".to_owned(),
+        }),
     ]
 }
 
@@ -441,7 +611,11 @@ fn every_word_is_spelled_as_it_always_was() {
         e::ActorKind => [User, Agent, System],
         e::Outcome => [Done, Escalated, Cancelled, Failed, OutOfBudget],
         e::PlanState => [Pending, InProgress, Completed, Skipped, Failed],
-        e::SandboxState => [Creating, Preparing, Ready, Stopped, Lost],
+        e::SandboxState => [Creating, Preparing, Syncing, Ready, Stopped, Lost],
+        e::LimitKind => [Memory, Processes, OpenFiles, DiskBytes, DiskInodes, WallClock],
+        ImageState => [None, Building, Ready, Failed],
+        StepKind => [Base, Clone, Setup, Warm],
+        StepState => [Pending, Running, Built, Cached, Failed],
         e::DeliveryState => [Intended, Pushed, Failed],
         e::Channel => [Text, Reasoning, Stdout, Stderr],
         ItemStatus => [InProgress, Completed, Failed, Interrupted, Cancelled],

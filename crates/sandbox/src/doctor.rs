@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use protocol::SandboxId;
-
 use crate::native::Native;
-use crate::{Base, Driver, Error, Life, Limits, Spec};
+use crate::{Driver, Error, Life, Owner, Spec, Stack};
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -86,13 +84,66 @@ pub async fn examine(dir: &Path) -> Vec<Finding> {
             format!("those of the system, and {}", toolchains.join(", "))
         },
     ));
+    findings.push(landlock());
     trial(&native, &mut findings).await;
     findings
+}
+
+/// Which generation of Landlock the kernel has.
+fn landlock() -> Finding {
+    const ASK_FOR_THE_VERSION: u32 = 1;
+    // SAFETY: with this flag the kernel takes no attributes and only tells its version.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0_usize,
+            ASK_FOR_THE_VERSION,
+        )
+    };
+    match version {
+        6.. => Finding::holds("landlock", format!("version {version}: files, sockets and signals")),
+        1.. => Finding::weaker(
+            "landlock",
+            format!(
+                "version {version}: files are restricted, abstract sockets and signals only by namespaces"
+            ),
+            "Linux 6.12 or later has the rest",
+        ),
+        _ => Finding::weaker(
+            "landlock",
+            "not there: files are protected by mounts and user ids alone",
+            "Linux 5.13 or later has it; it may have to be switched on with lsm=landlock,… on the kernel's command line",
+        ),
+    }
+}
+
+async fn way_out(sandbox: &dyn crate::Sandbox) -> Finding {
+    match sandbox.sockets().await {
+        Ok(Some(sockets)) if sockets.transparent.is_some() => {
+            Finding::holds("way out", "every connection and every name ends at the proxy")
+        }
+        Ok(_) => Finding::weaker(
+            "way out",
+            "the kernel cannot redirect connections: only programs that use the proxy get out",
+            "load the modules for it: sudo modprobe -a nf_tables nft_chain_nat nft_redir",
+        ),
+        Err(error) => failed("way out", &error),
+    }
 }
 
 fn limits(native: &Native) -> Finding {
     let missing = native.cgroups().missing();
     let have = native.cgroups().describe();
+    if missing.is_empty() && !native.cgroups().freezes() {
+        return Finding::weaker(
+            "limits",
+            format!(
+                "control groups: {have}; none that can be frozen, so a snapshot of a running sandbox may be torn"
+            ),
+            "mount version 2 of control groups, or the freezer of version 1",
+        );
+    }
     if missing.is_empty() {
         return Finding::holds("limits", format!("control groups: {have}"));
     }
@@ -108,7 +159,8 @@ fn limits(native: &Native) -> Finding {
 
 async fn trial(native: &Native, findings: &mut Vec<Finding>) {
     let begun = Instant::now();
-    let spec = Spec { id: SandboxId::new(), base: Base::Host, limits: Limits::default(), life: Life::Tied };
+    let spec =
+        Spec { network: crate::Network::Egress, ..Spec::new(Stack::host(), Life::Tied, Owner::OneOff) };
     let sandbox = match native.create(&spec).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
@@ -129,6 +181,7 @@ async fn trial(native: &Native, findings: &mut Vec<Finding>) {
         }
     };
     let elapsed = begun.elapsed();
+    findings.push(way_out(&*sandbox).await);
     let id = sandbox.id();
     drop(sandbox);
     if let Err(error) = native.remove(id).await {

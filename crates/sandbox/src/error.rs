@@ -19,6 +19,25 @@ pub enum Error {
     /// It could not be started.
     #[error("the sandbox could not be started: {0}")]
     Start(String),
+    /// It is needed: a sandbox stands on it.
+    #[error("{what} is in use by {by}")]
+    InUse {
+        /// What was to be removed.
+        what: String,
+        /// Who needs it.
+        by: String,
+    },
+    /// There is no such layer.
+    #[error("there is no layer {0}")]
+    NoLayer(crate::LayerId),
+    /// An image, a base or a service could not be made; the message has what there is to know.
+    #[error("{message}\n  {hint}")]
+    Build {
+        /// What went wrong, with the end of the output.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
     /// The directory of the sandboxes cannot be used.
     #[error("{}", describe(path, source))]
     Io {

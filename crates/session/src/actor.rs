@@ -116,7 +116,7 @@ pub(crate) struct Service {
     context: Arc<Context>,
     inputs: mpsc::Receiver<Input>,
     work: Option<Work>,
-    /// When a sandbox that nobody uses is removed.
+    /// When a sandbox that nobody uses is stopped.
     idle_at: Option<Instant>,
     /// When it is tried again to record what could not be recorded.
     retry_at: Option<Instant>,
@@ -133,6 +133,10 @@ impl Service {
     /// Works until it is shut down or every handle is gone. Unfinished work goes on at once.
     pub(crate) async fn run(mut self) {
         self.go_on_unasked().await;
+        if self.work.is_none() && self.context.options.duty == Duty::Work {
+            // What runs in an idle sandbox may be waiting for its connections.
+            drop(self.context.workspace.attached(&self.context.recorder).await);
+        }
         self.rest();
         loop {
             tokio::select! {
@@ -143,7 +147,7 @@ impl Service {
                     None => return,
                 },
                 () = until(self.retry_at) => self.recover().await,
-                () = until(self.idle_at) => self.remove_idle().await,
+                () = until(self.idle_at) => self.stop_idle().await,
             }
         }
     }
@@ -353,10 +357,10 @@ impl Service {
         self.idle_at = idle.then(|| Instant::now() + self.context.options.idle);
     }
 
-    async fn remove_idle(&mut self) {
-        if let Err(failure) = self.context.workspace.remove(&self.context.recorder, "nothing used it").await {
+    async fn stop_idle(&mut self) {
+        if let Err(failure) = self.context.workspace.stop(&self.context.recorder, "nothing used it").await {
             let session = self.context.recorder.session();
-            tracing::warn!(%session, error = %failure.into_problem(), "an idle sandbox could not be removed");
+            tracing::warn!(%session, error = %failure.into_problem(), "an idle sandbox could not be stopped");
         }
         self.rest();
     }

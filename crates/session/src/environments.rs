@@ -1,6 +1,9 @@
 //! Environments and models by name: those of the configuration file first, then those of the catalogue.
 
-use protocol::{Code, Environment, EnvironmentSource, NamedEnvironment, Problem};
+use protocol::{
+    Code, Egress, Environment, EnvironmentSource, NamedEnvironment, Problem, SandboxLimits, Secret, Service,
+    SetupStep,
+};
 
 use crate::{Options, problem};
 
@@ -10,6 +13,7 @@ pub(crate) async fn list(options: &Options) -> Result<Vec<NamedEnvironment>, Pro
         move |(name, recipe): &(String, Environment)| NamedEnvironment {
             name: name.clone(),
             source,
+            image: None,
             recipe: recipe.clone(),
         }
     };
@@ -49,7 +53,44 @@ pub(crate) async fn put(
         mirror.tip(repo.branch.as_deref()).await.map_err(|error| problem::forge(&error))?;
     }
     options.store.put_environment(name, &recipe).await.map_err(problem::store)?;
-    Ok(NamedEnvironment { name: name.to_owned(), source: EnvironmentSource::Catalogue, recipe })
+    Ok(NamedEnvironment { name: name.to_owned(), source: EnvironmentSource::Catalogue, image: None, recipe })
+}
+
+/// Adds rules to what an environment of the catalogue allows.
+pub(crate) async fn allow(
+    options: &Options,
+    name: &str,
+    rules: Vec<String>,
+) -> Result<NamedEnvironment, Problem> {
+    if rules.is_empty() {
+        return Err(Problem::new(Code::BadRequest, "there is nothing to allow")
+            .hint("name hosts, such as registry.npmjs.org or *.example.com:8443"));
+    }
+    let mut environment = find(options, name).await?;
+    if options.environments.iter().any(|(own, _)| own == name) {
+        return Err(Problem::new(
+            Code::Conflict,
+            format!("the environment \"{name}\" is written in the configuration file"),
+        )
+        .hint(format!("add to its egress there: {}", rules.join(", "))));
+    }
+    let mut allowed = match environment.recipe.egress {
+        Egress::Open => {
+            return Err(Problem::new(Code::Conflict, "every public address is allowed already")
+                .hint("private and local addresses are refused whatever the rules are"));
+        }
+        Egress::None => Vec::new(),
+        Egress::Allow(allowed) => allowed,
+    };
+    for rule in rules {
+        if !allowed.contains(&rule) {
+            allowed.push(rule);
+        }
+    }
+    environment.recipe.egress = Egress::Allow(allowed);
+    sandbox::egress::Rules::parse(&environment.recipe.egress).map_err(|error| problem::recipe(&error))?;
+    options.store.put_environment(name, &environment.recipe).await.map_err(problem::store)?;
+    Ok(environment)
 }
 
 /// Removes one of the catalogue.
@@ -99,9 +140,17 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
             );
         }
     }
-    if recipe.base != "host" {
-        return refuse(format!("the base \"{}\" is not supported", recipe.base), "use base = \"host\"");
+    let wrong = |error: sandbox::Error| problem::recipe(&error);
+    recipe.base.parse::<sandbox::base::Source>().map_err(wrong)?;
+    sandbox::egress::Rules::parse(&recipe.egress).map_err(wrong)?;
+    for (what, steps) in [("set-up", &recipe.setup), ("warm", &recipe.warm)] {
+        for step in steps {
+            check_step(what, step)?;
+        }
     }
+    check_services(&recipe.services)?;
+    check_secrets(&recipe.secrets)?;
+    check_limits(&recipe.limits)?;
     let known = checks::names();
     let mut seen = std::collections::BTreeSet::new();
     for check in &recipe.checks {
@@ -127,6 +176,97 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
         return Err(no_model(model, &options.models));
     }
     Ok(())
+}
+
+fn check_step(what: &str, step: &SetupStep) -> Result<(), Problem> {
+    let refuse = |title: String, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
+    if step.run.trim().is_empty() {
+        return refuse(format!("a {what} step has no command"), "give it one: { run = \"…\" }");
+    }
+    if step.attempts == Some(0) || step.attempts.is_some_and(|attempts| attempts > 20) {
+        return refuse(
+            format!("the {what} step `{}` is to be tried {} times", step.run, step.attempts.unwrap_or(0)),
+            "attempts is 1 to 20",
+        );
+    }
+    if step.timeout_s == Some(0) {
+        return refuse(
+            format!("the {what} step `{}` has no time to run", step.run),
+            "timeout_s is 1 or more seconds",
+        );
+    }
+    let inside = |path: &String| !path.starts_with('/') && path.split('/').all(|part| part != "..");
+    match step.inputs.iter().find(|path| path.trim().is_empty() || !inside(path)) {
+        Some(path) => refuse(
+            format!("the {what} step `{}` names an input outside the repository, \"{path}\"", step.run),
+            "inputs are paths from the repository's root, such as \"package-lock.json\"",
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Services as they must be, whoever declares them.
+pub(crate) fn check_services(services: &[Service]) -> Result<(), Problem> {
+    sandbox::service::check(services).map_err(|error| problem::recipe(&error))
+}
+
+/// Secrets as far as they can be judged without their values, which are read when a sandbox needs them.
+fn check_secrets(secrets: &[Secret]) -> Result<(), Problem> {
+    let refuse = |title: String, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
+    let mut seen = std::collections::BTreeSet::new();
+    for secret in secrets {
+        let name = &secret.name;
+        let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        if name.is_empty()
+            || !name.chars().all(letter)
+            || name.starts_with(|first: char| first.is_ascii_digit())
+        {
+            return refuse(
+                format!("\"{}\" is no name for a secret", name.escape_debug()),
+                "it becomes a variable: use letters, digits and underscores, and begin with a letter",
+            );
+        }
+        if !seen.insert(name.as_str()) {
+            return refuse(format!("two secrets have the name {name}"), "give each secret a name of its own");
+        }
+        if secret.env.is_some() == secret.file.is_some() {
+            return refuse(
+                format!("the secret {name} must say where its value is, in one way"),
+                "give it env = \"VARIABLE\" (of the server) or file = \"/path\" (on the server's machine)",
+            );
+        }
+        if secret.hosts.is_empty() {
+            return refuse(
+                format!("the secret {name} is for no host"),
+                "name the hosts that get it: hosts = [\"api.example.com\"]",
+            );
+        }
+        let header = secret.form.strip_prefix("header:").is_some_and(|name| !name.trim().is_empty());
+        if !matches!(secret.form.as_str(), "bearer" | "basic") && !header {
+            return refuse(
+                format!("the secret {name} has an unknown form, \"{}\"", secret.form),
+                "use \"bearer\", \"basic\" or \"header:NAME\"",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(limits: &SandboxLimits) -> Result<(), Problem> {
+    let numbers = [
+        ("memory_mb", limits.memory_mb),
+        ("processes", limits.processes),
+        ("open_files", limits.open_files),
+        ("disk_mb", limits.disk_mb),
+        ("inodes", limits.inodes),
+    ];
+    let zero = numbers.iter().find(|(_, limit)| *limit == Some(0)).map(|(key, _)| *key);
+    let cpus = limits.cpus.filter(|cpus| !cpus.is_finite() || *cpus <= 0.0).map(|_| "cpus");
+    match zero.or(cpus) {
+        Some(key) => Err(Problem::new(Code::BadRequest, format!("the limit {key} leaves nothing"))
+            .hint("give a number above 0, or leave it out to have the configured one")),
+        None => Ok(()),
+    }
 }
 
 /// The model to use: what was asked for, the environment's, or the default.

@@ -2,9 +2,13 @@
 //! feed, which is the log plus what is happening now, in one step.
 
 mod actor;
+mod builds;
 mod environments;
+mod exits;
 mod failure;
 mod feed;
+mod fork;
+mod limits;
 mod problem;
 mod process;
 mod recorder;
@@ -19,8 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{
-    Actor, Code, CreateSession, Diff, Environment, EventPage, ItemId, Model, NamedEnvironment, Problem,
-    PromptId, Session, SessionId, Stopped, event,
+    Actor, Code, CreateSession, Diff, EgressStatus, Environment, EventPage, ForkSession, GarbageReport,
+    ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId, Session, SessionId, SnapshotList,
+    Stopped, WarmStatus, event,
 };
 
 pub use feed::{Feed, Frame};
@@ -36,6 +41,23 @@ pub struct Options {
     pub store: store::Store,
     /// Makes the sandboxes.
     pub driver: Arc<dyn sandbox::Driver>,
+    /// The images of the environments.
+    pub images: Arc<sandbox::image::Images>,
+    /// Sandboxes that are kept ready.
+    pub pool: Arc<sandbox::pool::Pool>,
+    /// The frozen workspaces of sessions.
+    pub snapshots: Arc<sandbox::snapshot::Snapshots>,
+    /// How sandboxes' connections reach the network, once they are allowed.
+    pub outside: Arc<dyn sandbox::egress::Outside>,
+    /// What may stay on disk.
+    pub disk: sandbox::gc::Policy,
+    /// Sandboxes that are kept ready for each environment that does not say.
+    pub pool_size: u32,
+    /// Images are built again after this long where the environment does not say.
+    pub rebuild: Duration,
+    /// Whether images are built and sandboxes kept ready without being asked; a server that lives only as long as one
+    /// command has no use for it.
+    pub prebuild: bool,
     /// Every model that can be asked for.
     pub models: Vec<llm::Model>,
     /// Name of the model used when neither the prompt nor the environment names one.
@@ -50,7 +72,7 @@ pub struct Options {
     pub turn: agent::Limits,
     /// Wall-clock limit of one shell command unless the call asks for less.
     pub command_timeout: Duration,
-    /// A sandbox without a turn is removed after this long.
+    /// A sandbox without a turn is stopped after this long; a snapshot of it is kept.
     pub idle: Duration,
     /// Who the commits are by.
     pub author: Author,
@@ -178,14 +200,74 @@ impl Sessions {
         }
     }
 
-    /// Every environment, by name.
+    /// A new session that goes on from a snapshot of this one, with a prompt of its own.
+    pub async fn fork(&self, id: SessionId, actor: Actor, request: ForkSession) -> Result<Session, Problem> {
+        self.registry.fork(id, actor, request).await
+    }
+
+    /// The snapshots that a session can be forked from, oldest first.
+    pub async fn snapshots(&self, id: SessionId) -> Result<SnapshotList, Problem> {
+        self.registry.snapshots(id).await
+    }
+
+    /// How far an environment's image is.
+    pub async fn image(&self, name: &str) -> Result<ImageStatus, Problem> {
+        let environment = environments::find(&self.registry.options, name).await?;
+        Ok(self.registry.builds.status(&environment.name))
+    }
+
+    /// Starts a build of an environment's image and answers at once; [`Self::image`] says how far it is.
+    pub async fn build(&self, name: &str) -> Result<ImageStatus, Problem> {
+        let environment = environments::find(&self.registry.options, name).await?;
+        environments::check_recipe(&self.registry.options, &environment.recipe)?;
+        Ok(self.registry.builds.start(&environment.name))
+    }
+
+    /// Builds an environment's image and answers when that is done; meanwhile [`Self::image`] says how far it is. The
+    /// error is the build's own; the image before it stays in use.
+    pub async fn build_and_wait(&self, name: &str) -> Result<ImageStatus, Problem> {
+        let environment = environments::find(&self.registry.options, name).await?;
+        environments::check_recipe(&self.registry.options, &environment.recipe)?;
+        self.registry.builds.run(&environment.name).await
+    }
+
+    /// Somebody is about to ask: a sandbox of the environment is made ready, if there is an image to make it from, and
+    /// otherwise the image is built.
+    pub async fn warm(&self, name: &str) -> Result<WarmStatus, Problem> {
+        let environment = environments::find(&self.registry.options, name).await?;
+        self.registry.builds.warm(&environment.name, &environment.recipe).await
+    }
+
+    /// What of the network an environment's sandboxes can reach, and what they were refused.
+    pub async fn egress(&self, name: &str) -> Result<EgressStatus, Problem> {
+        let environment = environments::find(&self.registry.options, name).await?;
+        Ok(self.registry.exits.status(&environment.name, environment.recipe.egress))
+    }
+
+    /// Allows more of the network, from the next connection on, also in sandboxes that run.
+    pub async fn allow(&self, name: &str, rules: Vec<String>) -> Result<EgressStatus, Problem> {
+        self.registry.allow(name, rules).await
+    }
+
+    /// Removes what nothing refers to and what is over the disk's budget; with `dry_run` it only says what it would.
+    pub async fn collect_garbage(&self, dry_run: bool) -> Result<GarbageReport, Problem> {
+        self.registry.builds.collect_garbage(dry_run).await
+    }
+
+    /// Every environment, by name, with how far its image is.
     pub async fn environments(&self) -> Result<Vec<NamedEnvironment>, Problem> {
-        environments::list(&self.registry.options).await
+        let mut all = environments::list(&self.registry.options).await?;
+        for environment in &mut all {
+            environment.image = Some(self.registry.builds.status(&environment.name));
+        }
+        Ok(all)
     }
 
     /// One environment.
     pub async fn environment(&self, name: &str) -> Result<NamedEnvironment, Problem> {
-        environments::find(&self.registry.options, name).await
+        let mut environment = environments::find(&self.registry.options, name).await?;
+        environment.image = Some(self.registry.builds.status(&environment.name));
+        Ok(environment)
     }
 
     /// Checks that the repository and branch can be read, then stores the recipe.
@@ -194,12 +276,16 @@ impl Sessions {
         name: &str,
         recipe: Environment,
     ) -> Result<NamedEnvironment, Problem> {
-        environments::put(&self.registry.options, name, recipe).await
+        let stored = environments::put(&self.registry.options, name, recipe).await?;
+        self.registry.environment_changed(name, Some(&stored.recipe));
+        Ok(stored)
     }
 
     /// Removes an environment of the catalogue; sessions that were made from it keep their recipe.
     pub async fn remove_environment(&self, name: &str) -> Result<(), Problem> {
-        environments::remove(&self.registry.options, name).await
+        environments::remove(&self.registry.options, name).await?;
+        self.registry.environment_changed(name, None);
+        Ok(())
     }
 
     /// The configured models, by name, without their keys.

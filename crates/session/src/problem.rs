@@ -65,10 +65,14 @@ pub(crate) fn sandbox(error: &sandbox::Error) -> Problem {
         }
         sandbox::Error::NotFound(_) => Problem::new(Code::SandboxUnavailable, error.to_string())
             .hint("send a prompt: a new sandbox is made from the work that was kept"),
-        sandbox::Error::Start(_) | sandbox::Error::Io { .. } => {
-            Problem::new(Code::SandboxUnavailable, error.to_string())
-                .hint("`slipway doctor` says what is missing on this machine")
+        sandbox::Error::Build { message, hint } => {
+            Problem::new(Code::SetupFailed, message.clone()).hint(hint.clone())
         }
+        sandbox::Error::Start(_)
+        | sandbox::Error::Io { .. }
+        | sandbox::Error::InUse { .. }
+        | sandbox::Error::NoLayer(_) => Problem::new(Code::SandboxUnavailable, error.to_string())
+            .hint("`slipway doctor` says what is missing on this machine"),
     }
 }
 
@@ -100,6 +104,12 @@ pub(crate) fn model(error: &llm::Error) -> Problem {
         llm::Class::ContextOverflow => Problem::new(Code::ModelMisbehaved, error.message.clone())
             .hint("start a new session with a smaller task, or choose a model with a larger window"),
     }
+}
+
+/// Something in a recipe is not as it must be.
+pub(crate) fn recipe(error: &sandbox::Error) -> Problem {
+    let Problem { title, hint, .. } = sandbox(error);
+    Problem { hint, ..Problem::new(Code::BadRequest, title) }
 }
 
 /// The server is ending.

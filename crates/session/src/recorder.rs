@@ -127,6 +127,8 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::UsageRecorded { .. }
         | EventBody::RetryScheduled { .. }
         | EventBody::SnapshotTaken { .. }
+        | EventBody::EgressDecided(_)
+        | EventBody::LimitExceeded { .. }
         | EventBody::MemoryChanged { .. } => false,
     }
 }

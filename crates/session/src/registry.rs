@@ -4,18 +4,24 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use protocol::{Actor, Code, CreateSession, EventBody, Problem, PromptId, SandboxId, Session, SessionId};
+use protocol::{
+    Actor, Code, CreateSession, EgressStatus, Environment, EventBody, Problem, PromptId, SandboxId, Session,
+    SessionId,
+};
+use sandbox::egress::Rules;
 use store::Log;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::actor::{Handle, Service};
+use crate::builds::Builds;
+use crate::exits::Exits;
 use crate::feed::Stream;
 use crate::recorder::{Recorder, read_all};
 use crate::runner::Context;
 use crate::state::State;
-use crate::workspace::Workspace;
+use crate::workspace::{Platform, Workspace};
 use crate::{Duty, Options, ShutDown, environments, problem};
 
 /// Longest prompt.
@@ -26,6 +32,8 @@ const LIST_LIMIT: usize = 1000;
 /// The sessions of one server.
 pub(crate) struct Registry {
     pub(crate) options: Arc<Options>,
+    pub(crate) exits: Arc<Exits>,
+    pub(crate) builds: Arc<Builds>,
     client: llm::Client,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     /// No new work is taken. Whoever makes an actor holds this open meanwhile, so that shutting down misses none.
@@ -39,8 +47,12 @@ impl Registry {
     /// Opens the sessions, takes up unfinished work, and removes sandboxes that belong to nobody.
     pub(crate) async fn start(options: Options) -> Result<Self, Problem> {
         let client = llm::Client::new().map_err(|error| Problem::new(Code::Internal, error.message))?;
+        let options = Arc::new(options);
+        let exits = Exits::new(Arc::clone(&options.outside));
         let this = Self {
-            options: Arc::new(options),
+            builds: Builds::new(Arc::clone(&options), Arc::clone(&exits)),
+            options,
+            exits,
             client,
             handles: Mutex::new(HashMap::new()),
             closing: RwLock::new(false),
@@ -67,6 +79,9 @@ impl Registry {
             if let Err(error) = this.open(id).await {
                 tracing::error!(session = %id, %error, "a session cannot be taken up");
             }
+        }
+        if this.options.prebuild {
+            this.builds.look_after();
         }
         Ok(this)
     }
@@ -122,16 +137,50 @@ impl Registry {
         let recorder = Recorder::new(log, options.store.clone(), Stream::new(id, State::new(id)));
         let created = EventBody::SessionCreated {
             environment: environment.name,
-            recipe: environment.recipe,
+            recipe: Box::new(environment.recipe),
             title: crate::title(&request.prompt),
             model,
+            forked_from: None,
         };
         let queued = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt };
         recorder.append(&actor, vec![created, queued]).await.map_err(problem::store)?;
+        let session = self.begin(recorder)?;
+        self.builds.used(&session.environment);
+        Ok(session)
+    }
+
+    /// Starts the actor of a session that was just made.
+    pub(crate) fn begin(&self, recorder: Arc<Recorder>) -> Result<Session, Problem> {
+        let id = recorder.session();
         let session = recorder.stream().with_state(|state| state.to_session());
         let handle = self.spawn(recorder)?;
         self.handles().insert(id, Arc::new(OnceCell::new_with(Some(handle))));
         session.ok_or_else(|| problem::no_session(id))
+    }
+
+    /// Allows more of the network in an environment of the catalogue, and in its sandboxes that run.
+    pub(crate) async fn allow(&self, name: &str, rules: Vec<String>) -> Result<EgressStatus, Problem> {
+        let environment = environments::allow(&self.options, name, rules).await?;
+        self.environment_allows(name, &environment.recipe);
+        Ok(self.exits.status(name, environment.recipe.egress))
+    }
+
+    /// An environment was stored anew, or removed.
+    pub(crate) fn environment_changed(&self, name: &str, recipe: Option<&Environment>) {
+        if let Some(recipe) = recipe {
+            self.environment_allows(name, recipe);
+        }
+        self.builds.changed(name, recipe);
+    }
+
+    fn environment_allows(&self, name: &str, recipe: &Environment) {
+        match Rules::parse(&recipe.egress) {
+            Ok(rules) => self.exits.set_rules(name, &rules),
+            Err(error) => {
+                tracing::error!(environment = %name, %error, "rules that were stored cannot be read")
+            }
+        }
+        self.builds.rules_changed(name);
     }
 
     /// Puts a prompt into a session's queue.
@@ -177,7 +226,12 @@ impl Registry {
         // A log without its first event is what a full disk leaves of a session that was never confirmed.
         let created = recorder.stream().with_state(|state| state.created().cloned());
         let created = created.ok_or_else(|| problem::no_session(id))?;
-        let workspace = Workspace::open(id, Arc::clone(&self.options), created.recipe, created.title);
+        let platform = Arc::new(Platform {
+            options: Arc::clone(&self.options),
+            exits: Arc::clone(&self.exits),
+            builds: Arc::clone(&self.builds),
+        });
+        let workspace = Workspace::open(id, platform, created.environment, created.recipe, created.title);
         let (service, handle) = Service::new(Context {
             options: Arc::clone(&self.options),
             recorder,
@@ -214,6 +268,10 @@ impl Registry {
         drop(handles);
         self.actors.close();
         self.actors.wait().await;
+        // Sessions may have waited for a build until now. Who only looked has nothing to end.
+        if self.options.duty == Duty::Work {
+            self.builds.close().await;
+        }
         self.closed.cancel();
     }
 
@@ -226,20 +284,20 @@ impl Registry {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn refuse_when_closing(&self) -> Result<RwLockReadGuard<'_, bool>, Problem> {
+    pub(crate) async fn refuse_when_closing(&self) -> Result<RwLockReadGuard<'_, bool>, Problem> {
         let closing = self.closing.read().await;
         if *closing { Err(problem::closing()) } else { Ok(closing) }
     }
 }
 
 /// Folds a log to its end.
-async fn fold(log: &Log) -> Result<State, store::Error> {
+pub(crate) async fn fold(log: &Log) -> Result<State, store::Error> {
     let mut state = State::new(log.session());
     read_all(log, |event| state.apply(event)).await?;
     Ok(state)
 }
 
-fn check_prompt(text: &str) -> Result<(), Problem> {
+pub(crate) fn check_prompt(text: &str) -> Result<(), Problem> {
     if text.trim().is_empty() {
         return Err(Problem::new(Code::BadRequest, "the prompt is empty").hint("say what is to be done"));
     }

@@ -5,7 +5,7 @@ use protocol::event::{CheckOutcome, Delivery, SandboxState};
 use protocol::item::ToolCall;
 use protocol::{
     Environment, Event, EventBody, Item, ItemKind, ItemStatus, Outcome, PromptId, QueuedPrompt, Receipt,
-    SandboxId, Session, SessionId, Spend, Status, Timestamp, TurnId,
+    SandboxId, Session, SessionId, SnapshotId, Spend, Status, Timestamp, TurnId,
 };
 
 /// What `session.created` said.
@@ -16,6 +16,7 @@ pub(crate) struct Created {
     pub(crate) title: String,
     pub(crate) model: String,
     pub(crate) at: Timestamp,
+    pub(crate) forked_from: Option<protocol::ForkedFrom>,
 }
 
 /// The turn under way, with everything its receipt needs.
@@ -109,6 +110,9 @@ pub(crate) struct State {
     turn: Option<TurnState>,
     /// How the last turn ended, and why.
     last: Option<(Outcome, Option<String>)>,
+    last_turn: Option<TurnId>,
+    /// The snapshot that the events which were copied from another session end with, until it comes.
+    inherits_until: Option<SnapshotId>,
     spend: Spend,
     delivery: Option<Delivery>,
     sandbox: Option<(SandboxId, SandboxState)>,
@@ -125,6 +129,8 @@ impl State {
             queue: Vec::new(),
             turn: None,
             last: None,
+            last_turn: None,
+            inherits_until: None,
             spend: Spend::default(),
             delivery: None,
             sandbox: None,
@@ -136,12 +142,14 @@ impl State {
         self.seq = event.seq;
         self.updated_at = event.at;
         match &event.body {
-            EventBody::SessionCreated { environment, recipe, title, model } => {
+            EventBody::SessionCreated { environment, recipe, title, model, forked_from } => {
+                self.inherits_until = forked_from.map(|from| from.snapshot);
                 self.created = Some(Created {
                     environment: environment.clone(),
-                    recipe: recipe.clone(),
+                    recipe: recipe.as_ref().clone(),
                     title: title.clone(),
                     model: model.clone(),
+                    forked_from: *forked_from,
                     at: event.at,
                 });
             }
@@ -164,6 +172,7 @@ impl State {
             EventBody::TurnFinished { turn, outcome, reason, .. } => {
                 if self.turn.as_ref().is_some_and(|open| open.id == *turn) {
                     self.turn = None;
+                    self.last_turn = Some(*turn);
                     self.last = Some((*outcome, reason.clone()));
                 }
             }
@@ -189,7 +198,10 @@ impl State {
                 }
             }
             EventBody::UsageRecorded { turn, usage, cost_usd, duration_ms, .. } => {
-                self.spend.record(*usage, *cost_usd);
+                // What the session before it spent is on that one's account.
+                if self.inherits_until.is_none() {
+                    self.spend.record(*usage, *cost_usd);
+                }
                 if let Some(open) = self.turn_mut(*turn) {
                     open.spend.record(*usage, *cost_usd);
                     open.steps += 1;
@@ -203,9 +215,13 @@ impl State {
                     open.delivery = Some(delivery.clone());
                 }
             }
+            EventBody::SnapshotTaken { snapshot, .. } => {
+                self.inherits_until.take_if(|last| last == snapshot);
+            }
             EventBody::PlanUpdated { .. }
             | EventBody::RetryScheduled { .. }
-            | EventBody::SnapshotTaken { .. }
+            | EventBody::EgressDecided(_)
+            | EventBody::LimitExceeded { .. }
             | EventBody::MemoryChanged { .. }
             | EventBody::ErrorRaised { .. } => {}
         }
@@ -235,7 +251,10 @@ impl State {
 
     fn sandbox_changed(&mut self, sandbox: SandboxId, state: SandboxState) {
         match state {
-            SandboxState::Creating | SandboxState::Preparing | SandboxState::Ready => {
+            SandboxState::Creating
+            | SandboxState::Preparing
+            | SandboxState::Syncing
+            | SandboxState::Ready => {
                 self.sandbox = Some((sandbox, state));
             }
             SandboxState::Stopped | SandboxState::Lost => {
@@ -273,6 +292,11 @@ impl State {
     /// The prompt whose turn is next.
     pub(crate) fn next_prompt(&self) -> Option<&QueuedPrompt> {
         self.queue.first()
+    }
+
+    /// The last turn that finished.
+    pub(crate) fn last_turn(&self) -> Option<TurnId> {
+        self.last_turn
     }
 
     /// The sandbox that the log says exists, and how far it is.
@@ -322,6 +346,7 @@ impl State {
             turn: self.turn.as_ref().map(|turn| turn.id),
             delivery: self.delivery.clone(),
             sandbox: self.sandbox.map(|(id, _)| id),
+            forked_from: created.forked_from,
         })
     }
 }

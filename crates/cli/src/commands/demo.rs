@@ -15,7 +15,7 @@ use crate::demo::model::{self, DemoModel};
 use crate::demo::repository;
 use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
-use crate::node::Node;
+use crate::node::{Node, Role};
 use crate::render::{live, print, style, summary};
 
 /// See the whole of it work: a server, a sandbox, a small bundled repository with a failing test, and an agent that fixes
@@ -127,7 +127,7 @@ async fn start(config: &Config) -> anyhow::Result<Node> {
     let listen = config.server.listen;
     let free = std::net::TcpListener::bind(listen).is_ok();
     let listen = if free && listen.ip().is_loopback() { listen } else { ([127, 0, 0, 1], 0).into() };
-    Node::start(config, listen, Duty::Work).await
+    Node::start(config, listen, Duty::Work, Role::Command).await
 }
 
 async fn work(

@@ -1,20 +1,34 @@
 //! `slipway env`: the recipes that sandboxes start from.
 
-use protocol::{Check, Environment, EnvironmentSource, Repo, SetupStep};
+use protocol::{
+    Check, Egress, EgressStatus, Environment, EnvironmentSource, ImageState, ImageStatus, Repo, SetupStep,
+};
 
 use super::Context;
 use super::run::repository;
 use crate::config::check_environment;
 use crate::exit::{Exit, Usage};
-use crate::render::{print, style, table};
+use crate::render::{print, style, table, text};
 
 /// Environments: the recipes that sandboxes start from.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Env {
     /// Add an environment, or change one that was added
     Add(Add),
-    /// List environments
+    /// List environments: repository, checks, and how far each image is
     Ls,
+    /// Build the image of an environment now, from what is cached as far as possible
+    Build {
+        /// Its name
+        name: String,
+    },
+    /// Let sandboxes of an environment reach more of the network, also those that run
+    Allow {
+        /// Its name
+        name: String,
+        /// Hosts, such as registry.npmjs.org, *.example.com or db.example.com:5432; without any, what was refused is listed
+        hosts: Vec<String>,
+    },
     /// Remove an environment that was added
     Rm {
         /// Its name
@@ -39,6 +53,19 @@ pub(crate) struct Add {
     /// Command that prepares the workspace; may be given several times
     #[arg(long, value_name = "COMMAND")]
     setup: Vec<String>,
+    /// Files whose content decides whether the first --setup step has to run again, such as package-lock.json; may be
+    /// given several times
+    #[arg(long, value_name = "FILE", requires = "setup")]
+    input: Vec<String>,
+    /// Command that fills caches in the image, such as a build; may be given several times
+    #[arg(long, value_name = "COMMAND")]
+    warm: Vec<String>,
+    /// Host that sandboxes may reach, or "none" or "open"; may be given several times [default: everything is refused]
+    #[arg(long, value_name = "HOST")]
+    egress: Vec<String>,
+    /// Sandboxes that are kept ready
+    #[arg(long, value_name = "N")]
+    pool: Option<u32>,
     /// Command that must pass, as COMMAND or name=COMMAND (the name in small letters, so that VARIABLE=… is part of the
     /// command); may be given several times [default: found in the repository]
     #[arg(long, value_name = "[NAME=]COMMAND")]
@@ -54,13 +81,22 @@ pub(crate) struct Add {
 impl Env {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let link = context.look().await?;
-        let result = self.work(&link.api, context.json).await;
+        let result = match &self {
+            Self::Build { name } => super::build::build(&link.api, name, context.json).await,
+            _ => self.work(&link.api, context.json).await.map(|()| Exit::Done),
+        };
         link.close_now().await?;
-        result.map(|()| Exit::Done)
+        result
     }
 
     async fn work(self, api: &crate::api::Api, json: bool) -> anyhow::Result<()> {
         match self {
+            Self::Build { .. } => {}
+            Self::Allow { name, hosts } => {
+                let status =
+                    if hosts.is_empty() { api.egress(&name).await? } else { api.allow(&name, hosts).await? };
+                if json { print::json(&status)? } else { tell_egress(&name, &status)? }
+            }
             Self::Add(add) => {
                 let recipe = add.recipe()?;
                 check_environment(&add.name, &recipe).map_err(Usage)?;
@@ -95,9 +131,23 @@ impl Env {
                             EnvironmentSource::Config => "slipway.toml",
                             EnvironmentSource::Catalogue => "added",
                         };
-                        vec![environment.name.clone(), repos.join(", "), checks, source.to_owned()]
+                        let [state, age, size, took] = image_cells(environment.image.as_ref());
+                        vec![
+                            environment.name.clone(),
+                            state,
+                            age,
+                            size,
+                            took,
+                            repos.join(", "),
+                            checks,
+                            source.to_owned(),
+                        ]
                     });
-                    print::line(&table::format(&["name", "repository", "checks", "source"], rows))?;
+                    let head = ["name", "image", "age", "size", "built in", "repository", "checks", "source"];
+                    print::line(&table::format(&head, rows))?;
+                    for environment in &list.environments {
+                        tell_steps(&environment.name, environment.image.as_ref());
+                    }
                 }
             }
             Self::Rm { name } => {
@@ -111,6 +161,59 @@ impl Env {
         }
         Ok(())
     }
+}
+
+/// State, age, size and duration of an image.
+fn image_cells(image: Option<&ImageStatus>) -> [String; 4] {
+    let Some(image) = image else { return Default::default() };
+    let state = match image.state {
+        ImageState::None => "none",
+        ImageState::Building => "building",
+        ImageState::Ready => "ready",
+        ImageState::Failed => "failed",
+    };
+    let current = image.current.as_ref();
+    let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    [
+        state.to_owned(),
+        cell(current.map(|image| text::age(image.built_at))),
+        cell(current.map(|image| text::bytes(image.bytes))),
+        cell(current.map(|image| text::duration(image.duration_ms))),
+    ]
+}
+
+/// The steps of the last build, and why it failed.
+fn tell_steps(name: &str, image: Option<&ImageStatus>) {
+    let Some(image) = image.filter(|image| !image.steps.is_empty()) else { return };
+    style::note(&format!("steps of {name}:"));
+    for step in &image.steps {
+        style::note(&format!("  {}", super::build::line(step)));
+    }
+    if let Some(error) = &image.error {
+        style::note(&format!("  {}", text::harmless(error)));
+    }
+}
+
+fn tell_egress(name: &str, status: &EgressStatus) -> anyhow::Result<()> {
+    let allowed = match &status.egress {
+        Egress::None => "nothing (\"none\")".to_owned(),
+        Egress::Open => "every public address (\"open\")".to_owned(),
+        Egress::Allow(rules) if rules.is_empty() => "nothing".to_owned(),
+        Egress::Allow(rules) => rules.join(", "),
+    };
+    style::note(&format!("{name} can reach: {allowed}"));
+    if status.refused.is_empty() {
+        return Ok(());
+    }
+    let rows = status.refused.iter().map(|refused| {
+        vec![
+            format!("{}:{}", text::harmless(&refused.host), refused.port),
+            refused.count.to_string(),
+            text::age(refused.last_at),
+            text::harmless(&refused.reason),
+        ]
+    });
+    Ok(print::line(&table::format(&["refused", "times", "last", "why"], rows))?)
 }
 
 fn describe(repo: &Repo) -> String {
@@ -143,10 +246,30 @@ impl Add {
         Ok(Environment {
             repos: vec![Repo { url: repository(&self.repo)?, branch: self.branch.clone() }],
             base: self.base.clone(),
-            setup: self.setup.iter().map(|run| SetupStep { run: run.clone(), inputs: Vec::new() }).collect(),
+            setup: self.setup(),
+            warm: self.warm.iter().map(|run| step(run)).collect(),
+            egress: match self.egress.as_slice() {
+                [word] if word == "none" => Egress::None,
+                [word] if word == "open" => Egress::Open,
+                rules => Egress::Allow(rules.to_vec()),
+            },
+            pool: self.pool,
             checks,
             model: self.model.clone(),
             instructions: self.instructions.clone(),
+            ..Environment::default()
         })
     }
+
+    fn setup(&self) -> Vec<SetupStep> {
+        let mut steps: Vec<SetupStep> = self.setup.iter().map(|run| step(run)).collect();
+        if let Some(first) = steps.first_mut() {
+            first.inputs.clone_from(&self.input);
+        }
+        steps
+    }
+}
+
+fn step(run: &str) -> SetupStep {
+    SetupStep { run: run.to_owned(), ..SetupStep::default() }
 }

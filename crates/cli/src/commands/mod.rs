@@ -1,12 +1,15 @@
 //! The commands, one file each: its arguments, what it does, and what it prints.
 
 mod attach;
+mod build;
 mod completions;
 mod deliver;
 mod demo;
 mod diff;
 mod doctor;
 mod env;
+mod fork;
+mod gc;
 mod ls;
 mod models;
 mod prompt;
@@ -81,12 +84,18 @@ enum Command {
     Diff(diff::Diff),
     /// Push a session's branch (again)
     Deliver(deliver::Deliver),
-    /// Environments: the recipes that sandboxes start from
+    /// Go on from a snapshot of a session in a new one
+    Fork(fork::Fork),
+    /// List the snapshots of a session
+    Snapshots(fork::Snapshots),
+    /// Environments: the recipes that sandboxes start from, and their images
     #[command(subcommand)]
     Env(env::Env),
     /// Sandboxes: run one command in one, list and remove them
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
+    /// Remove what nothing needs any more from the disk
+    Gc(gc::Gc),
     /// List the models
     Models(models::Models),
     /// Say what holds on this machine and how to get the rest
@@ -135,6 +144,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Stop(command) => command.run(context).await,
         Command::Diff(command) => command.run(context).await,
         Command::Deliver(command) => command.run(context).await,
+        Command::Fork(command) => command.run(context).await,
+        Command::Snapshots(command) => command.run(context).await,
+        Command::Gc(command) => command.run(context).await,
         Command::Env(command) => command.run(context).await,
         Command::Sandbox(command) => command.run(context).await,
         Command::Models(command) => command.run(context).await,

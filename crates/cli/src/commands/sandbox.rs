@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use ::sandbox::native::Native;
-use ::sandbox::{Base, Driver, Life, Spec};
+use ::sandbox::{Driver, Life, Owner, Spec, Stack, State};
 use anyhow::Context as _;
 use guest::wire::PtySize;
 use guest::{Output, ProcessSpec};
@@ -85,7 +85,7 @@ async fn list(context: &Context) -> anyhow::Result<Exit> {
         style::note("no sandboxes");
     } else {
         let rows = sandboxes.iter().map(|info| {
-            let state = if info.running { "running" } else { "ended" };
+            let state = info.state.as_str();
             vec![
                 info.id.to_string(),
                 state.to_owned(),
@@ -133,7 +133,7 @@ impl Run {
         limits.wall_clock =
             [limits.wall_clock, wall_clock.map(|limit| limit + GRACE)].into_iter().flatten().min();
         let life_ends = limits.wall_clock.map(|limit| Instant::now() + limit);
-        let spec = Spec { id: SandboxId::new(), base: Base::Host, limits, life: Life::Tied };
+        let spec = Spec { limits, ..Spec::new(Stack::host(), Life::Tied, Owner::OneOff) };
         // Signals are caught before there is anything to clean up.
         let mut signals = Interrupts::catch()?;
         let sandbox = driver.create(&spec).await?;
@@ -248,7 +248,7 @@ const GRACE: Duration = Duration::from_secs(6);
 /// is younger.
 async fn sweep(driver: &Native) -> anyhow::Result<()> {
     for info in driver.list().await? {
-        if !info.running && info.id.age().is_some_and(|age| age > Duration::from_secs(60)) {
+        if info.state != State::Running && info.id.age().is_some_and(|age| age > Duration::from_secs(60)) {
             driver.remove(info.id).await?;
         }
     }

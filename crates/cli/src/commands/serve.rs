@@ -6,7 +6,7 @@ use session::{Duty, ShutDown};
 
 use super::Context;
 use crate::exit::Exit;
-use crate::node::Node;
+use crate::node::{Node, Role};
 use crate::render::{print, style};
 
 /// Run the server until it is interrupted. Sandboxes and unfinished turns live on and are taken up by the next one.
@@ -23,7 +23,8 @@ pub(crate) struct Serve {
 impl Serve {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let listen = self.listen.unwrap_or(context.config.server.listen);
-        let node = Node::start(&context.config, listen, Duty::Work).await?;
+        let role = if self.exit_when_idle.is_some() { Role::Command } else { Role::Server };
+        let node = Node::start(&context.config, listen, Duty::Work, role).await?;
         if context.json {
             print::json(&serde_json::json!({ "url": node.url, "data_dir": context.config.server.data_dir }))?;
         } else {

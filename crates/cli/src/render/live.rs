@@ -194,6 +194,15 @@ impl View {
                     text::harmless(delivery.error.as_deref().unwrap_or("unknown reason"))
                 )),
             },
+            EventBody::EgressDecided(decision) if !decision.allowed => say(&paint.warn(&format!(
+                "  refused {}:{}: {}",
+                text::harmless(&decision.host),
+                decision.port,
+                text::harmless(&decision.rule)
+            ))),
+            EventBody::LimitExceeded { message, .. } => {
+                say(&paint.warn(&format!("  {}", text::harmless(message))))
+            }
             EventBody::ErrorRaised { message, hint, .. } => {
                 say(&format!("{} {}", paint.bad("error:"), text::harmless(message)));
                 if let Some(hint) = hint {
@@ -211,6 +220,9 @@ impl View {
         let took = duration_ms.map(|ms| format!(" in {}", text::duration(ms))).unwrap_or_default();
         let words = match state {
             SandboxState::Creating => return,
+            SandboxState::Syncing => {
+                format!("sandbox ready{took}; fetching the branch, reads are served meanwhile")
+            }
             SandboxState::Preparing => format!("sandbox started{took}; preparing the workspace"),
             SandboxState::Ready => format!("workspace ready{took}"),
             SandboxState::Stopped => match detail {

@@ -13,6 +13,21 @@ pub(crate) fn age(at: Timestamp) -> String {
     }
 }
 
+/// A size.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
 /// A duration.
 pub(crate) fn duration(ms: u64) -> String {
     match ms {
@@ -66,6 +81,11 @@ mod tests {
     #[test]
     fn control_sequences_do_not_reach_the_terminal() {
         assert_eq!(harmless("a\x1b]52;c;evil\x07b\r\nc\x1b[2J"), "a]52;c;evilb\nc[2J");
+    }
+
+    #[test]
+    fn sizes_have_one_unit() {
+        assert_eq!([bytes(5), bytes(1536), bytes(50 << 30)], ["5 B", "1.5 KiB", "50.0 GiB"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
     reason = "clippy's exception for tests does not reach the helpers of an integration test"
 )]
 
+mod image;
 mod mirror;
 mod push;
 mod take;

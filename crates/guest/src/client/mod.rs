@@ -6,6 +6,7 @@
 mod connect;
 mod process;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,12 @@ impl Client {
     /// Whether it answers.
     pub async fn ping(&self) -> Result<(), Error> {
         let _: Health = self.ask("/health").await?;
+        Ok(())
+    }
+
+    /// Merges variables into the environment of every process that is started later.
+    pub async fn set_env(&self, variables: &BTreeMap<String, String>) -> Result<(), Error> {
+        self.quick(Method::PUT, "/env", json(variables)?).await?;
         Ok(())
     }
 

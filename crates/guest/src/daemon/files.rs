@@ -16,6 +16,9 @@ use crate::wire::{Failure, FileKind, Stat};
 /// How much is read at once.
 const PIECE: u64 = 64 << 10;
 
+/// Most entries of a directory that are listed.
+const MOST_ENTRIES: usize = 10_000;
+
 /// Links followed before they are taken for a ring; the kernel's own number.
 const MOST_LINKS: usize = 40;
 
@@ -64,12 +67,15 @@ impl FileBody {
     }
 }
 
-/// Entries of a directory, by name.
+/// Entries of a directory, by name; a directory with more than [`MOST_ENTRIES`] is refused.
 pub(super) fn list(path: &str) -> Result<Vec<Stat>, Failure> {
     let failed = |error: io::Error| failure(path, &error);
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
+        if entries.len() >= MOST_ENTRIES {
+            return Err(refused(format!("{path} has more than {MOST_ENTRIES} entries, too many to list")));
+        }
         match entry.metadata() {
             Ok(metadata) => {
                 entries.push(describe(entry.file_name().to_string_lossy().into_owned(), &metadata))

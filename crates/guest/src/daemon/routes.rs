@@ -1,5 +1,6 @@
 //! Requests: which route is meant, and what it needs from the request.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::rc::Rc;
 
@@ -51,6 +52,10 @@ async fn route(table: &Rc<Table>, head: &Parts, body: &mut Incoming) -> Result<R
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match (&head.method, segments.as_slice()) {
         (&Method::GET, ["health"]) => reply::json(&Health { version: VERSION }),
+        (&Method::PUT, ["env"]) => {
+            let variables: BTreeMap<String, String> = json(body).await?;
+            table.set_env(variables).map(|()| reply::done())
+        }
         (&Method::GET, ["processes"]) => reply::json(&table.list()),
         (&Method::PUT, ["processes", id]) => {
             let spec: ProcessSpec = json(body).await?;
@@ -175,6 +180,6 @@ fn path(table: &Table, head: &Parts) -> Result<String, Failure> {
         Some(path) if path.is_empty() => Err(refused("the path is empty")),
         Some(path) if path.contains('\0') => Err(refused("a path cannot contain a zero byte")),
         Some(path) if path.starts_with('/') => Ok(path),
-        Some(path) => Ok(format!("{}/{path}", table.config.cwd)),
+        Some(path) => Ok(format!("{}/{path}", table.cwd)),
     }
 }

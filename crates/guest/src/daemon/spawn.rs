@@ -1,5 +1,6 @@
 //! Starting a process: its own session, three descriptors, and an environment it was given rather than one it found.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::process::{Ends, Input};
 use super::ring::Stream;
-use super::{Config, pty, refused};
+use super::{pty, refused};
 use crate::wire::{Failure, PROCESS_VARIABLE, ProcessSpec};
 
 /// What a terminal is called in the environment when nobody says otherwise.
@@ -24,10 +25,11 @@ const TERMINAL_KIND: &str = "xterm-256color";
 pub(super) fn spawn(
     id: &str,
     spec: &ProcessSpec,
-    config: &Config,
+    env: &BTreeMap<String, String>,
+    cwd: &str,
     open_files: Rlimit,
 ) -> Result<(i32, Ends), Failure> {
-    let mut command = command(id, spec, config)?;
+    let mut command = command(id, spec, env, cwd)?;
     let terminal = match spec.pty {
         Some(size) => {
             Some(pty::open(size).map_err(|error| refused(format!("no terminal can be opened: {error}")))?)
@@ -77,16 +79,19 @@ pub(super) fn spawn(
     }
 }
 
-fn command(id: &str, spec: &ProcessSpec, config: &Config) -> Result<Command, Failure> {
+fn command(
+    id: &str,
+    spec: &ProcessSpec,
+    env: &BTreeMap<String, String>,
+    cwd: &str,
+) -> Result<Command, Failure> {
     let (program, arguments) =
         spec.argv.split_first().ok_or_else(|| refused("a process needs a program to run; argv is empty"))?;
     if program.is_empty() {
         return Err(refused("the name of the program is empty"));
     }
-    if let Some(name) = spec.env.keys().find(|name| name.is_empty() || name.contains('=')) {
-        return Err(refused(format!("{name:?} cannot be the name of a variable")));
-    }
-    let cwd = Path::new(&config.cwd).join(spec.cwd.as_deref().unwrap_or_default());
+    check_env(&spec.env)?;
+    let cwd = Path::new(cwd).join(spec.cwd.as_deref().unwrap_or_default());
     match std::fs::metadata(&cwd) {
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => return Err(refused(format!("the working directory {} is not a directory", cwd.display()))),
@@ -100,9 +105,21 @@ fn command(id: &str, spec: &ProcessSpec, config: &Config) -> Result<Command, Fai
     if spec.pty.is_some() {
         command.env("TERM", TERMINAL_KIND);
     }
-    command.envs(config.env.iter().map(|(name, value)| (name, value))).envs(&spec.env);
+    command.envs(env).envs(&spec.env);
     command.env(PROCESS_VARIABLE, OsStr::new(id));
     Ok(command)
+}
+
+/// Refuses what the kernel would misread.
+pub(super) fn check_env(variables: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let bad = |name: &str| name.is_empty() || name.contains(['=', '\0']);
+    if let Some(name) = variables.keys().find(|name| bad(name)) {
+        return Err(refused(format!("{name:?} cannot be the name of a variable")));
+    }
+    match variables.iter().find(|(_, value)| value.contains('\0')) {
+        Some((name, _)) => Err(refused(format!("the value of {name} has a zero byte in it"))),
+        None => Ok(()),
+    }
 }
 
 /// Runs in the child, just before it becomes the program.

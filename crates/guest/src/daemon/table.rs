@@ -25,6 +25,9 @@ const MOST_ENDED: usize = 256;
 /// Longest id.
 const LONGEST_ID: usize = 128;
 
+/// Bytes of all variables; programs start with at most a few times this.
+const LARGEST_ENV: usize = 512 << 10;
+
 /// Most a pump reads at once: what a pipe holds.
 const SCRATCH: usize = 64 << 10;
 
@@ -33,7 +36,10 @@ const OPEN_FILES: u64 = 16 << 10;
 
 /// The processes.
 pub(super) struct Table {
-    pub(super) config: Config,
+    /// Working directory when none is asked for.
+    pub(super) cwd: String,
+    /// Variables of processes that are started from now on.
+    env: RefCell<BTreeMap<String, String>>,
     by_id: RefCell<BTreeMap<String, Rc<Process>>>,
     /// Those whose main process was not reaped yet.
     by_pid: RefCell<BTreeMap<i32, Rc<Process>>>,
@@ -62,7 +68,8 @@ impl Table {
             rustix::process::setrlimit(Resource::Nofile, more)?;
         }
         Ok(Self {
-            config,
+            cwd: config.cwd,
+            env: RefCell::new(config.env.into_iter().collect()),
             by_id: RefCell::default(),
             by_pid: RefCell::default(),
             ended: RefCell::default(),
@@ -90,7 +97,7 @@ impl Table {
         if self.running.get() >= MOST_RUNNING {
             return Err(refused(format!("{MOST_RUNNING} processes run already; end one first")));
         }
-        let (pid, ends) = spawn::spawn(id, spec, &self.config, self.open_files)?;
+        let (pid, ends) = spawn::spawn(id, spec, &self.env.borrow(), &self.cwd, self.open_files)?;
         let process = Rc::new(Process::new(id, pid, &spec.argv, ends, self.held.clone()));
         self.by_pid.borrow_mut().insert(pid, process.clone());
         self.by_id.borrow_mut().insert(id.to_owned(), process.clone());
@@ -101,6 +108,18 @@ impl Table {
             table.remember(id)
         });
         Ok(process)
+    }
+
+    /// Merges these variables into those of processes that are started later.
+    pub(super) fn set_env(&self, variables: BTreeMap<String, String>) -> Result<(), Failure> {
+        spawn::check_env(&variables)?;
+        let mut env = self.env.borrow_mut();
+        let size = env.iter().filter(|(name, _)| !variables.contains_key(*name)).chain(&variables);
+        if size.map(|(name, value)| name.len() + value.len()).sum::<usize>() > LARGEST_ENV {
+            return Err(refused(format!("the variables would take more than {LARGEST_ENV} bytes")));
+        }
+        env.extend(variables);
+        Ok(())
     }
 
     /// All of them, by id.

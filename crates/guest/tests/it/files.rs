@@ -135,3 +135,15 @@ async fn what_cannot_be_done_says_why() {
     refused(client.write_file(&daemon.path("ring"), much.clone()).await, "symbolic links");
     refused(client.write_file("", much).await, "empty");
 }
+
+#[tokio::test]
+async fn a_directory_with_too_many_entries_is_not_listed() {
+    let daemon = Daemon::start();
+    fs::create_dir(daemon.path("many")).unwrap();
+    for number in 0..=10_000 {
+        fs::write(daemon.path(&format!("many/{number}")), "").unwrap();
+    }
+    refused(daemon.client.list(&daemon.path("many")).await, "more than 10000 entries");
+    fs::remove_file(daemon.path("many/10000")).unwrap();
+    assert_eq!(daemon.client.list(&daemon.path("many")).await.unwrap().len(), 10_000);
+}

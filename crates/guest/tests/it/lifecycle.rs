@@ -216,3 +216,25 @@ async fn a_socket_path_may_be_longer_than_an_address() {
     let said = listen(daemon.client.start("a", &argv(&["echo", "far"])).await.unwrap()).await.unwrap();
     assert_eq!(said.out(), "far\n");
 }
+
+#[tokio::test]
+async fn variables_that_are_set_later_reach_what_is_started_later() {
+    let daemon = Daemon::start();
+    let client = &daemon.client;
+    let show = sh("echo $FROM_CONFIG,$LATER,$MINE");
+    let set = |pairs: &[(&str, &str)]| -> std::collections::BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    };
+    client.set_env(&set(&[("LATER", "one"), ("FROM_CONFIG", "no")])).await.unwrap();
+    client.set_env(&set(&[("LATER", "two"), ("MINE", "theirs")])).await.unwrap();
+    let mut spec = show.clone();
+    spec.env.insert("MINE".into(), "mine".into());
+    assert_eq!(listen(client.start("a", &spec).await.unwrap()).await.unwrap().out(), "no,two,mine\n");
+    for bad in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0")] {
+        let refused = client.set_env(&set(&[bad, ("LATER", "three")])).await;
+        assert!(matches!(refused, Err(Error::Refused(_))), "{bad:?}: {refused:?}");
+    }
+    let huge = "x".repeat(700 << 10);
+    assert!(matches!(client.set_env(&set(&[("HUGE", &huge)])).await, Err(Error::Refused(_))));
+    assert_eq!(listen(client.start("b", &show).await.unwrap()).await.unwrap().out(), "no,two,theirs\n");
+}

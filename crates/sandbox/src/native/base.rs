@@ -10,14 +10,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use launcher::spec::Bind;
+use launcher::spec::{Bind, INSIDE_ID, Ids};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::toolchains::Toolchains;
 use crate::Error;
 
 /// Raised when the layer's content changes in a way that the key would not show.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 /// Top-level names that are links on most systems and directories on some.
 const SYSTEM: [&str; 8] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix/store"];
@@ -90,14 +90,15 @@ impl HostBase {
         let toolchains = Toolchains::find(&path, &[private]);
         let system = System::find();
         let etc = etc_sources();
-        let name = format!("host-{:016x}", key(&toolchains, &system, &etc));
+        let ids = super::own_ids()?;
+        let name = format!("host-{:016x}", key(&toolchains, &system, &etc, ids));
         let mut binds = system.binds();
         binds.extend(toolchains.dirs.iter().map(|dir| Bind { source: dir.clone(), target: dir.clone() }));
         let mut base = Self {
             layer: dir.join(&name),
             binds,
             hidden: HIDDEN.iter().map(PathBuf::from).collect(),
-            env: env(&toolchains),
+            env: host_env(&toolchains),
             lock: None,
         };
         // One at a time, also across processes: what is built here is shared by all of them.
@@ -108,7 +109,7 @@ impl HostBase {
             remove_unused(dir)?;
         }
         if !base.layer.is_dir() {
-            build(&base.layer, &system, &base.binds, &etc)?;
+            build(&base.layer, &system, &base.binds, &etc, ids)?;
         }
         Ok(base)
     }
@@ -119,10 +120,17 @@ impl HostBase {
     }
 }
 
-fn env(toolchains: &Toolchains) -> Vec<(String, String)> {
+fn host_env(toolchains: &Toolchains) -> Vec<(String, String)> {
     let path: Vec<String> = toolchains.path.iter().map(|dir| dir.display().to_string()).collect();
-    let mut env: Vec<(String, String)> = [
-        ("PATH", path.join(":").as_str()),
+    let mut env = env(&path.join(":"));
+    env.extend(toolchains.env.iter().cloned());
+    env
+}
+
+/// Variables that every sandbox has.
+pub(super) fn env(path: &str) -> Vec<(String, String)> {
+    [
+        ("PATH", path),
         ("HOME", "/home/dev"),
         ("USER", "dev"),
         ("LOGNAME", "dev"),
@@ -133,9 +141,7 @@ fn env(toolchains: &Toolchains) -> Vec<(String, String)> {
         ("CI", "true"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .into();
-    env.extend(toolchains.env.iter().cloned());
-    env
+    .into()
 }
 
 /// The system's own directories, as links or as directories.
@@ -184,9 +190,9 @@ fn etc_sources() -> Vec<PathBuf> {
     names
 }
 
-fn key(toolchains: &Toolchains, system: &System, etc: &[PathBuf]) -> u64 {
+fn key(toolchains: &Toolchains, system: &System, etc: &[PathBuf], ids: Ids) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (LAYOUT, &toolchains.dirs, system).hash(&mut hasher);
+    (LAYOUT, &toolchains.dirs, system, ids == Ids::Range).hash(&mut hasher);
     for name in etc {
         if let Ok(data) = Path::new("/etc").join(name).symlink_metadata() {
             (name, data.mtime(), data.mtime_nsec(), data.size()).hash(&mut hasher);
@@ -211,10 +217,11 @@ fn remove_unused(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn build(layer: &Path, system: &System, binds: &[Bind], etc: &[PathBuf]) -> Result<(), Error> {
+fn build(layer: &Path, system: &System, binds: &[Bind], etc: &[PathBuf], ids: Ids) -> Result<(), Error> {
     // Built aside and moved into place, so that a layer is either whole or not there.
     let building = layer.with_extension(format!("new-{}", std::process::id()));
-    let result = fill(&building, system, binds, etc).and_then(|()| match std::fs::rename(&building, layer) {
+    let filled = fill(&building, system, binds, etc).and_then(|()| give(&building, ids));
+    let result = filled.and_then(|()| match std::fs::rename(&building, layer) {
         Err(_) if layer.is_dir() => Ok(()),
         other => other,
     });
@@ -229,11 +236,11 @@ fn fill(root: &Path, system: &System, binds: &[Bind], etc: &[PathBuf]) -> std::i
     for dir in [
         "dev",
         "etc",
-        "home",
+        "home/dev",
         "mnt",
         "opt",
         "proc",
-        "run",
+        "run/slipway",
         "sys",
         "var/cache",
         "var/lib",
@@ -271,7 +278,7 @@ fn fill(root: &Path, system: &System, binds: &[Bind], etc: &[PathBuf]) -> std::i
         ("group", "root:x:0:\ntty:x:5:\ndev:x:1000:\nnogroup:x:65534:\n"),
         ("hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"),
         ("hostname", "sandbox\n"),
-        ("resolv.conf", ""),
+        ("resolv.conf", "nameserver 127.0.0.1\n"),
         (
             "nsswitch.conf",
             "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
@@ -280,6 +287,16 @@ fn fill(root: &Path, system: &System, binds: &[Bind], etc: &[PathBuf]) -> std::i
         std::fs::write(root.join("etc").join(name), content)?;
     }
     Ok(())
+}
+
+/// Gives the inside user what is its own. An ordinary user's files are that user's anyway.
+fn give(root: &Path, ids: Ids) -> std::io::Result<()> {
+    if ids == Ids::Own {
+        return Ok(());
+    }
+    ["home/dev", "run/slipway", "workspace"]
+        .iter()
+        .try_for_each(|own| std::os::unix::fs::lchown(root.join(own), Some(INSIDE_ID), Some(INSIDE_ID)))
 }
 
 fn make_dir(path: &Path, mode: u32) -> std::io::Result<()> {

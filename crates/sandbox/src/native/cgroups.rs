@@ -18,8 +18,11 @@ const CPU_PERIOD_US: f64 = 100_000.0;
 pub struct Support {
     /// Version 1: controller and the directory under which groups can be made.
     v1: Vec<(String, PathBuf)>,
-    /// Version 2: the directory under which groups can be made, and the controllers that work there.
+    /// Version 2: the directory under which groups can be made, and the controllers that work there, if any. Every group
+    /// of this version can be frozen.
     v2: Option<(PathBuf, Vec<String>)>,
+    /// Version 1: where groups that can be frozen are made, if there is no version 2 for it.
+    freezer: Option<PathBuf>,
 }
 
 impl Support {
@@ -51,10 +54,27 @@ impl Support {
                 && let Some(group) = own_group(own, str::is_empty)
                 && let Some(start) = mount.locate(group)
             {
-                support.v2 = usable_parent(&start, Path::new(mount.point), &support);
+                // Without controllers a group can be made below any other, and is good for freezing.
+                support.v2 = usable_parent(&start, Path::new(mount.point), &support)
+                    .or_else(|| writable(&start).then(|| (start, Vec::new())));
             }
         }
+        if support.v2.is_none() {
+            support.freezer = mountinfo
+                .lines()
+                .filter_map(Mount::parse)
+                .filter(|mount| mount.kind == "cgroup" && mount.options.contains(&"freezer"))
+                .find_map(|mount| {
+                    mount.locate(own_group(own, |names| names.split(',').any(|name| name == "freezer"))?)
+                })
+                .filter(|parent| writable(parent));
+        }
         support
+    }
+
+    /// Whether all processes of a sandbox can be stopped for a moment.
+    pub fn freezes(&self) -> bool {
+        self.v2.is_some() || self.freezer.is_some()
     }
 
     fn limits(&self, controller: &str) -> bool {
@@ -77,7 +97,9 @@ impl Support {
         let v1: Vec<&str> = self.v1.iter().map(|(name, _)| name.as_str()).collect();
         match (v1.is_empty(), &self.v2) {
             (true, None) => "none".to_owned(),
+            (true, Some((_, names))) if names.is_empty() => "none".to_owned(),
             (true, Some((_, names))) => format!("{} (version 2)", names.join(", ")),
+            (false, Some((_, names))) if names.is_empty() => format!("{} (version 1)", v1.join(", ")),
             (false, None) => format!("{} (version 1)", v1.join(", ")),
             (false, Some((_, names))) => {
                 format!("{} (version 1), {} (version 2)", v1.join(", "), names.join(", "))
@@ -138,8 +160,56 @@ impl Support {
             let oom_file = has("memory").then(|| "memory.events".to_owned());
             groups.push(Cgroup { path: parent.join(&name), hierarchy: Hierarchy::V2, settings, oom_file });
         }
+        let freezer = self.freezer.as_ref().map(|parent| parent.join(&name));
+        if let Some(path) = freezer.filter(|path| groups.iter().all(|group| group.path != *path)) {
+            groups.push(Cgroup { path, hierarchy: Hierarchy::V1, settings: Vec::new(), oom_file: None });
+        }
         groups
     }
+}
+
+/// What control groups tell about a sandbox. What this host cannot tell is None.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Memory of all processes.
+    pub(super) memory_bytes: Option<u64>,
+    /// Processes and threads.
+    pub(super) processes: Option<u64>,
+    /// Processor time.
+    pub(super) cpu_ms: Option<u64>,
+    /// Processes that were killed because memory ran out.
+    pub(super) memory_hits: u64,
+    /// Times that a process could not be made because there were too many.
+    pub(super) process_hits: u64,
+}
+
+impl Counters {
+    /// Reads the groups of a sandbox ([`launcher::spec::State::cgroups`]), of whichever version each is.
+    pub(super) fn read(groups: &[PathBuf]) -> Self {
+        let text =
+            |name: &str| groups.iter().find_map(|group| std::fs::read_to_string(group.join(name)).ok());
+        let number = |name: &str| text(name)?.trim().parse::<u64>().ok();
+        let field = |name: &str, key: &str| group_field(groups, name, key);
+        Self {
+            memory_bytes: number("memory.usage_in_bytes").or_else(|| number("memory.current")),
+            processes: number("pids.current"),
+            cpu_ms: field("cpu.stat", "usage_usec")
+                .map(|micros| micros / 1000)
+                .or_else(|| number("cpuacct.usage").map(|nanos| nanos / 1_000_000)),
+            memory_hits: field("memory.oom_control", "oom_kill")
+                .or_else(|| field("memory.events", "oom_kill"))
+                .unwrap_or(0),
+            process_hits: field("pids.events", "max").unwrap_or(0),
+        }
+    }
+}
+
+/// A field of a file that more than one group has, not all of them with this field.
+fn group_field(groups: &[PathBuf], name: &str, key: &str) -> Option<u64> {
+    groups.iter().find_map(|group| {
+        let text = std::fs::read_to_string(group.join(name)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+    })
 }
 
 /// One line of mountinfo, as far as it matters here.
@@ -225,7 +295,7 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { cpus: 1.5, memory_bytes: 1 << 30, processes: 100, open_files: 10, wall_clock: None }
+        Limits { cpus: 1.5, memory_bytes: 1 << 30, processes: 100, ..Limits::default() }
     }
 
     fn values(groups: &[Cgroup]) -> Vec<String> {
@@ -318,6 +388,59 @@ mod tests {
         let support = Support::find(&mounts, "3:pids:/\n0::/");
         assert_eq!(support.missing(), ["cpu"]);
         assert_eq!(support.describe(), "pids (version 1), memory (version 2)");
+    }
+
+    #[test]
+    fn a_group_to_freeze_is_planned_on_every_kind_of_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().display();
+        for part in ["freezer", "unified", "pids"] {
+            std::fs::create_dir_all(dir.path().join(part)).unwrap();
+        }
+        let first = format!(
+            "30 24 0:26 / {root}/pids rw - cgroup cgroup rw,pids\n31 24 0:27 / {root}/freezer rw - cgroup cgroup rw,freezer"
+        );
+        let planned = |mounts: &str| -> Vec<PathBuf> {
+            let support = Support::find(mounts, "3:freezer:/\n2:pids:/\n0::/");
+            assert!(support.freezes());
+            let groups = support.plan(SandboxId::from_u128(1), &limits());
+            groups.iter().map(|group| group.path.parent().unwrap().to_owned()).collect()
+        };
+        assert_eq!(planned(&first), [dir.path().join("pids"), dir.path().join("freezer")]);
+        let both = format!("{first}\n33 24 0:29 / {root}/unified rw - cgroup2 cgroup2 rw");
+        assert_eq!(planned(&both), [dir.path().join("pids"), dir.path().join("unified")]);
+    }
+
+    #[test]
+    fn counters_are_read_from_either_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        for (file, content) in [
+            ("one/memory.usage_in_bytes", "4096\n"),
+            ("one/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+            ("one/cpu.stat", "nr_periods 0\n"),
+            ("two/memory.current", "8192\n"),
+            ("two/memory.events", "low 0\noom 3\noom_kill 1\n"),
+            ("two/pids.current", "7\n"),
+            ("two/pids.events", "max 5\n"),
+            ("two/cpu.stat", "usage_usec 1234567\nuser_usec 1\n"),
+        ] {
+            std::fs::create_dir_all(dir.path().join(file).parent().unwrap()).unwrap();
+            std::fs::write(dir.path().join(file), content).unwrap();
+        }
+        let second = Counters {
+            memory_bytes: Some(8192),
+            processes: Some(7),
+            cpu_ms: Some(1234),
+            memory_hits: 1,
+            process_hits: 5,
+        };
+        assert_eq!(Counters::read(std::slice::from_ref(&two)), second);
+        assert_eq!(
+            Counters::read(&[one, two]),
+            Counters { memory_bytes: Some(4096), memory_hits: 2, ..second }
+        );
+        assert_eq!(Counters::read(&[]), Counters::default());
     }
 
     #[test]

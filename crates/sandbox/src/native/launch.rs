@@ -116,6 +116,10 @@ fn explain(stage: Stage, message: String, errno: i32) -> Error {
         Stage::Cgroup => {
             unsupported(format!("the sandbox's limits could not be set ({message})"), "see: slipway doctor")
         }
+        Stage::Storage => unsupported(
+            message,
+            "put the data directory on ext4, xfs or btrfs (data_dir in [server]), with Linux 5.19 or later",
+        ),
         Stage::Overlay if errno == libc::EINVAL => unsupported(
             message,
             "put the data directory on a local file system such as ext4, xfs or btrfs: data_dir in [server]",
@@ -131,6 +135,10 @@ fn explain(stage: Stage, message: String, errno: i32) -> Error {
         Stage::Seccomp => unsupported(
             format!("system calls cannot be filtered on this machine ({message})"),
             "a kernel with CONFIG_SECCOMP_FILTER is needed",
+        ),
+        Stage::Landlock => unsupported(
+            format!("what a sandbox may do with files cannot be restricted ({message})"),
+            "this is a fault in slipway or an unusual kernel: please report it with the output of: slipway doctor",
         ),
         Stage::Verify => unsupported(
             format!("the sandbox refused to start, because a wall is missing: {message}"),

@@ -1,29 +1,54 @@
 //! The native Linux driver: no daemon, no container engine, as root or as an ordinary user.
 //!
-//! Under its directory: `sandboxes/<id>/` (socket, writable layer, state; see `launcher::spec::files`) and `bases/`
-//! (the read-only layers). The launcher builds the walls; this side decides what is in them and finds them again.
+//! Under its directory: `sandboxes/<id>/` (socket, writable layer, state; see `launcher::spec::files`), `layers/` (what
+//! they stand on) and `bases/` (what is below that). The launcher builds the walls; this side decides what is in them and
+//! finds them again.
 
 mod base;
 mod cgroups;
+mod control;
+mod copy;
+mod duplicate;
+mod freeze;
+mod index;
 mod launch;
+mod layers;
+mod life;
+mod mapped;
+mod marks;
+mod plan;
+pub(crate) mod record;
+mod sandbox;
+mod save;
+mod squash;
 mod toolchains;
+mod trail;
+mod used;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use launcher::spec::{Cause, Ended, FIRST_RANGE, Ids, Launch, RANGE, RANGES, State, files};
+use launcher::spec::{FIRST_RANGE, Ids, Launch, RANGE, RANGES, State, files};
 use protocol::SandboxId;
-use rustix::fs::{FlockOperation, Mode, OFlags};
 
-use crate::{Base, Driver, Error, Info, Life, Limits, Sandbox, Spec};
+use crate::base::unpack;
+use crate::{Archive, Driver, Error, Info, Layer, LayerId, Owner, Sandbox, Save, Spec};
+use duplicate::{Metadata, Owners};
+use freeze::Freezer;
+use life::monitored;
+use marks::Marks;
+use record::{Record, read_json};
+use sandbox::NativeSandbox;
+use save::{Busy, Subject};
 
 pub use base::HostBase;
 pub use cgroups::Support as CgroupSupport;
 
 /// The driver.
 pub struct Native {
+    dir: PathBuf,
     sandboxes: PathBuf,
+    layers: layers::Layers,
     base: HostBase,
     cgroups: cgroups::Support,
     ids: Ids,
@@ -40,8 +65,21 @@ impl Native {
         let in_use = || std::fs::read_dir(&sandboxes).map_or(true, |mut entries| entries.next().is_some());
         let base = HostBase::prepare(&dir.join("bases"), dir, in_use)?;
         let ids = own_ids()?;
+        let metadata = match ids {
+            Ids::Range => Metadata { marks: Marks::Trusted, owners: Owners::Inside },
+            Ids::Own => Metadata { marks: Marks::User, owners: Owners::Own },
+        };
+        let layers = layers::Layers::open(dir, &sandboxes, metadata)?;
         let launcher = launch::Launcher::load()?;
-        Ok(Self { sandboxes, base, cgroups: cgroups::Support::of_this_host(), ids, launcher })
+        Ok(Self {
+            dir: dir.to_owned(),
+            sandboxes,
+            layers,
+            base,
+            cgroups: cgroups::Support::of_this_host(),
+            ids,
+            launcher,
+        })
     }
 
     /// What limits this host lets us set.
@@ -59,53 +97,14 @@ impl Native {
         self.ids == Ids::Own
     }
 
-    fn dir(&self, id: SandboxId) -> PathBuf {
+    /// Where the tree of a layer is.
+    pub fn layer_root(&self, id: &LayerId) -> PathBuf {
+        self.layers.root(id)
+    }
+
+    fn sandbox_dir(&self, id: SandboxId) -> PathBuf {
         self.sandboxes.join(id.to_string())
     }
-
-    fn launch(&self, spec: &Spec) -> Launch {
-        let Base::Host = spec.base;
-        let hostname = "sandbox".to_owned();
-        let mut env = self.base.env.clone();
-        env.push(("HOSTNAME".to_owned(), hostname.clone()));
-        Launch {
-            dir: self.dir(spec.id),
-            layers: vec![self.base.layer.clone()],
-            ids: self.ids,
-            binds: self.base.binds.clone(),
-            hidden: self.base.hidden.clone(),
-            // Shared memory counts as nobody's, so it must not be able to use up all there is.
-            shm_bytes: spec.limits.memory_bytes / 4,
-            hostname,
-            cgroups: self.cgroups.plan(spec.id, &spec.limits),
-            rlimits: rlimits(&spec.limits, &self.cgroups),
-            env,
-            cwd: crate::WORKSPACE.to_owned(),
-            wall_clock_ms: spec
-                .limits
-                .wall_clock
-                .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-            life: match spec.life {
-                Life::Own => launcher::spec::Life::Own,
-                Life::Tied => launcher::spec::Life::Tied,
-            },
-        }
-    }
-}
-
-/// With 0 the kernel still runs a handler that is configured as a pipe, outside; with 1 it does not.
-const NO_CORE: u64 = 1;
-
-/// Limits of each process. Where no control group limits memory and the number of processes of all together, these
-/// are the next best thing.
-fn rlimits(limits: &Limits, cgroups: &cgroups::Support) -> Vec<(launcher::spec::Rlimit, u64)> {
-    use launcher::spec::Rlimit;
-    let mut rlimits = vec![(Rlimit::OpenFiles, limits.open_files), (Rlimit::Core, NO_CORE)];
-    rlimits.push((Rlimit::Processes, limits.processes));
-    if !cgroups.limits_memory() {
-        rlimits.push((Rlimit::Data, limits.memory_bytes));
-    }
-    rlimits
 }
 
 /// Whose ids a sandbox gets. Root gives each a range of its own, unless it is root only of a small user namespace, as in
@@ -139,6 +138,83 @@ fn make_private(dir: &Path) -> Result<(), Error> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(Error::io(dir))
 }
 
+/// Does what may take a while where nothing waits for it. It is finished even if nobody waits for the result any more.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::Start(format!("a task of the driver was lost: {error}"))),
+    }
+}
+
+impl Native {
+    /// Makes a sandbox's directory; what it names is in use from then on.
+    async fn prepare(&self, spec: &Spec, launch: &Launch) -> Result<(), Error> {
+        let _lease = match self.layers.try_lease()? {
+            Some(lease) => lease,
+            None => {
+                let layers = self.layers.clone();
+                blocking(move || layers.lease()).await?
+            }
+        };
+        for layer in &spec.stack.layers {
+            if !self.layers.root(layer).is_dir() {
+                return Err(Error::NoLayer(layer.clone()));
+            }
+        }
+        std::fs::create_dir(&launch.dir).map_err(Error::io(&launch.dir))?;
+        let record = Record {
+            stack: spec.stack.clone(),
+            owner: spec.owner.clone(),
+            life: launch.life,
+            network: spec.network,
+            disk: launch.disk,
+            cgroups: launch.cgroups.iter().map(|group| group.path.clone()).collect(),
+        };
+        record.write(&launch.dir).or_else(|error| {
+            launcher::tree::remove(&launch.dir).map_err(Error::io(&launch.dir))?;
+            Err(error)
+        })
+    }
+
+    fn subject(&self, id: SandboxId) -> Subject {
+        Subject { id, dir: self.sandbox_dir(id), layers: self.layers.clone() }
+    }
+
+    /// Ends a sandbox and makes what it wrote a layer.
+    async fn stop(&self, id: SandboxId, layer: &LayerId, without: &[&str]) -> Result<Layer, Error> {
+        let dir = self.sandbox_dir(id);
+        let busy = blocking({
+            let dir = dir.clone();
+            move || Busy::wait(&dir)
+        });
+        let (Some(_busy), Some(record)) = (busy.await?, Record::read(&dir)?) else {
+            return Err(Error::NotFound(id));
+        };
+        if record.life == launcher::spec::Life::Tied {
+            return Err(Error::Unsupported {
+                message: format!("what sandbox {id} wrote goes with its owner"),
+                hint: "save it while it runs, or make it with a life of its own".to_owned(),
+            });
+        }
+        life::end(&dir).await?;
+        let subject = self.subject(id);
+        let layer = layer.clone();
+        let without: Vec<String> = without.iter().map(|path| (*path).to_owned()).collect();
+        blocking(move || {
+            let saved = match subject.dir.join(files::UPPER).is_dir() {
+                true => subject.stopped(&layer, &without)?,
+                // A save that was interrupted after its last step.
+                false => subject.layers.get(&layer)?.ok_or(Error::NotFound(id))?,
+            };
+            launcher::tree::remove(&subject.dir).map_err(Error::io(&subject.dir))?;
+            Ok(saved)
+        })
+        .await
+    }
+}
+
 #[async_trait::async_trait]
 impl Driver for Native {
     fn name(&self) -> &'static str {
@@ -147,18 +223,20 @@ impl Driver for Native {
 
     async fn create(&self, spec: &Spec) -> Result<Arc<dyn Sandbox>, Error> {
         let launch = self.launch(spec);
+        self.prepare(spec, &launch).await?;
         let dir = launch.dir.clone();
-        std::fs::create_dir(&dir).map_err(Error::io(&dir))?;
         match self.launcher.launch(&launch).await {
             Ok(owner) => Ok(Arc::new(NativeSandbox {
                 id: spec.id,
                 guest: guest::Client::unix(dir.join(files::SOCKET)),
                 dir,
+                stack: spec.stack.clone(),
+                network: spec.network,
                 _owner: owner,
             })),
             Err(error) => {
                 // The launcher cleans up behind itself, unless it was killed.
-                remove_groups(launch.cgroups.iter().map(|group| group.path.as_path())).await?;
+                life::remove_groups(launch.cgroups.iter().map(|group| group.path.as_path())).await?;
                 launcher::tree::remove(&dir).map_err(Error::io(&dir))?;
                 Err(error)
             }
@@ -166,12 +244,25 @@ impl Driver for Native {
     }
 
     async fn adopt(&self, id: SandboxId) -> Result<Arc<dyn Sandbox>, Error> {
-        let dir = self.dir(id);
+        let dir = self.sandbox_dir(id);
         let guest = guest::Client::unix(dir.join(files::SOCKET));
-        if !monitored(&dir)? || guest.ping().await.is_err() {
+        let Some(record) = Record::read(&dir)? else { return Err(Error::NotFound(id)) };
+        if !monitored(&dir)? {
             return Err(Error::NotFound(id));
         }
-        Ok(Arc::new(NativeSandbox { id, guest, dir, _owner: None }))
+        // Whoever froze it may have died over it; if not, it is about to go on by itself.
+        if let Some(state) = read_json::<State>(&dir.join(files::STATE))
+            && let Some(freezer) = Freezer::find(&state.cgroups)
+            && let Some(_busy) = Busy::now(&dir)?
+            && freezer.is_frozen()
+        {
+            freezer.thaw().map_err(Error::io(&dir))?;
+        }
+        if guest.ping().await.is_err() {
+            return Err(Error::NotFound(id));
+        }
+        let (stack, network) = (record.stack, record.network);
+        Ok(Arc::new(NativeSandbox { id, guest, dir, stack, network, _owner: None }))
     }
 
     async fn list(&self) -> Result<Vec<Info>, Error> {
@@ -180,119 +271,103 @@ impl Driver for Native {
             let entry = entry.map_err(Error::io(&self.sandboxes))?;
             // Anything else in there is not ours.
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            let running = monitored(&entry.path())?;
-            let pid = read_json::<State>(&entry.path().join(files::STATE)).map(|state| state.init);
-            list.push(Info { id, running, pid: pid.filter(|_| running) });
+            list.push(life::info(id, &entry.path())?);
         }
         list.sort_by_key(|info| info.id);
         Ok(list)
     }
 
     async fn remove(&self, id: SandboxId) -> Result<(), Error> {
-        let dir = self.dir(id);
-        if !dir.exists() {
-            return Ok(());
-        }
-        if let Some(state) = read_json::<State>(&dir.join(files::STATE)) {
-            end(&dir, &state).await?;
-        }
-        let path = dir.clone();
-        let removed = tokio::task::spawn_blocking(move || launcher::tree::remove(&path)).await;
-        removed.map_err(std::io::Error::other).and_then(|result| result).map_err(Error::io(&dir))
+        let dir = self.sandbox_dir(id);
+        let busy = blocking({
+            let dir = dir.clone();
+            move || Busy::wait(&dir)
+        });
+        let Some(busy) = busy.await? else { return Ok(()) };
+        life::end(&dir).await?;
+        blocking(move || {
+            let _busy = busy;
+            launcher::tree::remove(&dir).map_err(Error::io(&dir))
+        })
+        .await
     }
-}
 
-/// Ends a sandbox by ending pid 1, which only the monitor's own process can have been given; then waits until the
-/// monitor has cleaned up.
-async fn end(dir: &Path, state: &State) -> Result<(), Error> {
-    if monitored(dir)? {
-        if let Some(init) = i32::try_from(state.init).ok().and_then(rustix::process::Pid::from_raw) {
-            // The monitor lives and has not reaped pid 1 yet, so this number is still its own; gone is as good.
-            let _gone = rustix::process::kill_process(init, rustix::process::Signal::KILL);
+    async fn give(&self, id: SandboxId, owner: &Owner) -> Result<(), Error> {
+        let dir = self.sandbox_dir(id);
+        let Some(mut record) = Record::read(&dir)? else { return Err(Error::NotFound(id)) };
+        if !monitored(&dir)? {
+            return Err(Error::NotFound(id));
         }
-        let monitor = Path::new("/proc").join(state.monitor.to_string());
-        for _ in 0..10_000 {
-            // A tied sandbox's directory goes before its monitor does.
-            let working = dir.exists() && monitored(dir)?;
-            if !working && !monitor.exists() {
-                break;
+        record.owner = owner.clone();
+        record.write(&dir)?;
+        control::start_clock(&dir).await
+    }
+
+    async fn save(&self, id: SandboxId, layer: &LayerId, how: Save<'_>) -> Result<Layer, Error> {
+        match how {
+            Save::Live { like } => {
+                let (subject, layer, like) = (self.subject(id), layer.clone(), like.cloned());
+                blocking(move || subject.live(&layer, like.as_ref())).await
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            Save::Stop { without } => self.stop(id, layer, without).await,
         }
     }
-    // A monitor that was killed could not remove these.
-    remove_groups(state.cgroups.iter().map(PathBuf::as_path)).await
-}
 
-/// Removes control groups. The kernel refuses while the last of many processes is on its way out.
-async fn remove_groups(groups: impl Iterator<Item = &Path>) -> Result<(), Error> {
-    for group in groups {
-        let mut tries = 0;
-        loop {
-            match std::fs::remove_dir(group) {
-                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy && tries < 2000 => {
-                    tries += 1;
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::Io { path: group.to_owned(), source: error });
-                }
-                _ => break,
+    async fn layers(&self) -> Result<Vec<Layer>, Error> {
+        let layers = self.layers.clone();
+        blocking(move || layers.all()).await
+    }
+
+    async fn layer(&self, id: &LayerId) -> Result<Option<Layer>, Error> {
+        self.layers.get(id)
+    }
+
+    async fn import(&self, layer: &LayerId, archive: &Archive) -> Result<Layer, Error> {
+        if let Some(there) = self.layers.get(layer)? {
+            return Ok(there);
+        }
+        let (layers, id, archive) = (self.layers.clone(), layer.clone(), archive.clone());
+        blocking(move || {
+            let draft = layers.draft()?;
+            let marks = match layers.metadata.marks {
+                Marks::Trusted => unpack::Marks::Trusted,
+                Marks::User => unpack::Marks::User,
+            };
+            for note in unpack::unpack(&archive, &draft.root(), marks, unpack::Bounds::default())?.notes {
+                tracing::info!(layer = %id, "{note}");
             }
+            draft.publish(&layers, &id)
+        })
+        .await
+    }
+
+    async fn squash(&self, layers: &[LayerId], into: &LayerId) -> Result<Layer, Error> {
+        if let Some(there) = self.layers.get(into)? {
+            return Ok(there);
         }
-    }
-    Ok(())
-}
-
-/// Whether the sandbox's monitor lives: it holds the lock as long as it does.
-fn monitored(dir: &Path) -> Result<bool, Error> {
-    let path = dir.join(files::LOCK);
-    let lock = match rustix::fs::open(&path, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
-    {
-        Err(rustix::io::Errno::NOENT) => return Ok(false),
-        other => other.map_err(|errno| Error::Io { path, source: errno.into() })?,
-    };
-    Ok(rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
-}
-
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-}
-
-struct NativeSandbox {
-    id: SandboxId,
-    guest: guest::Client,
-    dir: PathBuf,
-    /// For a tied life: closing it ends the sandbox.
-    _owner: Option<launch::Owner>,
-}
-
-#[async_trait::async_trait]
-impl Sandbox for NativeSandbox {
-    fn id(&self) -> SandboxId {
-        self.id
+        let (store, from, into) = (self.layers.clone(), layers.to_vec(), into.clone());
+        blocking(move || {
+            let _lease = store.lease()?;
+            let mut roots = Vec::new();
+            for layer in &from {
+                store.get(layer)?.ok_or_else(|| Error::NoLayer(layer.clone()))?;
+                roots.push(store.root(layer));
+            }
+            let draft = store.draft()?;
+            let root = draft.make_root()?;
+            squash::squash(&roots, &root, store.metadata).map_err(Error::io(&root))?;
+            draft.publish(&store, &into)
+        })
+        .await
     }
 
-    fn guest(&self) -> &guest::Client {
-        &self.guest
+    async fn remove_layer(&self, id: &LayerId) -> Result<(), Error> {
+        let (layers, id) = (self.layers.clone(), id.clone());
+        blocking(move || layers.remove(&id)).await
     }
 
-    async fn ended(&self) -> Option<String> {
-        let ended: Option<Ended> = read_json(&self.dir.join(files::ENDED));
-        match ended {
-            Some(ended) => Some(describe(&ended)),
-            None if monitored(&self.dir).unwrap_or(false) => None,
-            None => Some("it is gone".to_owned()),
-        }
-    }
-}
-
-fn describe(ended: &Ended) -> String {
-    match (ended.cause, ended.oom_kills) {
-        (Cause::WallClock, _) => "its time limit was reached".to_owned(),
-        (Cause::OwnerGone, _) => "the command it belonged to ended".to_owned(),
-        (_, kills) if kills > 0 => "it ran out of memory".to_owned(),
-        (Cause::Removed, _) => "it was removed".to_owned(),
-        (Cause::Died, _) => "it was ended from outside".to_owned(),
+    async fn disk_used(&self) -> Result<u64, Error> {
+        let dir = self.dir.clone();
+        blocking(move || used::measure(&[&dir.join("layers"), &dir.join("sandboxes")])).await
     }
 }

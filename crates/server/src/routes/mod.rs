@@ -5,12 +5,14 @@ pub(crate) mod approvals;
 pub(crate) mod environments;
 pub(crate) mod events;
 pub(crate) mod health;
+pub(crate) mod images;
 pub(crate) mod models;
 pub(crate) mod openapi;
 pub(crate) mod outputs;
 pub(crate) mod page;
 pub(crate) mod prompts;
 pub(crate) mod sessions;
+pub(crate) mod snapshots;
 pub(crate) mod socket;
 
 use axum::Router;
@@ -34,11 +36,18 @@ pub(crate) fn sessions_api(app: App) -> Router {
         .route("/api/v1/sessions/{id}/events", get(events::events))
         .route("/api/v1/sessions/{id}/socket", get(socket::socket))
         .route("/api/v1/sessions/{id}/outputs/{name}", get(outputs::output))
+        .route("/api/v1/sessions/{id}/snapshots", get(snapshots::list))
+        .route("/api/v1/sessions/{id}/fork", post(snapshots::fork))
         .route("/api/v1/environments", get(environments::list))
         .route(
             "/api/v1/environments/{name}",
             get(environments::show).put(environments::put).delete(environments::remove),
         )
+        .route("/api/v1/environments/{name}/image", get(images::show))
+        .route("/api/v1/environments/{name}/build", post(images::build))
+        .route("/api/v1/environments/{name}/warm", post(images::warm))
+        .route("/api/v1/environments/{name}/egress", get(images::egress).post(images::allow))
+        .route("/api/v1/gc", post(images::collect))
         .route("/api/v1/models", get(models::list))
         .layer(from_fn_with_state(keys, commands))
         .with_state(app)

@@ -7,7 +7,9 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, ObjectBuilder, OpenApi as OpenApiDocument, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{approvals, environments, events, health, models, outputs, prompts, sessions, socket};
+use super::{
+    approvals, environments, events, health, images, models, outputs, prompts, sessions, snapshots, socket,
+};
 use crate::authorize::{Action, Caller, Resource, authorize};
 use crate::problem::{Failure, MEDIA_TYPE};
 
@@ -34,6 +36,14 @@ use crate::problem::{Failure, MEDIA_TYPE};
         environments::show,
         environments::put,
         environments::remove,
+        snapshots::list,
+        snapshots::fork,
+        images::show,
+        images::build,
+        images::warm,
+        images::egress,
+        images::allow,
+        images::collect,
         models::list,
         health::health,
         openapi,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Actor, CreateSession, Environment, Repo, SandboxId, SessionId};
-use sandbox::{Driver, Error, Info, Sandbox, Spec};
+use sandbox::{Driver, Error, Info, Layer, LayerId, Sandbox, Save, Spec};
 use server::{Access, Options, Secret};
 use session::Sessions;
 use tokio::net::TcpListener;
@@ -114,6 +114,34 @@ impl Driver for NoSandboxes {
     }
 
     async fn remove(&self, _: SandboxId) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn give(&self, id: SandboxId, _: &sandbox::Owner) -> Result<(), Error> {
+        Err(Error::NotFound(id))
+    }
+
+    async fn save(&self, id: SandboxId, _: &LayerId, _: Save<'_>) -> Result<Layer, Error> {
+        Err(Error::NotFound(id))
+    }
+
+    async fn layers(&self) -> Result<Vec<Layer>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn layer(&self, _: &LayerId) -> Result<Option<Layer>, Error> {
+        Ok(None)
+    }
+
+    async fn import(&self, _: &LayerId, _: &sandbox::Archive) -> Result<Layer, Error> {
+        Err(Error::Start("this machine has no sandboxes".into()))
+    }
+
+    async fn squash(&self, _: &[LayerId], into: &LayerId) -> Result<Layer, Error> {
+        Err(Error::NoLayer(into.clone()))
+    }
+
+    async fn remove_layer(&self, _: &LayerId) -> Result<(), Error> {
         Ok(())
     }
 }

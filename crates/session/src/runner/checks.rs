@@ -58,6 +58,10 @@ impl Runner {
         } else if !passed {
             digest.push_str(&format!("\n(exit code {})", exit.code));
         }
+        for line in self.remarks(!passed, &output).await? {
+            digest.push('\n');
+            digest.push_str(&line);
+        }
         report.passed = Some(passed);
         report.exit_code = exit.signal.is_none().then_some(exit.code);
         report.report = Some(parsed.clone());

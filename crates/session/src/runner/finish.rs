@@ -37,6 +37,16 @@ impl Runner {
     pub(super) async fn finish(mut self, mut end: End) -> Result<(), store::Error> {
         let Some(turn) = self.context.turn() else { return Ok(()) };
         self.close_open(&turn, end.outcome).await?;
+        match self.settled().await {
+            Ok(Some(note)) => self.notice(note).await?,
+            Ok(None) => {}
+            Err(failure) => {
+                let failed = self.failed(failure).await?;
+                if end.outcome == Outcome::Done {
+                    end = failed;
+                }
+            }
+        }
         let mut counts = (0, 0, 0);
         match self.keep(end.outcome).await {
             Ok(Some(kept)) => {
@@ -56,7 +66,17 @@ impl Runner {
                 }
             }
         }
-        self.write_finish(end, counts).await
+        self.write_finish(end, counts).await?;
+        self.freeze().await
+    }
+
+    /// Freezes the workspace as the turn left it. The turn is finished, so a failure is told and changes nothing.
+    async fn freeze(&self) -> Result<(), store::Error> {
+        match self.context.workspace.freeze(&self.context.recorder, self.turn).await {
+            Ok(()) => Ok(()),
+            Err(Failure::Store(error)) => Err(error),
+            Err(failure) => self.context.raise(&failure.into_problem()).await,
+        }
     }
 
     /// Goes on with a turn whose delivery had begun when the server ended.
@@ -79,7 +99,8 @@ impl Runner {
             counts = (diff.files, diff.insertions, diff.deletions);
         }
         let end = self.after_delivery(&delivery);
-        self.write_finish(end, counts).await
+        self.write_finish(end, counts).await?;
+        self.freeze().await
     }
 
     fn after_delivery(&self, delivery: &Delivery) -> End {

@@ -5,8 +5,10 @@ mod checks;
 pub(crate) mod delivery;
 pub(crate) mod deltas;
 mod finish;
+mod gate;
 mod model;
 pub(crate) mod output;
+mod remarks;
 mod resume;
 mod tools;
 
@@ -20,13 +22,15 @@ use protocol::event::DeliveryState;
 use protocol::item::{Output, ToolCall};
 use protocol::{Actor, Check, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, TurnId};
 use sandbox::Sandbox;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::Options;
+use crate::exits::Exit;
 use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::state::{TurnState, broken_off};
 use crate::stop::Stop;
-use crate::workspace::{Keep, Kept, Workspace};
+use crate::workspace::{Keep, Kept, Synced, Workspace};
 use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
@@ -77,6 +81,8 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         stop,
         agent,
         sandbox: None,
+        exit: None,
+        sync: None,
         checks: Vec::new(),
         calls: Vec::new(),
         passed: None,
@@ -98,6 +104,10 @@ struct Runner {
     stop: Stop,
     agent: Actor,
     sandbox: Option<Arc<dyn Sandbox>>,
+    /// The sandbox's way out.
+    exit: Option<Arc<Exit>>,
+    /// The workspace is being brought to the tip of its branch; until then it is only read.
+    sync: Option<AbortOnDropHandle<Result<Synced, Failure>>>,
     checks: Vec<Check>,
     /// Calls of the last answer that have no result yet.
     calls: Vec<Item>,
@@ -109,21 +119,19 @@ impl Runner {
     async fn drive(&mut self, turn: &TurnState) -> Result<End, Failure> {
         let model = self.find_model()?;
         let ready = self.context.workspace.ensure(&self.context.recorder, &self.stop).await?;
-        self.sandbox = Some(Arc::clone(&ready.sandbox));
-        self.checks = ready.saved.checks;
-        self.context.workspace.begin(&*ready.sandbox, self.turn).await?;
-        for text in ready.notices {
+        let (made, instructions) = (ready.made, ready.saved.instructions.clone());
+        for text in self.take_up(ready).await? {
             self.notice(text).await?;
         }
         self.settle_open(&turn.open).await?;
-        if ready.made && turn.steps() > 0 {
+        if made && turn.steps() > 0 {
             // A turn that is resumed had a sandbox, and what it did in there is gone.
             self.notice(format!("The sandbox was lost while the platform was down. {WORK_IS_GONE}")).await?;
         }
         let events = self.context.recorder.events().await?;
         let mut machine = Turn::new(Setup {
             messages: agent::history::fold(&events),
-            instructions: ready.saved.instructions,
+            instructions,
             checks: self.checks.clone(),
             limits: self.context.options.turn.clone(),
         })
@@ -258,7 +266,15 @@ impl Runner {
     async fn run_tool(&mut self, call_id: String, tool: agent::tools::Invocation) -> Result<Input, Failure> {
         let item = self.take_call(&call_id)?;
         let began = Instant::now();
-        let ended = self.perform(item.id, tool).await;
+        if let Some(exit) = &self.exit {
+            // What was refused before is not this command's.
+            drop(exit.take_refused());
+        }
+        let settled = if gate::writes(&tool) { self.settled().await } else { Ok(None) };
+        let ended = match settled {
+            Ok(note) => self.perform(item.id, tool).await.map(|end| end.after(note)),
+            Err(failure) => Err(failure),
+        };
         self.close_call(item, began, ended).await
     }
 
@@ -277,7 +293,13 @@ impl Runner {
         call.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         match ended {
             Ok(ToolEnd::Ended(done)) => {
-                let Done { output, is_error, exit_code } = done;
+                let Done { mut output, is_error, exit_code } = done;
+                if exit_code.is_some() {
+                    for line in self.remarks(is_error, &output.text).await? {
+                        output.text.push('\n');
+                        output.text.push_str(&line);
+                    }
+                }
                 let text = output.text.clone();
                 call.output = Some(output);
                 call.exit_code = exit_code;
@@ -317,6 +339,8 @@ impl Runner {
     /// Records the loss of the sandbox; gives what the model is told.
     async fn lost(&mut self, detail: &str) -> Result<String, Failure> {
         self.sandbox = None;
+        self.exit = None;
+        self.sync = None;
         let reason = self.context.workspace.lost(&self.context.recorder, detail).await?;
         Ok(format!("The sandbox died: {reason}. {WORK_IS_GONE}"))
     }
@@ -329,7 +353,9 @@ impl Runner {
                 .into());
         }
         let ready = self.context.workspace.ensure(&self.context.recorder, &self.stop).await?;
-        self.sandbox = Some(ready.sandbox);
+        for text in self.take_up(ready).await? {
+            self.notice(text).await?;
+        }
         Ok(())
     }
 
@@ -355,6 +381,9 @@ impl Runner {
         results: &mut Vec<agent::CheckResult>,
         running: &mut String,
     ) -> Result<bool, Failure> {
+        if let Some(note) = self.settled().await? {
+            self.notice(note).await?;
+        }
         let sandbox = self.sandbox()?;
         self.passed = None;
         // The tree as it is before the checks: what they leave behind was not checked, and is not delivered.

@@ -24,9 +24,10 @@ fn fold(bodies: Vec<EventBody>) -> State {
 fn created() -> EventBody {
     EventBody::SessionCreated {
         environment: "shop".into(),
-        recipe: Environment::default(),
+        recipe: Box::default(),
         title: "Fix it".into(),
         model: "main".into(),
+        forked_from: None,
     }
 }
 

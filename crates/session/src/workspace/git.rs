@@ -39,6 +39,30 @@ g update-ref "refs/remotes/origin/$9" "$5"
 if [ -n "$6" ]; then g reset -q "HEAD^"; fi
 "#;
 
+/// Brings a workspace that has the repository to commit `$2`, out of the bundle `$1` if there is one, on the session's
+/// branch `$3`. Changes that set-up steps made to tracked files stay where they can. The rest is as in `CLONE`.
+const MOVE: &str = r#"
+if [ -n "$1" ]; then
+  g fetch -q --no-tags --no-write-fetch-head "$1" '+refs/heads/*:refs/slipway/in/*'
+  rm -f "$1"
+fi
+g checkout -q -B "$3" "$2" 2>/dev/null || g checkout -q -f -B "$3" "$2"
+g for-each-ref --format='delete %(refname)' refs/slipway/in | g update-ref --stdin
+g remote set-url origin "$4" 2>/dev/null || g remote add origin "$4"
+g config user.name "$7"
+g config user.email "$8"
+g update-ref "refs/heads/$9" "$5"
+g update-ref "refs/remotes/origin/$9" "$5"
+if [ -n "$6" ]; then g reset -q "HEAD^"; fi
+"#;
+
+/// Puts another session's workspace on this session's branch `$1`, with everything that is not committed as it is.
+const BRANCH: &str = r#"
+head=$(g rev-parse -q --verify 'HEAD^{commit}')
+g update-ref "refs/heads/$1" "$head"
+g symbolic-ref HEAD "refs/heads/$1"
+"#;
+
 /// Prints the id of the whole working tree, through an index of its own, so that what the agent staged stays. The copy
 /// keeps the index's time: git looks into a file whose size and second are unchanged only if the index is no newer than
 /// it, and would otherwise miss an edit made in the second of the clone.
@@ -109,6 +133,24 @@ pub(crate) struct Clone<'a> {
     /// The remote's address, without credentials.
     pub(crate) remote: &'a str,
     /// Whether the tip is work in progress.
+    pub(crate) unfinished: bool,
+}
+
+/// Another place for a workspace that has the repository.
+pub(crate) struct Move<'a> {
+    /// Path of the bundle inside the sandbox; it is removed. None when the commit is there already.
+    pub(crate) bundle: Option<&'a str>,
+    /// Where to go.
+    pub(crate) commit: &'a str,
+    /// The session's branch.
+    pub(crate) branch: &'a str,
+    /// The branch the session started from.
+    pub(crate) source: &'a str,
+    /// The commit the session started from.
+    pub(crate) base: &'a str,
+    /// The remote's address, without credentials.
+    pub(crate) remote: &'a str,
+    /// Whether the commit is work in progress.
     pub(crate) unfinished: bool,
 }
 
@@ -193,6 +235,20 @@ impl Git<'_> {
             clone.source,
         ];
         self.run(CLONE, &args, 0, Some(stop)).await.map(drop)
+    }
+
+    /// Brings the workspace to a commit.
+    pub(crate) async fn go(&self, to: &Move<'_>, stop: &Stop) -> Result<(), Failure> {
+        let Author { name, email } = self.author;
+        let unfinished = if to.unfinished { "yes" } else { "" };
+        let bundle = to.bundle.unwrap_or("");
+        let args = [bundle, to.commit, to.branch, to.remote, to.base, unfinished, name, email, to.source];
+        self.run(MOVE, &args, 0, Some(stop)).await.map(drop)
+    }
+
+    /// Puts the workspace on a branch, as it is.
+    pub(crate) async fn branch(&self, name: &str) -> Result<(), Failure> {
+        self.run(BRANCH, &[name], 0, None).await.map(drop)
     }
 
     /// The id of the whole working tree, without what git ignores.

@@ -1,30 +1,39 @@
 //! A session's workspace: the sandbox it is in, how it is prepared, how it is read, and how the work is kept on the
 //! host, so that a sandbox can go away at any time between turns and nothing is lost.
 
+mod freeze;
 mod git;
 mod prepare;
-mod recipe;
+pub(crate) mod recipe;
 mod saved;
+mod start;
+mod sync;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use forge::Mirror;
 use protocol::event::SandboxState;
-use protocol::{Actor, Code, Diff, Environment, EventBody, Problem, SandboxId, SessionId, TurnId};
+use protocol::{Actor, Code, Diff, Egress, Environment, EventBody, Problem, SandboxId, SessionId, TurnId};
+use sandbox::egress::{Proxy, Rules};
 use sandbox::{Sandbox, WORKSPACE};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex;
 
-use crate::Options;
+use crate::builds::Builds;
+use crate::exits::{Door, Exit, Exits};
 use crate::failure::Failure;
+use crate::limits::Hit;
 use crate::recorder::Recorder;
+use crate::{Duty, Options, environments};
 use git::{Commit, Git};
 use saved::{Found, Record};
 
 pub use prepare::prepare;
 pub(crate) use recipe::prefix;
-pub(crate) use saved::Saved;
+pub(crate) use saved::{Frozen, Saved, begin_with, known_with};
+pub(crate) use start::Ready;
+pub(crate) use sync::{Sync, Synced};
 
 /// Largest bundle that is read out of a sandbox.
 const BUNDLE_LIMIT: u64 = forge::BUNDLE_LIMIT;
@@ -49,28 +58,56 @@ pub(crate) struct Kept {
     pub(crate) deletions: u32,
 }
 
+/// A sandbox with its way out.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) sandbox: Arc<dyn Sandbox>,
+    /// None without a network.
+    pub(crate) exit: Option<Arc<Exit>>,
+}
+
+/// What the workspaces of all sessions share.
+pub(crate) struct Platform {
+    pub(crate) options: Arc<Options>,
+    pub(crate) exits: Arc<Exits>,
+    pub(crate) builds: Arc<Builds>,
+}
+
 /// The workspace of one session.
 pub(crate) struct Workspace {
     session: SessionId,
     dir: PathBuf,
     options: Arc<Options>,
+    platform: Arc<Platform>,
+    /// Name of the environment.
+    environment: String,
     recipe: Environment,
     title: String,
     record: Record,
-    live: Mutex<Option<Arc<dyn Sandbox>>>,
+    live: Mutex<Option<Held>>,
+    /// The sandbox's use when it was last looked at.
+    usage: std::sync::Mutex<sandbox::Usage>,
 }
 
 impl Workspace {
     /// The workspace of a session whose log was folded.
     pub(crate) fn open(
         session: SessionId,
-        options: Arc<Options>,
+        platform: Arc<Platform>,
+        environment: String,
         recipe: Environment,
         title: String,
     ) -> Self {
+        let options = Arc::clone(&platform.options);
         let dir = options.store.session_dir(session);
         let record = Record::open(&dir, session);
-        Self { session, dir, options, recipe, title, record, live: Mutex::new(None) }
+        let (live, usage) = (Mutex::new(None), std::sync::Mutex::default());
+        Self { session, dir, options, platform, environment, recipe, title, record, live, usage }
+    }
+
+    /// What the session's sandbox may use.
+    pub(crate) fn limits(&self) -> sandbox::Limits {
+        crate::limits::merge(&self.options.limits, &self.recipe.limits)
     }
 
     /// Where files of the session are.
@@ -101,18 +138,19 @@ impl Workspace {
     }
 
     /// The sandbox if there is one that answers, without making one and without waiting for one that is being made.
-    async fn attached(&self, recorder: &Recorder) -> Option<Arc<dyn Sandbox>> {
+    pub(crate) async fn attached(&self, recorder: &Arc<Recorder>) -> Option<Held> {
         let mut live = self.live.try_lock().ok()?;
         if live.is_none()
             && let Some((id, SandboxState::Ready)) = recorder.stream().with_state(|state| state.sandbox())
         {
-            *live = self.adopt(id).await;
+            *live = self.adopt(id, recorder).await;
         }
         live.clone()
     }
 
-    /// Finds a sandbox again that an earlier server made, and lets that server's helpers in it end.
-    async fn adopt(&self, id: SandboxId) -> Option<Arc<dyn Sandbox>> {
+    /// Finds a sandbox again that an earlier server made, lets that server's helpers in it end, and serves its
+    /// connections, which have waited.
+    async fn adopt(&self, id: SandboxId, recorder: &Arc<Recorder>) -> Option<Held> {
         let session = self.session;
         let adopted = self.options.driver.adopt(id).await;
         let adopted =
@@ -122,7 +160,66 @@ impl Workspace {
         if let Err(error) = crate::process::settle_helpers(&*sandbox).await {
             tracing::debug!(%session, sandbox = %id, %error, "the helpers of an earlier server were not settled");
         }
-        Some(sandbox)
+        // What happened under an earlier server was told by it.
+        self.looked(sandbox.usage().await.unwrap_or_default());
+        let exit = self.connect(&sandbox, None, recorder).await.unwrap_or_else(|failure| {
+            let error = failure.into_problem();
+            tracing::warn!(%session, sandbox = %id, %error, "a sandbox found again has no way out");
+            None
+        });
+        Some(Held { sandbox, exit })
+    }
+
+    /// Remembers what the sandbox uses; gives what it used when it was last looked at.
+    fn looked(&self, usage: sandbox::Usage) -> sandbox::Usage {
+        std::mem::replace(&mut *self.usage.lock().unwrap_or_else(PoisonError::into_inner), usage)
+    }
+
+    /// The limits that the sandbox came to since it was last looked at, or that a command's output tells of.
+    pub(crate) async fn reached(&self, sandbox: &dyn Sandbox, output: &str) -> Vec<Hit> {
+        let after = match sandbox.usage().await {
+            Ok(after) => after,
+            Err(error) => {
+                tracing::debug!(session = %self.session, %error, "a sandbox's use cannot be read");
+                return Vec::new();
+            }
+        };
+        let before = self.looked(after.clone());
+        crate::limits::reached(&self.limits(), &before, &after, output)
+    }
+
+    /// Opens the sandbox's way out and tells the processes inside where it is. Only now are secrets there.
+    async fn connect(
+        &self,
+        sandbox: &Arc<dyn Sandbox>,
+        proxy: Option<Proxy>,
+        recorder: &Arc<Recorder>,
+    ) -> Result<Option<Arc<Exit>>, Failure> {
+        // Who only looks leaves the connections to whoever works.
+        if self.options.duty == Duty::Look {
+            return Ok(None);
+        }
+        let door = match proxy {
+            Some(proxy) => Door::Proxy(proxy),
+            None => match sandbox.sockets().await? {
+                Some(sockets) => Door::Sockets(sockets),
+                None => return Ok(None),
+            },
+        };
+        let rules = Rules::parse(&self.egress().await)?;
+        let (name, secrets, id) = (&self.environment, &self.recipe.secrets, sandbox.id());
+        let exit = self.platform.exits.open(name, rules, secrets, id, door, recorder)?;
+        exit.put_in(&**sandbox).await?;
+        Ok(Some(exit))
+    }
+
+    /// What of the network is open: the environment's word as it is now, so that what is allowed later counts, and what
+    /// the session began with once the environment is gone.
+    async fn egress(&self) -> Egress {
+        match environments::find(&self.options, &self.environment).await {
+            Ok(environment) => environment.recipe.egress,
+            Err(_) => self.recipe.egress.clone(),
+        }
     }
 
     /// Remembers the working tree as a turn found it; a resumed turn keeps what it found first.
@@ -266,7 +363,7 @@ impl Workspace {
 
     /// The diff from the commit the session began from: of the workspace while there is a sandbox, else of what was
     /// kept.
-    pub(crate) async fn diff(&self, recorder: &Recorder) -> Result<Diff, Failure> {
+    pub(crate) async fn diff(&self, recorder: &Arc<Recorder>) -> Result<Diff, Failure> {
         let empty = |base: &str| Diff {
             base: base.to_owned(),
             patch: String::new(),
@@ -275,8 +372,8 @@ impl Workspace {
             deletions: 0,
         };
         let Some(saved) = self.saved() else { return Ok(empty("")) };
-        if let Some(sandbox) = self.attached(recorder).await {
-            let git = self.git(&*sandbox);
+        if let Some(held) = self.attached(recorder).await {
+            let git = self.git(&*held.sandbox);
             let inside = async { git.diff(&saved.base, &git.tree().await?).await };
             match inside.await {
                 // Between a sandbox's death and the moment the actor learns of it, the kept work is the answer.
@@ -294,17 +391,21 @@ impl Workspace {
     pub(crate) async fn lost(&self, recorder: &Arc<Recorder>, detail: &str) -> Result<String, Failure> {
         let taken = self.live.lock().await.take();
         let id = match &taken {
-            Some(sandbox) => Some(sandbox.id()),
+            Some(held) => Some(held.sandbox.id()),
             None => recorder.stream().with_state(|state| state.sandbox()).map(|(id, _)| id),
         };
         let reason = match &taken {
-            Some(sandbox) => sandbox.ended().await.unwrap_or_else(|| detail.to_owned()),
+            Some(held) => held.sandbox.ended().await.unwrap_or_else(|| detail.to_owned()),
             None => detail.to_owned(),
         };
         if let Some(id) = id {
             self.discard(id).await;
-            let event = changed(id, SandboxState::Lost, Some(reason.clone()), None);
-            recorder.append(&Actor::system(), vec![event]).await?;
+            let mut events = vec![changed(id, SandboxState::Lost, Some(reason.clone()), None)];
+            if let Some(limit) = crate::limits::that_ended(&reason) {
+                let message = crate::limits::words(&self.limits(), limit);
+                events.push(EventBody::LimitExceeded { sandbox: id, limit, message });
+            }
+            recorder.append(&Actor::system(), events).await?;
         }
         Ok(reason)
     }
@@ -313,7 +414,7 @@ impl Workspace {
     pub(crate) async fn remove(&self, recorder: &Arc<Recorder>, why: &str) -> Result<(), Failure> {
         let taken = self.live.lock().await.take();
         let known = recorder.stream().with_state(|state| state.sandbox()).map(|(id, _)| id);
-        let Some(id) = taken.map(|sandbox| sandbox.id()).or(known) else { return Ok(()) };
+        let Some(id) = taken.map(|held| held.sandbox.id()).or(known) else { return Ok(()) };
         self.options.driver.remove(id).await?;
         let event = changed(id, SandboxState::Stopped, Some(why.to_owned()), None);
         recorder.append(&Actor::system(), vec![event]).await?;
@@ -338,22 +439,22 @@ fn changed(
     EventBody::SandboxChanged { sandbox, state, detail, duration_ms }
 }
 
-/// The last eight letters of a session's id: enough to tell its branch from others.
 /// The address of the environment's repository.
-fn repository_url(environment: &Environment) -> Result<&str, Problem> {
+pub(crate) fn repository_url(environment: &Environment) -> Result<&str, Problem> {
     environment.repos.first().map(|repo| repo.url.as_str()).ok_or_else(|| {
         Problem::new(Code::BadRequest, "the environment has no repository")
             .hint("add one: repos = [{ url = \"…\" }]")
     })
 }
 
+/// The last eight letters of a session's id: enough to tell its branch from others.
 fn short(session: SessionId) -> String {
     let id = session.to_string();
     id[id.len().saturating_sub(8)..].to_owned()
 }
 
 /// The name of a session's branch.
-fn branch_name(title: &str, session: SessionId) -> String {
+pub(crate) fn branch_name(title: &str, session: SessionId) -> String {
     let mut slug = String::new();
     for letter in title.chars() {
         if letter.is_ascii_alphanumeric() {

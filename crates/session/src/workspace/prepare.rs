@@ -1,143 +1,38 @@
-//! Making a workspace ready: an existing sandbox is found again; otherwise a new one is made, the repository is put
-//! into it (or the work as it was kept), and the set-up steps run.
+//! Filling an empty workspace: the repository is put into it (or the work as it was kept), and the set-up steps run.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use protocol::event::SandboxState;
-use protocol::{Actor, Code, Environment, Problem, SandboxId};
-use sandbox::{Base, Life, Sandbox, Spec, WORKSPACE};
+use protocol::{Code, Environment, Problem, SetupStep};
+use sandbox::{Sandbox, WORKSPACE};
 
-use super::{PIECE, Workspace, branch_name, changed, git, recipe, saved::Saved};
+use super::{PIECE, Workspace, branch_name, git, recipe, saved::Saved};
 use crate::failure::Failure;
 use crate::process::{self, Command, Ending};
-use crate::recorder::Recorder;
 use crate::runner::output::Collector;
 use crate::stop::Stop;
 
-/// Wall-clock limit of one set-up step.
+/// Wall-clock limit of one set-up step that does not say.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Where the repository's bundle is while it is cloned, inside the sandbox.
-const BUNDLE: &str = "/tmp/slipway-in.bundle";
+pub(super) const BUNDLE: &str = "/tmp/slipway-in.bundle";
 /// How much of a failed step's output its error shows.
 const TAIL: usize = 2 * 1024;
 
-/// A workspace that takes commands.
-pub(crate) struct Ready {
-    pub(crate) sandbox: Arc<dyn Sandbox>,
-    pub(crate) saved: Saved,
-    /// What a person should know of, such as keys of the repository's recipe that were ignored.
-    pub(crate) notices: Vec<String>,
-    /// Whether it was made just now.
-    pub(crate) made: bool,
-}
-
 /// What goes into a new sandbox.
-struct Content {
-    mirror: forge::Mirror,
-    saved: Saved,
-    commit: String,
+pub(super) struct Content {
+    pub(super) mirror: forge::Mirror,
+    pub(super) saved: Saved,
+    pub(super) commit: String,
     /// The branch's name in the bundle.
-    bundled: String,
-    notices: Vec<String>,
+    pub(super) bundled: String,
+    pub(super) notices: Vec<String>,
 }
 
 impl Workspace {
-    /// The sandbox of this session, made if there is none.
-    pub(crate) async fn ensure(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Ready, Failure> {
-        if let Some(ready) = self.find(recorder).await? {
-            return Ok(ready);
-        }
-        let mut live = self.live.lock().await;
-        let id = SandboxId::new();
-        match self.provision(recorder, id, stop).await {
-            Ok(ready) => {
-                *live = Some(Arc::clone(&ready.sandbox));
-                Ok(ready)
-            }
-            Err(failure) => {
-                self.discard(id).await;
-                let why = match &failure {
-                    Failure::Store(_) => return Err(failure),
-                    Failure::Problem(problem) => problem.title.clone(),
-                    Failure::Stopped => "the turn was stopped".to_owned(),
-                    Failure::Lost(detail) => detail.clone(),
-                };
-                let event = changed(id, SandboxState::Stopped, Some(why.clone()), None);
-                recorder.append(&Actor::system(), vec![event]).await?;
-                // A sandbox that dies while it is prepared would die again.
-                Err(match failure {
-                    Failure::Lost(_) => Failure::Problem(
-                        Problem::new(
-                            Code::SandboxUnavailable,
-                            format!("the sandbox died while it was prepared: {why}"),
-                        )
-                        .hint("`slipway doctor` says what is missing on this machine"),
-                    ),
-                    other => other,
-                })
-            }
-        }
-    }
-
-    /// The sandbox that the log says is there, if it answers.
-    async fn find(&self, recorder: &Arc<Recorder>) -> Result<Option<Ready>, Failure> {
-        let known = recorder.stream().with_state(|state| state.sandbox());
-        let (Some((id, state)), saved) = (known, self.saved()) else { return Ok(None) };
-        let Some(saved) = saved.filter(|_| state == SandboxState::Ready) else {
-            // The server ended while it was being made; nobody knows how far it is.
-            self.remove(recorder, "its preparation was interrupted").await?;
-            return Ok(None);
-        };
-        let mut live = self.live.lock().await;
-        if live.is_none() {
-            *live = self.adopt(id).await;
-        }
-        if let Some(sandbox) = live.clone()
-            && sandbox.guest().ping().await.is_ok()
-        {
-            return Ok(Some(Ready { sandbox, saved, notices: Vec::new(), made: false }));
-        }
-        drop(live);
-        self.lost(recorder, "it did not answer any more").await?;
-        Ok(None)
-    }
-
-    async fn provision(
-        &self,
-        recorder: &Arc<Recorder>,
-        id: SandboxId,
-        stop: &Stop,
-    ) -> Result<Ready, Failure> {
-        let began = Instant::now();
-        let tell = async |state, duration| {
-            recorder.append(&Actor::system(), vec![changed(id, state, None, duration)]).await
-        };
-        tell(SandboxState::Creating, None).await?;
-        let spec = Spec { id, base: Base::Host, limits: self.options.limits.clone(), life: Life::Own };
-        // The sandbox is made while the repository is fetched. Making it is not given up half-way, so that there is
-        // one place that cleans up.
-        let fetch = async {
-            tokio::select! {
-                content = self.content() => content,
-                () = stop.given() => Err(Failure::Stopped),
-            }
-        };
-        let (sandbox, content) = tokio::join!(self.options.driver.create(&spec), fetch);
-        let content = content?;
-        let sandbox = sandbox?;
-        tell(SandboxState::Preparing, elapsed(began)).await?;
-        let scratch = self.scratch()?;
-        content.put_in(self.git(&*sandbox), scratch.path(), stop).await?;
-        self.record.put(content.saved.clone())?;
-        tell(SandboxState::Ready, elapsed(began)).await?;
-        Ok(Ready { sandbox, saved: content.saved, notices: content.notices, made: true })
-    }
-
     /// The work as it was kept, or the repository as it is now.
-    async fn content(&self) -> Result<Content, Failure> {
+    pub(super) async fn content(&self) -> Result<Content, Failure> {
         if let Some(saved) = self.saved() {
             let mirror = self.mirror().await?;
             // The mirror's own word on what is kept counts: the file may be older than a crash.
@@ -172,25 +67,14 @@ impl Content {
         let wanted = environment.repos.first().and_then(|repo| repo.branch.as_deref());
         let tip = mirror.tip(wanted).await?;
         let resolved = recipe::resolve(environment, &mirror, &tip).await?;
-        let saved = Saved {
-            source: tip.branch.clone(),
-            base: tip.commit.clone(),
-            branch,
-            remote: forge::public_url(url),
-            tip: None,
-            kept: None,
-            unfinished: false,
-            setup: resolved.setup,
-            checks: resolved.checks,
-            instructions: resolved.instructions,
-            found: None,
-        };
-        Ok(Self { mirror, saved, commit: tip.commit, bundled: tip.branch, notices: resolved.notices })
+        let notices = resolved.notices.clone();
+        let saved = begun(resolved, &tip, branch, forge::public_url(url));
+        Ok(Self { mirror, saved, commit: tip.commit, bundled: tip.branch, notices })
     }
 
     /// Puts the repository into the sandbox's empty workspace, by way of a bundle in `scratch`, and runs the set-up
     /// steps.
-    async fn put_in(&self, git: git::Git<'_>, scratch: &Path, stop: &Stop) -> Result<(), Failure> {
+    pub(super) async fn put_in(&self, git: git::Git<'_>, scratch: &Path, stop: &Stop) -> Result<(), Failure> {
         let host = scratch.join("in.bundle");
         self.mirror.bundle(&self.bundled, &self.commit, &host).await?;
         copy_in(git.sandbox, &host, BUNDLE, stop).await?;
@@ -202,13 +86,38 @@ impl Content {
             source: &saved.source,
             base: &saved.base,
             remote: &saved.remote,
-            unfinished: saved.unfinished && saved.kept.as_deref() == Some(self.commit.as_str()),
+            unfinished: self.unfinished(),
         };
         git.clone(&clone, stop).await?;
         for step in &saved.setup {
-            set_up(git.sandbox, &step.run, stop).await?;
+            set_up(git.sandbox, step, stop).await?;
         }
         Ok(())
+    }
+
+    /// Whether the commit is work in progress.
+    pub(super) fn unfinished(&self) -> bool {
+        self.saved.unfinished && self.saved.kept.as_deref() == Some(self.commit.as_str())
+    }
+}
+
+/// A workspace that begins at this tip.
+pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String, remote: String) -> Saved {
+    Saved {
+        source: tip.branch.clone(),
+        base: tip.commit.clone(),
+        branch,
+        remote,
+        tip: None,
+        kept: None,
+        unfinished: false,
+        setup: resolved.setup,
+        checks: resolved.checks,
+        instructions: resolved.instructions,
+        found: None,
+        services: resolved.services,
+        frozen: None,
+        running: Vec::new(),
     }
 }
 
@@ -228,12 +137,13 @@ pub async fn prepare(
     work.await.map_err(Failure::into_problem)
 }
 
-fn elapsed(since: Instant) -> Option<u64> {
-    u64::try_from(since.elapsed().as_millis()).ok()
-}
-
 /// Copies a file into the sandbox: in one piece, or, when it is large, in several that are joined there.
-async fn copy_in(sandbox: &dyn Sandbox, host: &Path, inside: &str, stop: &Stop) -> Result<(), Failure> {
+pub(super) async fn copy_in(
+    sandbox: &dyn Sandbox,
+    host: &Path,
+    inside: &str,
+    stop: &Stop,
+) -> Result<(), Failure> {
     use tokio::io::AsyncReadExt as _;
     let failed = |error: std::io::Error| Failure::Problem(crate::problem::file(host, &error));
     let mut file = tokio::fs::File::open(host).await.map_err(failed)?;
@@ -280,10 +190,12 @@ async fn copy_in(sandbox: &dyn Sandbox, host: &Path, inside: &str, stop: &Stop) 
 }
 
 /// Runs one set-up step.
-async fn set_up(sandbox: &dyn Sandbox, command: &str, stop: &Stop) -> Result<(), Failure> {
+pub(super) async fn set_up(sandbox: &dyn Sandbox, step: &SetupStep, stop: &Stop) -> Result<(), Failure> {
+    let command = &step.run;
+    let timeout = step.timeout_s.map_or(SETUP_TIMEOUT, Duration::from_secs);
     let id = protocol::ItemId::new().to_string();
     let mut collector = Collector::bounded();
-    let process = sandbox.guest().start(&id, &process::shell(command, SETUP_TIMEOUT)).await?;
+    let process = sandbox.guest().start(&id, &process::shell(command, timeout)).await?;
     let ending = process::follow(sandbox, &id, process, &mut collector, None, Some(stop)).await?;
     process::forget(sandbox, &id).await;
     let exit = match ending {
@@ -294,7 +206,7 @@ async fn set_up(sandbox: &dyn Sandbox, command: &str, stop: &Stop) -> Result<(),
         return Ok(());
     }
     let how = if exit.timed_out {
-        format!("was not done after {} minutes", SETUP_TIMEOUT.as_secs() / 60)
+        format!("was not done after {} s", timeout.as_secs())
     } else {
         format!("exited with {}", exit.code)
     };
@@ -306,7 +218,8 @@ async fn set_up(sandbox: &dyn Sandbox, command: &str, stop: &Stop) -> Result<(),
     let tail = text[from..].trim();
     Err(Failure::Problem(
         Problem::new(Code::SetupFailed, format!("the set-up step `{command}` {how}:\n{tail}")).hint(format!(
-            "correct the step in the environment or in the repository's .slipway.toml; it runs in {WORKSPACE} without a network"
+            "correct the step in the environment or in the repository's .slipway.toml; it runs in {WORKSPACE} and reaches \
+             only the hosts that the environment's egress allows"
         )),
     ))
 }

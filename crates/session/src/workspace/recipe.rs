@@ -1,8 +1,9 @@
 //! What a session's sandbox is prepared with: the environment's recipe, completed by the repository's own
-//! `.slipway.toml` and `AGENTS.md`. The environment wins; the repository cannot choose another repository or model.
+//! `.slipway.toml` and `AGENTS.md`. The environment wins; the repository cannot choose another repository, base or model,
+//! nor what a sandbox may reach and use.
 
 use forge::{Mirror, Tip};
-use protocol::{Check, Code, Environment, Problem, SetupStep};
+use protocol::{Check, Code, Environment, Problem, Service, SetupStep};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -15,15 +16,18 @@ const INSTRUCTIONS_LIMIT: usize = 32 * 1024;
 /// The recipe with everything the repository adds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Resolved {
+    pub(crate) base: String,
     pub(crate) setup: Vec<SetupStep>,
+    pub(crate) warm: Vec<SetupStep>,
+    pub(crate) services: Vec<Service>,
     pub(crate) checks: Vec<Check>,
     pub(crate) instructions: String,
     /// What a person should know of, such as keys that were ignored.
     pub(crate) notices: Vec<String>,
 }
 
-/// The keys of `.slipway.toml`. `repos` and `model` are understood, so that one file can be used in both places, and
-/// not taken.
+/// The keys of `.slipway.toml`. Those that only the environment can set are understood, so that one file can be used in
+/// both places, and not taken.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RepositoryRecipe {
@@ -31,10 +35,19 @@ struct RepositoryRecipe {
     #[serde(default)]
     setup: Vec<SetupStep>,
     #[serde(default)]
+    warm: Vec<SetupStep>,
+    #[serde(default)]
+    services: Vec<Service>,
+    #[serde(default)]
     checks: Vec<Check>,
     instructions: Option<String>,
     repos: Option<toml::Value>,
     model: Option<toml::Value>,
+    egress: Option<toml::Value>,
+    secrets: Option<toml::Value>,
+    limits: Option<toml::Value>,
+    pool: Option<toml::Value>,
+    rebuild_s: Option<toml::Value>,
 }
 
 /// Completes the environment's recipe from the repository at a commit.
@@ -74,8 +87,17 @@ fn is_manifest(name: &str) -> bool {
 fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) -> Result<Resolved, Problem> {
     let own = file.map(parse).transpose()?.unwrap_or_default();
     let mut notices = Vec::new();
-    for (key, present) in [("repos", own.repos.is_some()), ("model", own.model.is_some())] {
-        if present {
+    let others = [
+        ("repos", &own.repos),
+        ("model", &own.model),
+        ("egress", &own.egress),
+        ("secrets", &own.secrets),
+        ("limits", &own.limits),
+        ("pool", &own.pool),
+        ("rebuild_s", &own.rebuild_s),
+    ];
+    for (key, value) in others {
+        if value.is_some() {
             notices.push(format!("{FILE}: the key \"{key}\" was ignored; only the environment can set it"));
         }
     }
@@ -97,11 +119,24 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         parts.push(format!("From the repository's AGENTS.md:\n{}", prefix(&text, INSTRUCTIONS_LIMIT)));
     }
     parts.retain(|part| !part.trim().is_empty());
+    let services = if environment.services.is_empty() { own.services } else { environment.services.clone() };
+    check_services(&services)?;
     Ok(Resolved {
+        base: environment.base.clone(),
         setup: if environment.setup.is_empty() { own.setup } else { environment.setup.clone() },
+        warm: if environment.warm.is_empty() { own.warm } else { environment.warm.clone() },
+        services,
         checks: if environment.checks.is_empty() { own.checks } else { environment.checks.clone() },
         instructions: parts.join("\n\n"),
         notices,
+    })
+}
+
+/// Services that the repository declares are looked at as those of an environment are when it is stored.
+fn check_services(services: &[Service]) -> Result<(), Problem> {
+    crate::environments::check_services(services).map_err(|problem| {
+        Problem::new(Code::SetupFailed, format!("the repository's {FILE} cannot be used: {}", problem.title))
+            .hint(problem.hint.unwrap_or_default())
     })
 }
 
@@ -139,12 +174,20 @@ mod tests {
             instructions = "Be brief."
             setup = [{ run = "make deps" }]
             checks = [{ name = "b", run = "false" }]
+            warm = [{ run = "make" }]
+            services = [{ name = "db", run = "serve", ready = { tcp = 5432 } }]
+            egress = "open"
+            limits = { memory_mb = 1000000 }
+            secrets = []
         "#;
         let merged = merge(&environment, Some(file), Some(b"Use tabs.")).unwrap();
         assert_eq!(merged.checks, environment.checks);
         assert_eq!(merged.setup[0].run, "make deps");
+        assert_eq!((merged.warm[0].run.as_str(), merged.services[0].name.as_str()), ("make", "db"));
         assert_eq!(merged.instructions, "Be brief.\n\nFrom the repository's AGENTS.md:\nUse tabs.");
-        assert_eq!(merged.notices.len(), 2, "{:?}", merged.notices);
+        assert_eq!(merged.notices.len(), 5, "{:?}", merged.notices);
+        let told = merged.notices.join("\n");
+        assert!(told.contains("egress") && told.contains("limits") && told.contains("secrets"), "{told}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use protocol::{Check, Problem, SessionId, SetupStep, TurnId};
+use protocol::{Check, Problem, Service, SessionId, SetupStep, SnapshotId, TurnId};
 use serde::{Deserialize, Serialize};
 
 use crate::problem;
@@ -32,6 +32,23 @@ pub(crate) struct Saved {
     pub(crate) instructions: String,
     /// The working tree as the turn under way found it.
     pub(crate) found: Option<Found>,
+    /// What runs beside the work.
+    #[serde(default)]
+    pub(crate) services: Vec<Service>,
+    /// The last snapshot.
+    #[serde(default)]
+    pub(crate) frozen: Option<Frozen>,
+    /// What ran in the sandbox when it was stopped, by name: it does not run in the next one.
+    #[serde(default)]
+    pub(crate) running: Vec<String>,
+}
+
+/// A snapshot of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Frozen {
+    pub(crate) snapshot: SnapshotId,
+    /// What was kept when it was taken. Work that was kept later is not in the snapshot.
+    pub(crate) kept: Option<String>,
 }
 
 /// The working tree at the beginning of a turn.
@@ -77,17 +94,42 @@ impl Record {
 
     /// Replaces it, on disk first.
     pub(crate) fn put(&self, saved: Saved) -> Result<(), Problem> {
-        let write = || -> std::io::Result<()> {
-            use std::io::Write as _;
-            let dir = self.path.parent().unwrap_or(Path::new("."));
-            let mut file = tempfile::NamedTempFile::new_in(dir)?;
-            file.write_all(&serde_json::to_vec_pretty(&saved)?)?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path)?;
-            Ok(())
-        };
-        write().map_err(|error| problem::file(&self.path, &error))?;
+        write(&self.path, &saved)?;
         *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(saved);
         Ok(())
     }
+}
+
+/// Writes what is known of a workspace, as a whole.
+fn write(path: &Path, saved: &Saved) -> Result<(), Problem> {
+    let write = || -> std::io::Result<()> {
+        use std::io::Write as _;
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        file.write_all(&serde_json::to_vec_pretty(saved)?)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|error| problem::file(path, &error))
+}
+
+/// What is known of a workspace in the directory of a session, for one that does not have an actor yet.
+pub(crate) fn begin_with(dir: &Path, saved: &Saved) -> Result<(), Problem> {
+    write(&dir.join("workspace.json"), saved)
+}
+
+/// Keeps what is known of a workspace with one of its snapshots, for sessions that are forked from it.
+pub(crate) fn keep_with(dir: &Path, snapshot: SnapshotId, saved: &Saved) -> Result<(), Problem> {
+    write(&dir.join(format!("{snapshot}.json")), saved)
+}
+
+/// What was known of a workspace when the snapshot was taken; None when nobody knows any more.
+pub(crate) fn known_with(dir: &Path, snapshot: SnapshotId) -> Option<Saved> {
+    let path = dir.join(format!("{snapshot}.json"));
+    let read = std::fs::read(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+    read.inspect_err(
+        |error| tracing::debug!(path = %path.display(), %error, "nothing is known of a snapshot"),
+    )
+    .ok()
 }

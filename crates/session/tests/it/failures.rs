@@ -49,7 +49,7 @@ async fn a_missing_repository_and_a_missing_branch_fail_the_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_set_up_step_shows_its_output() {
     let world = World::new(Script::new()).await.environment(|environment| {
-        let step = |run: &str| SetupStep { run: run.into(), inputs: Vec::new() };
+        let step = |run: &str| SetupStep { run: run.into(), ..SetupStep::default() };
         environment.setup = vec![step("echo fine"), step("echo no such package >&2; exit 7")];
     });
     let sessions = world.start().await;

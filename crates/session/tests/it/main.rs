@@ -5,7 +5,10 @@
 
 mod delivered;
 mod failures;
+mod images;
 mod resume;
+mod snapshots;
 mod stop;
 mod support;
 mod turns;
+mod walls;

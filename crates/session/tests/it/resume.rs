@@ -84,12 +84,7 @@ async fn a_call_whose_sandbox_is_gone_is_interrupted_and_strangers_are_removed()
     sessions.shut_down(ShutDown::KeepSandboxes).await;
     drop((sessions, follow));
     world.driver.remove(sandbox).await.unwrap();
-    let stranger = sandbox::Spec {
-        id: protocol::SandboxId::new(),
-        base: sandbox::Base::Host,
-        limits: sandbox::Limits::default(),
-        life: sandbox::Life::Own,
-    };
+    let stranger = sandbox::Spec::new(sandbox::Stack::host(), sandbox::Life::Own, sandbox::Owner::OneOff);
     drop(world.driver.create(&stranger).await.unwrap());
 
     let sessions = world.start().await;

@@ -91,7 +91,7 @@ async fn a_stop_ends_a_command_keeps_the_work_and_lets_the_queue_go_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_while_the_sandbox_is_prepared_leaves_none() {
     let world = World::new(Script::new()).await.environment(|environment| {
-        environment.setup = vec![SetupStep { run: "sleep 1000".into(), inputs: Vec::new() }];
+        environment.setup = vec![SetupStep { run: "sleep 1000".into(), ..SetupStep::default() }];
     });
     let sessions = world.start().await;
     let id = create(&sessions, "Kept").await;

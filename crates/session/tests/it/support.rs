@@ -12,6 +12,7 @@ use protocol::{
 };
 use sandbox::Driver;
 use sandbox::native::Native;
+use sandbox::snapshot::Snapshots;
 use session::{Author, Feed, Options, Sessions, ShutDown};
 use testkit::model::{Script, Server};
 use testkit::repo::Repo;
@@ -28,6 +29,8 @@ pub(crate) struct World {
     environment: Environment,
     idle: Duration,
     base_url: String,
+    prebuild: bool,
+    rebuild: Duration,
 }
 
 impl World {
@@ -46,7 +49,14 @@ impl World {
         };
         let model = Server::start(script).await;
         let base_url = model.url();
-        Self { repo, model, dir, driver, environment, idle: Duration::from_secs(600), base_url }
+        let (idle, prebuild, rebuild) = (Duration::from_secs(600), false, Duration::from_secs(1800));
+        Self { repo, model, dir, driver, environment, idle, base_url, prebuild, rebuild }
+    }
+
+    /// With images and warm sandboxes that are made without being asked.
+    pub(crate) fn prebuild(mut self) -> Self {
+        self.prebuild = true;
+        self
     }
 
     /// With other things in the environment.
@@ -61,10 +71,28 @@ impl World {
         self
     }
 
-    /// With sandboxes that are removed after this long without a turn.
+    /// With sandboxes that are stopped after this long without a turn.
     pub(crate) fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
+    }
+
+    /// With images that are looked after as often as can be.
+    pub(crate) fn rebuild(mut self, rebuild: Duration) -> Self {
+        self.rebuild = rebuild;
+        self
+    }
+
+    /// Makes everybody who reads the repository wait.
+    pub(crate) fn block_repository(&self) -> Blocked {
+        let head = self.repo.path().join("HEAD");
+        let (aside, pipe) = (head.with_extension("aside"), head.with_extension("pipe"));
+        std::fs::rename(&head, &aside).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // Open for both, so that readers wait for words and not for a writer.
+        let writer = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+        std::fs::rename(&pipe, &head).unwrap();
+        Blocked { head, aside, writer }
     }
 
     /// Starts a server. The one before it must be gone.
@@ -78,9 +106,20 @@ impl World {
             headers: BTreeMap::new(),
             price: None,
         };
+        let dir = self.dir.path().join("sandbox");
+        let images = sandbox::image::Images::open(&dir.join("images"), Arc::clone(&self.driver)).unwrap();
+        let snapshots = Snapshots::open(&dir.join("snapshots"), Arc::clone(&self.driver)).unwrap();
         let options = Options {
             store: self.open_store().await,
             driver: Arc::clone(&self.driver),
+            images: Arc::new(images),
+            pool: sandbox::pool::Pool::new(Arc::clone(&self.driver)),
+            snapshots: Arc::new(snapshots),
+            outside: Arc::new(Nowhere),
+            disk: sandbox::gc::Policy::default(),
+            pool_size: 1,
+            rebuild: self.rebuild,
+            prebuild: self.prebuild,
             models: vec![model],
             default_model: Some("main".into()),
             mirrors: forge::Mirrors::new(&self.dir.path().join("mirrors")),
@@ -116,6 +155,22 @@ impl World {
     }
 }
 
+/// A repository that nobody can read.
+pub(crate) struct Blocked {
+    head: std::path::PathBuf,
+    aside: std::path::PathBuf,
+    writer: std::fs::File,
+}
+
+impl Blocked {
+    /// Lets everybody go on.
+    pub(crate) fn release(mut self) {
+        use std::io::Write as _;
+        std::fs::rename(&self.aside, &self.head).unwrap();
+        self.writer.write_all(b"ref: refs/heads/main\n").unwrap();
+    }
+}
+
 impl Drop for World {
     fn drop(&mut self) {
         let driver = Arc::clone(&self.driver);
@@ -128,6 +183,24 @@ impl Drop for World {
             });
         };
         drop(std::thread::spawn(clean).join());
+    }
+}
+
+/// A network in which every name has a public address and nothing answers.
+struct Nowhere;
+
+#[async_trait::async_trait]
+impl sandbox::egress::Outside for Nowhere {
+    async fn resolve(&self, _: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        Ok(vec![std::net::IpAddr::from([203, 0, 113, 7])])
+    }
+
+    async fn connect(&self, _: std::net::SocketAddr) -> std::io::Result<tokio::net::TcpStream> {
+        Err(std::io::ErrorKind::ConnectionRefused.into())
+    }
+
+    fn roots(&self) -> Arc<rustls::RootCertStore> {
+        Arc::new(rustls::RootCertStore::empty())
     }
 }
 

@@ -20,6 +20,7 @@ fn session(id: SessionId, seq: u64, second: i64) -> Session {
         turn: None,
         delivery: None,
         sandbox: None,
+        forked_from: None,
     }
 }
 

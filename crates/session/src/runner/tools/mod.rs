@@ -48,6 +48,17 @@ pub(super) enum ToolEnd {
     Stopped(Output),
 }
 
+impl ToolEnd {
+    /// With a note before what it gave.
+    pub(super) fn after(mut self, note: Option<String>) -> Self {
+        if let Some(note) = note {
+            let (Self::Ended(Done { output, .. }) | Self::Stopped(output)) = &mut self;
+            output.text = format!("({note})\n{}", output.text);
+        }
+        self
+    }
+}
+
 /// What a tool works with.
 pub(super) struct Scope {
     pub(super) sandbox: Arc<dyn Sandbox>,

@@ -10,12 +10,16 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
-    UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change,
-    move_mount, open_tree, unmount,
+    UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
+    unmount,
 };
 
 use crate::fault::{Context, Fault, check};
-use crate::spec::{Ids, Launch, Stage, files};
+use crate::ids::Users;
+use crate::spec::{Launch, Stage};
+
+mod furnish;
+mod root;
 
 /// Devices that programs expect; nothing else of the host's /dev is there.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -27,13 +31,12 @@ const HIDDEN_DIRECTORIES: [&str; 3] = ["proc/acpi", "proc/scsi", "proc/driver"];
 const READ_ONLY: [&str; 4] = ["proc/bus", "proc/fs", "proc/irq", "proc/sys"];
 
 /// Builds the root in this mount namespace and makes it the only thing there is.
-pub(crate) fn enter_root(launch: &Launch) -> Result<(), Fault> {
+pub(crate) fn enter_root(launch: &Launch, users: &Users) -> Result<(), Fault> {
     // Nothing mounted here may be seen outside.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
         .at(Stage::Mount, "leaving the host's mounts")?;
-    let dir = open_path(&launch.dir)?;
     let null = clone_tree(Path::new("/dev/null"))?;
-    let root = overlay(launch, &dir)?;
+    let root = root::overlay(launch, users)?;
     for bind in &launch.binds {
         let tree = clone_tree(&bind.source)?;
         set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | plain())?;
@@ -54,59 +57,6 @@ fn plain() -> MountAttrFlags {
     MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
 }
 
-fn open_path(path: &Path) -> Result<OwnedFd, Fault> {
-    openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .at(Stage::Directory, &format!("opening {}", path.display()))
-}
-
-/// A path for an interface that takes only paths: no length limit, no character that would need escaping.
-fn via_descriptor(fd: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
-}
-
-fn overlay(launch: &Launch, dir: &OwnedFd) -> Result<OwnedFd, Fault> {
-    let stage = Stage::Overlay;
-    let below = |name: &str| {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(dir, name, flags, Mode::empty()).at(Stage::Directory, &format!("opening {name}"))
-    };
-    let layers = launch.layers.iter().map(|layer| open_path(layer)).collect::<Result<Vec<_>, _>>()?;
-    let (upper, work, root) = (below(files::UPPER)?, below(files::WORK)?, below(files::ROOT)?);
-    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).at(stage, "this kernel has no overlayfs")?;
-    let set = |key: &str, value: &str| {
-        fsconfig_set_string(&context, key, value).at(stage, &format!("setting {key} of the overlay"))
-    };
-    set("source", "slipway")?;
-    set("lowerdir", &layers.iter().map(via_descriptor).collect::<Vec<_>>().join(":"))?;
-    set("upperdir", &via_descriptor(&upper))?;
-    set("workdir", &via_descriptor(&work))?;
-    if launch.ids == Ids::Own {
-        // Without privileges overlayfs keeps its marks in attributes that an ordinary user may write.
-        fsconfig_set_flag(&context, "userxattr").at(stage, "using user attributes for the overlay")?;
-    }
-    fsconfig_create(&context).map_err(|errno| overlay_fault(errno, launch))?;
-    let mount =
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, plain()).at(stage, "mounting the overlay")?;
-    move_mount(
-        &mount,
-        "",
-        &root,
-        "",
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
-    )
-    .at(stage, "placing the root")?;
-    Ok(mount)
-}
-
-fn overlay_fault(errno: Errno, launch: &Launch) -> Fault {
-    let dir = launch.dir.display();
-    let message = match errno {
-        Errno::INVAL => format!("the file system that holds {dir} cannot hold a sandbox's changes"),
-        _ => format!("mounting the overlay in {dir}: {}", std::io::Error::from(errno)),
-    };
-    Fault { stage: Stage::Overlay, message, errno: errno.raw_os_error() }
-}
-
 /// A detached copy of a part of the tree.
 fn clone_tree(source: &Path) -> Result<OwnedFd, Fault> {
     let flags =
@@ -116,6 +66,16 @@ fn clone_tree(source: &Path) -> Result<OwnedFd, Fault> {
 
 /// Sets attributes on a whole tree of mounts.
 fn set_attributes(tree: &OwnedFd, attributes: MountAttrFlags) -> Result<(), Fault> {
+    mount_setattr(tree, attributes, None).at(Stage::Mount, "making a mount read-only")
+}
+
+/// Sets attributes on a tree of mounts that is not attached anywhere yet; with a user namespace, files below it get the
+/// ids that their own are mapped to there.
+fn mount_setattr(
+    tree: &OwnedFd,
+    attributes: MountAttrFlags,
+    users: Option<BorrowedFd<'_>>,
+) -> std::io::Result<()> {
     #[repr(C)]
     struct MountAttr {
         set: u64,
@@ -123,19 +83,20 @@ fn set_attributes(tree: &OwnedFd, attributes: MountAttrFlags) -> Result<(), Faul
         propagation: u64,
         userns_fd: u64,
     }
-    let attr = MountAttr { set: attributes.bits().into(), clear: 0, propagation: 0, userns_fd: 0 };
+    let userns_fd = users.map_or(0, |users| u64::from(users.as_raw_fd().unsigned_abs()));
+    let attr = MountAttr { set: attributes.bits().into(), clear: 0, propagation: 0, userns_fd };
+    let depth = if users.is_some() { 0 } else { libc::AT_RECURSIVE };
     // SAFETY: the path is a valid empty string, and `attr` is valid for the size that is passed.
     check(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             tree.as_raw_fd(),
             c"".as_ptr(),
-            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            libc::AT_EMPTY_PATH | depth,
             &raw const attr,
             size_of::<MountAttr>(),
         )
     })
-    .at(Stage::Mount, "making a mount read-only")
     .map(|_| ())
 }
 

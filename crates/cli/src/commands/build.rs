@@ -1,0 +1,103 @@
+//! `slipway env build`: an environment's image, watched step by step.
+
+use std::time::Duration;
+
+use protocol::{ImageState, ImageStatus, StepState, StepStatus};
+
+use crate::api::Api;
+use crate::exit::Exit;
+use crate::interrupt::Interrupts;
+use crate::render::{print, style, text};
+
+/// How often a build is looked at.
+const PACE: Duration = Duration::from_millis(200);
+
+/// Builds and shows each step as it ends. Exits with 1 when the build failed; the image before it stays in use.
+pub(super) async fn build(api: &Api, name: &str, json: bool) -> anyhow::Result<Exit> {
+    let mut interrupts = Interrupts::catch()?;
+    let mut status = api.build(name).await?;
+    let mut shown = Shown::default();
+    loop {
+        if !json {
+            shown.tell(&status);
+        }
+        if status.state != ImageState::Building {
+            break;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            _signal = interrupts.next() => return Ok(Exit::Interrupted),
+        }
+        status = api.image(name).await?;
+    }
+    if json {
+        print::json(&status)?;
+    } else {
+        finish(name, &status)?;
+    }
+    Ok(if status.state == ImageState::Ready { Exit::Done } else { Exit::Failed })
+}
+
+/// What was told already.
+#[derive(Default)]
+struct Shown {
+    begun: usize,
+    ended: usize,
+}
+
+impl Shown {
+    fn tell(&mut self, status: &ImageStatus) {
+        for (place, step) in status.steps.iter().enumerate() {
+            match step.state {
+                StepState::Pending => {}
+                StepState::Running if place >= self.begun => {
+                    style::note(&format!("… {}", text::harmless(&text::first_line(&step.title))));
+                    self.begun = place + 1;
+                }
+                StepState::Running => {}
+                StepState::Built | StepState::Cached | StepState::Failed if place >= self.ended => {
+                    style::note(&line(step));
+                    self.begun = self.begun.max(place + 1);
+                    self.ended = place + 1;
+                }
+                StepState::Built | StepState::Cached | StepState::Failed => {}
+            }
+        }
+    }
+}
+
+/// A step that ended, in one line.
+pub(super) fn line(step: &StepStatus) -> String {
+    let paint = style::stderr();
+    let mark = match step.state {
+        StepState::Failed => paint.bad("✗"),
+        _ => paint.good("✓"),
+    };
+    let how = match step.state {
+        StepState::Cached => "cached".to_owned(),
+        StepState::Failed => format!("failed after {}", text::duration(step.duration_ms)),
+        _ => text::duration(step.duration_ms),
+    };
+    let tries = if step.attempts > 1 { format!(", {} attempts", step.attempts) } else { String::new() };
+    let size = if step.bytes > 0 { format!(", {}", text::bytes(step.bytes)) } else { String::new() };
+    format!("{mark} {}  {how}{tries}{size}", text::harmless(&text::first_line(&step.title)))
+}
+
+fn finish(name: &str, status: &ImageStatus) -> anyhow::Result<()> {
+    if let Some(error) = &status.error {
+        style::error(&text::harmless(error));
+        if status.current.is_some() {
+            style::note("the image before it stays in use");
+        }
+    } else if let Some(image) = &status.current {
+        print::line(&image.key)?;
+        let commit: String = image.commit.chars().take(12).collect();
+        style::note(&format!(
+            "{name} is ready: {} at {commit}, {}, built in {}",
+            image.branch,
+            text::bytes(image.bytes),
+            text::duration(image.duration_ms)
+        ));
+    }
+    Ok(())
+}

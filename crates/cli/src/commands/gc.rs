@@ -1,0 +1,53 @@
+//! `slipway gc`: what is on disk, what of it goes, and why.
+
+use protocol::GarbageReport;
+
+use super::Context;
+use crate::exit::Exit;
+use crate::render::{print, style, table, text};
+
+/// Remove layers, snapshots and images that nothing needs any more, or that are over the disk's budget. Nothing in use is
+/// ever removed, and the work of a session is also kept as commits.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Gc {
+    /// Only explain: what would go, what stays, and why
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Gc {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let link = context.look().await?;
+        let report = link.api.collect_garbage(self.dry_run).await;
+        link.close_now().await?;
+        let report = report?;
+        if context.json {
+            print::json(&report)?;
+        } else {
+            tell(&report)?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn tell(report: &GarbageReport) -> anyhow::Result<()> {
+    // After the fact only what went is news; before it, what stays is half of the explanation.
+    let shown = report.entries.iter().filter(|entry| entry.remove || report.dry_run);
+    let rows: Vec<Vec<String>> = shown
+        .map(|entry| {
+            let fate = if entry.remove { "goes" } else { "stays" };
+            [fate, &entry.kind, &entry.id, &text::bytes(entry.bytes), &entry.reason].map(str::to_owned).into()
+        })
+        .collect();
+    if !rows.is_empty() {
+        print::line(&table::format(&["", "what", "id", "size", "why"], rows))?;
+    }
+    let verb = if report.dry_run { "would be freed" } else { "freed" };
+    style::note(&format!(
+        "{} of {} used; {} {verb}",
+        text::bytes(report.used_bytes),
+        text::bytes(report.budget_bytes),
+        text::bytes(report.freed_bytes)
+    ));
+    Ok(())
+}

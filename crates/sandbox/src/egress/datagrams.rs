@@ -1,0 +1,111 @@
+//! Datagrams that are no questions for names. None is let out; where they were to go is told.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::decide::{Gate, Refusal, Remedy};
+use super::rules::Host;
+
+/// One destination is told of once in this time.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Destinations that are remembered for that.
+const MOST: usize = 256;
+
+/// Serves the socket.
+pub(super) async fn serve(gate: Arc<Gate>, socket: UdpSocket) {
+    if let Err(error) = ask_for_destinations(socket.as_raw_fd()) {
+        tracing::warn!(%error, "where a sandbox's datagrams were to go cannot be told");
+    }
+    let mut told: HashMap<Option<SocketAddrV4>, Instant> = HashMap::new();
+    loop {
+        let received = socket.async_io(Interest::READABLE, || receive(socket.as_raw_fd())).await;
+        let to = match received {
+            Ok(to) => to.filter(|to| !to.ip().is_loopback()),
+            Err(error) => {
+                tracing::debug!(%error, "a datagram did not arrive");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        let now = Instant::now();
+        told.retain(|_, at| now.duration_since(*at) < QUIET);
+        if told.len() >= MOST || told.insert(to, now).is_some() {
+            continue;
+        }
+        let why = "UDP is not let out";
+        let refusal = match to {
+            Some(to) => {
+                let address = (*to.ip()).into();
+                let host = gate.name_of(address).unwrap_or(Host::Address(address));
+                Refusal::new(host, to.port(), why, Remedy::Nothing)
+            }
+            // Some kernels have forgotten it by now.
+            None => Refusal::new("unknown", 0, why, Remedy::Nothing),
+        };
+        gate.tell(&refusal);
+    }
+}
+
+fn ask_for_destinations(socket: RawFd) -> std::io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the value is an int that lives through the call, and its size is given.
+    let set = unsafe {
+        libc::setsockopt(
+            socket,
+            libc::SOL_IP,
+            libc::IP_RECVORIGDSTADDR,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Takes one datagram, throws it away, and returns where it was to go, if the kernel says so.
+fn receive(socket: RawFd) -> std::io::Result<Option<SocketAddrV4>> {
+    /// Aligned as control messages must be.
+    #[repr(C, align(16))]
+    struct Control([u8; 128]);
+    let mut control = Control([0; 128]);
+    let mut byte = [0u8; 1];
+    let mut slice = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
+    // SAFETY: all zeroes are a valid msghdr; what is used is set below.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut slice;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len();
+    // SAFETY: every pointer in the message points to memory of the given size that lives through the call.
+    let received = unsafe { libc::recvmsg(socket, &raw mut message, libc::MSG_DONTWAIT) };
+    if received < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: recvmsg filled the message; these functions walk its control messages within their length.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    while !next.is_null() {
+        // SAFETY: it is not null, so it points to a whole header within the control messages.
+        let header = unsafe { std::ptr::read_unaligned(next) };
+        // SAFETY: an original address takes the length of a sockaddr_in; only that length is accepted below.
+        let wanted = unsafe { libc::CMSG_LEN(size_of::<libc::sockaddr_in>() as u32) } as usize;
+        if header.cmsg_level == libc::SOL_IP
+            && header.cmsg_type == libc::IP_ORIGDSTADDR
+            && header.cmsg_len as usize >= wanted
+        {
+            // SAFETY: the message is at least as long as what is read.
+            let address =
+                unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(next).cast::<libc::sockaddr_in>()) };
+            let ip = Ipv4Addr::from_bits(u32::from_be(address.sin_addr.s_addr));
+            return Ok(Some(SocketAddrV4::new(ip, u16::from_be(address.sin_port))));
+        }
+        // SAFETY: the header belongs to this message.
+        next = unsafe { libc::CMSG_NXTHDR(&raw const message, next) };
+    }
+    Ok(None)
+}

@@ -1,0 +1,401 @@
+//! The one place where it is decided what is let through. Every way out of a sandbox asks here, and every decision is
+//! told from here.
+//!
+//! A name is looked up once for each connection, every address is checked, and what is returned ([`Way`]) holds the
+//! addresses that were checked. Connecting takes a [`Way`], so there is no second look-up that could say something else.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use super::pins::{Age, Pins};
+use super::rules::Host;
+use super::stream::Outbound;
+use super::vault::Vault;
+use super::{Decision, Outside, Rules, Sink, address};
+
+/// A name must be resolved within this time.
+const LOOKUP: Duration = Duration::from_secs(5);
+
+/// A connection must be made within this time, all addresses together.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Addresses of a name that are tried; a name can have thousands.
+const ADDRESSES: usize = 16;
+
+/// What all connections of one sandbox share.
+pub(super) struct Gate {
+    rules: RwLock<Arc<Rules>>,
+    sink: RwLock<Sink>,
+    vault: RwLock<Option<Arc<Vault>>>,
+    outside: Arc<dyn Outside>,
+    pins: Mutex<Pins>,
+    upstream_tls: OnceLock<Arc<rustls::ClientConfig>>,
+}
+
+/// A way that is allowed: the addresses were checked.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    pub(super) host: Host,
+    pub(super) port: u16,
+    rule: String,
+    addresses: Vec<SocketAddr>,
+}
+
+/// Why a connection is not made.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It is not allowed.
+    Refused(Refusal),
+    /// It is allowed, and does not work.
+    Unreachable(String),
+}
+
+/// What was refused, and why.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) why: String,
+    pub(super) remedy: Remedy,
+}
+
+/// What a user can do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Allow the host.
+    Allow,
+    /// Nothing: it is refused whatever the rules say.
+    Nothing,
+}
+
+impl Refusal {
+    pub(super) fn new(host: impl ToString, port: u16, why: impl Into<String>, remedy: Remedy) -> Self {
+        Self { host: host.to_string(), port, why: why.into(), remedy }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, port, why, remedy } = self;
+        write!(f, "slipway: {host}:{port} is refused: {why}.")?;
+        match (remedy, port) {
+            (Remedy::Nothing, _) => Ok(()),
+            (Remedy::Allow, 80 | 443) => write!(f, " To allow it: slipway env allow ENV {host}"),
+            (Remedy::Allow, _) => write!(f, " To allow it: slipway env allow ENV {host}:{port}"),
+        }
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Gate {
+    pub(super) fn new(rules: Rules, outside: Arc<dyn Outside>, sink: Sink) -> Self {
+        Self {
+            rules: RwLock::new(Arc::new(rules)),
+            sink: RwLock::new(sink),
+            vault: RwLock::new(None),
+            outside,
+            pins: Mutex::new(Pins::default()),
+            upstream_tls: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn set_rules(&self, rules: Rules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_sink(&self, sink: Sink) {
+        *self.sink.write().unwrap_or_else(PoisonError::into_inner) = sink;
+    }
+
+    pub(super) fn sink(&self) -> Sink {
+        self.sink.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_vault(&self, vault: Option<Arc<Vault>>) {
+        *self.vault.write().unwrap_or_else(PoisonError::into_inner) = vault;
+    }
+
+    pub(super) fn vault(&self) -> Option<Arc<Vault>> {
+        self.vault.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn pins(&self) -> MutexGuard<'_, Pins> {
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How servers outside are spoken to when secrets go to them.
+    pub(super) fn upstream_tls(&self) -> Result<Arc<rustls::ClientConfig>, rustls::Error> {
+        if let Some(ready) = self.upstream_tls.get() {
+            return Ok(ready.clone());
+        }
+        let made = super::tls::client_config(self.outside.roots())?;
+        Ok(self.upstream_tls.get_or_init(|| Arc::new(made)).clone())
+    }
+
+    /// Tells of a refusal.
+    pub(super) fn tell(&self, refusal: &Refusal) {
+        self.sink()(Decision {
+            host: refusal.host.clone(),
+            port: refusal.port,
+            allowed: false,
+            rule: refusal.why.clone(),
+            sent: 0,
+            received: 0,
+        });
+    }
+
+    /// Whether a host may be connected to on a port; the rule that says so.
+    pub(super) fn permit(&self, host: &Host, port: u16) -> Result<String, Refusal> {
+        let rules = self.rules();
+        match rules.allow(host, port) {
+            Ok(rule) => Ok(rule.to_owned()),
+            Err(why) => Err(Refusal::new(host, port, why, Remedy::Allow)),
+        }
+    }
+
+    /// The way to a host that was asked for by name (or literally by address).
+    pub(super) async fn reach(&self, host: &Host, port: u16) -> Result<Way, Stop> {
+        let rule = self.permit(host, port)?;
+        let found = match self.look_up(host).await {
+            Ok(found) => found,
+            Err(why) => {
+                self.tell_unused(host, port, &rule);
+                return Err(Stop::Unreachable(why));
+            }
+        };
+        let mut refused = None;
+        let mut addresses = Vec::new();
+        for address in found {
+            match never(address) {
+                Some(why) => refused = Some((address, why)),
+                None => addresses.push(SocketAddr::new(address, port)),
+            }
+        }
+        match refused {
+            Some((address, why)) if addresses.is_empty() => {
+                let why = match host {
+                    Host::Address(_) => format!("it is {why}"),
+                    Host::Name(_) => format!("it resolves to {address}, which is {why}"),
+                };
+                Err(Refusal::new(host, port, why, Remedy::Nothing).into())
+            }
+            _ => Ok(Way { host: host.clone(), port, rule, addresses }),
+        }
+    }
+
+    /// The way to an address that was connected to under a name which the connection itself tells. Both must agree: the
+    /// address must be one that the name has.
+    pub(super) async fn agree(&self, host: &Host, to: SocketAddr) -> Result<Way, Stop> {
+        let rule = self.permit(host, to.port())?;
+        self.check(host, to)?;
+        if !self.has(host, to.ip()).await {
+            let why = format!("{} is not an address of it", to.ip());
+            return Err(Refusal::new(host, to.port(), why, Remedy::Nothing).into());
+        }
+        Ok(Way { host: host.clone(), port: to.port(), rule, addresses: vec![to] })
+    }
+
+    /// The way to an address, when the connection tells no name: one of the names that were answered with that address
+    /// must be allowed, or the address itself.
+    pub(super) async fn by_address(&self, to: SocketAddr) -> Result<Way, Stop> {
+        let named = self.name_of(to.ip());
+        self.check(named.as_ref().unwrap_or(&Host::Address(to.ip())), to)?;
+        let names = self.pins().names(to.ip(), Instant::now());
+        for (name, age) in names {
+            let host = Host::Name(name);
+            let Ok(rule) = self.permit(&host, to.port()) else { continue };
+            if age == Age::Fresh || self.has(&host, to.ip()).await {
+                return Ok(Way { host, port: to.port(), rule, addresses: vec![to] });
+            }
+        }
+        self.literally(to).map_err(|refusal| match named {
+            Some(name) => Refusal::new(name, refusal.port, refusal.why, refusal.remedy).into(),
+            None => refusal.into(),
+        })
+    }
+
+    /// The way to an address that is allowed as an address, whatever its names.
+    pub(super) fn literally(&self, to: SocketAddr) -> Result<Way, Refusal> {
+        let host = Host::Address(to.ip());
+        let rule = self.permit(&host, to.port())?;
+        self.check(&host, to)?;
+        Ok(Way { host, port: to.port(), rule, addresses: vec![to] })
+    }
+
+    /// Refuses addresses that are never let through.
+    pub(super) fn check(&self, host: &Host, to: SocketAddr) -> Result<(), Refusal> {
+        match never(to.ip()) {
+            Some(why) => {
+                let why = format!("{} is {why}", to.ip());
+                Err(Refusal::new(host, to.port(), why, Remedy::Nothing))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The name that was last answered with this address.
+    pub(super) fn name_of(&self, address: IpAddr) -> Option<Host> {
+        self.pins().names(address, Instant::now()).into_iter().next().map(|(name, _)| Host::Name(name))
+    }
+
+    /// Whether a host has this address: we answered so, or a fresh look-up says so.
+    async fn has(&self, host: &Host, address: IpAddr) -> bool {
+        let name = match host {
+            Host::Address(literal) => return literal.to_canonical() == address.to_canonical(),
+            Host::Name(name) => name,
+        };
+        let pinned = self.pins().names(address, Instant::now());
+        if pinned.iter().any(|(known, age)| known == name && *age == Age::Fresh) {
+            return true;
+        }
+        match self.look_up(host).await {
+            Ok(found) if found.contains(&address) => {
+                self.pins().pin(name, address, Instant::now());
+                true
+            }
+            // A name that cannot be looked up has no address, so it does not have this one.
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    /// The addresses to answer a question for a name with; they are remembered.
+    pub(super) async fn answer(&self, host: &Host) -> Result<Vec<IpAddr>, String> {
+        let found = self.look_up(host).await?;
+        let public: Vec<_> =
+            found.into_iter().filter(|found| found.is_ipv4() && never(*found).is_none()).collect();
+        let now = Instant::now();
+        let mut pins = self.pins();
+        for address in &public {
+            pins.pin(&host.to_string(), *address, now);
+        }
+        Ok(public)
+    }
+
+    async fn look_up(&self, host: &Host) -> Result<Vec<IpAddr>, String> {
+        let name = match host {
+            Host::Address(address) => return Ok(vec![address.to_canonical()]),
+            Host::Name(name) => name,
+        };
+        let mut found = match tokio::time::timeout(LOOKUP, self.outside.resolve(name)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return Err(format!("{name} cannot be resolved: {error}")),
+            Err(_) => {
+                return Err(format!("{name} cannot be resolved: no answer within {} s", LOOKUP.as_secs()));
+            }
+        };
+        found.iter_mut().for_each(|address| *address = address.to_canonical());
+        found.truncate(ADDRESSES);
+        if found.is_empty() {
+            return Err(format!("{name} has no address"));
+        }
+        Ok(found)
+    }
+
+    /// Connects along a way. What becomes of the connection is told when it ends.
+    pub(super) async fn connect(&self, way: &Way) -> Result<Outbound, Stop> {
+        let ticket = Ticket::new(self.sink(), &way.host, way.port, &way.rule);
+        let attempts = async {
+            let mut last = None;
+            for address in &way.addresses {
+                match self.outside.connect(*address).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = Some(error.to_string()),
+                }
+            }
+            Err(last.unwrap_or_else(|| "it has no address".to_owned()))
+        };
+        let failed = match tokio::time::timeout(CONNECT, attempts).await {
+            Ok(Ok(stream)) => return Ok(Outbound::new(stream, ticket)),
+            Ok(Err(why)) => why,
+            Err(_) => format!("no connection within {} s", CONNECT.as_secs()),
+        };
+        Err(Stop::Unreachable(format!("{}:{} cannot be reached: {failed}", way.host, way.port)))
+    }
+
+    fn tell_unused(&self, host: &Host, port: u16, rule: &str) {
+        drop(Ticket::new(self.sink(), host, port, rule));
+    }
+}
+
+impl Way {
+    pub(super) fn rule(&self) -> &str {
+        &self.rule
+    }
+}
+
+/// Why an address is never connected to.
+fn never(to: IpAddr) -> Option<String> {
+    let to = to.to_canonical();
+    if let Some(why) = address::refused(to) {
+        return Some(why.to_owned());
+    }
+    match address::is_own(to) {
+        Ok(true) => Some("an address of this machine".to_owned()),
+        Ok(false) => None,
+        Err(error) => Some(format!("perhaps this machine's own, which cannot be told ({error})")),
+    }
+}
+
+/// An allowed connection: counts its bytes, and is told when dropped.
+pub(super) struct Ticket {
+    sink: Sink,
+    /// None once it is not to be told any more.
+    decision: Option<Decision>,
+}
+
+impl Ticket {
+    fn new(sink: Sink, host: &Host, port: u16, rule: &str) -> Self {
+        let decision = Decision {
+            host: host.to_string(),
+            port,
+            allowed: true,
+            rule: rule.to_owned(),
+            sent: 0,
+            received: 0,
+        };
+        Self { sink, decision: Some(decision) }
+    }
+
+    pub(super) fn sent(&mut self, bytes: usize) {
+        if let Some(decision) = &mut self.decision {
+            decision.sent += bytes as u64;
+        }
+    }
+
+    pub(super) fn received(&mut self, bytes: usize) {
+        if let Some(decision) = &mut self.decision {
+            decision.received += bytes as u64;
+        }
+    }
+
+    /// What was taken for one host turned out to be meant for another, which is allowed too.
+    pub(super) fn is_for(&mut self, way: &Way) {
+        if let Some(decision) = &mut self.decision {
+            decision.host = way.host.to_string();
+            decision.rule = way.rule.clone();
+        }
+    }
+
+    /// What was allowed at first is refused after all, and told as that.
+    pub(super) fn cancel(&mut self) {
+        self.decision = None;
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(decision) = self.decision.take() {
+            (self.sink)(decision);
+        }
+    }
+}

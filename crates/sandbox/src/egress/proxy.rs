@@ -1,0 +1,220 @@
+//! The proxy of one sandbox: takes what arrives at its sockets to whoever decides on it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::decide::Gate;
+use super::secret::Secret;
+use super::transparent::Destination;
+use super::vault::Vault;
+use super::{CA_BUNDLE, Outside, PROXY_PORT, Rules, Sink, Sockets, datagrams, dns, explicit, transparent};
+use crate::Error;
+
+/// Connections that one sandbox has at the same time.
+const CONNECTIONS: usize = 512;
+
+/// Variables that say where the proxy is.
+const PROXY_VARIABLES: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
+/// Variables that say where the trusted certificates are.
+const CA_VARIABLES: [&str; 7] = [
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+];
+
+/// Every variable that we set; no secret may be called so.
+pub(super) const OWN_VARIABLES: [&str; 15] = {
+    let mut all = ["NO_PROXY"; 15];
+    let mut at = 0;
+    while at < 6 {
+        all[at] = PROXY_VARIABLES[at];
+        at += 1;
+    }
+    while at < 13 {
+        all[at] = CA_VARIABLES[at - 6];
+        at += 1;
+    }
+    all[14] = "no_proxy";
+    all
+};
+
+/// The proxy of one sandbox. Dropping it ends every connection; the sockets stay with the sandbox.
+pub struct Proxy {
+    gate: Arc<Gate>,
+    _tasks: DropGuard,
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxy").finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    /// Serves the sockets. Must be called in a tokio runtime.
+    pub fn start(
+        sockets: Sockets,
+        rules: Rules,
+        outside: Arc<dyn Outside>,
+        sink: Sink,
+    ) -> Result<Self, Error> {
+        Self::start_with(sockets, rules, outside, sink, transparent::original())
+    }
+
+    /// The same, where the kernel does not lead connections to the sockets: `destination` tells where a connection wants
+    /// to go.
+    #[doc(hidden)]
+    pub fn start_with(
+        sockets: Sockets,
+        rules: Rules,
+        outside: Arc<dyn Outside>,
+        sink: Sink,
+        destination: Destination,
+    ) -> Result<Self, Error> {
+        let ready = Ready::new(sockets)
+            .map_err(|error| Error::Start(format!("its network cannot be served: {error}")))?;
+        let gate = Arc::new(Gate::new(rules, outside, sink));
+        let token = CancellationToken::new();
+        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let spawn = {
+            let token = token.clone();
+            move |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+                // Whoever waits for the end of the proxy waits for the token, so the handle is of no use.
+                drop(tokio::spawn(token.clone().run_until_cancelled_owned(task)));
+            }
+        };
+        spawn(Box::pin(dns::serve(gate.clone(), ready.dns)));
+        if let Some(socket) = ready.datagrams {
+            spawn(Box::pin(datagrams::serve(gate.clone(), socket)));
+        }
+        let each = {
+            let (gate, spawn) = (gate.clone(), spawn.clone());
+            move |stream, permit| {
+                let served = explicit::serve(gate.clone(), stream);
+                spawn(Box::pin(async move {
+                    served.await;
+                    drop(permit);
+                }));
+            }
+        };
+        // A program that is told to come again does so by itself.
+        spawn(Box::pin(accept(ready.proxy, permits.clone(), each, |_| {})));
+        if let Some(listener) = ready.transparent {
+            let each = {
+                let (gate, spawn, destination) = (gate.clone(), spawn.clone(), destination.clone());
+                move |stream, permit| {
+                    let served = transparent::serve(gate.clone(), stream, destination.clone());
+                    spawn(Box::pin(async move {
+                        served.await;
+                        drop(permit);
+                    }));
+                }
+            };
+            let gate = gate.clone();
+            let too_many = move |stream: &TcpStream| {
+                let why = format!("it has {CONNECTIONS} connections already");
+                transparent::refuse(&gate, stream, &destination, &why);
+            };
+            spawn(Box::pin(accept(listener, permits, each, too_many)));
+        }
+        Ok(Self { gate, _tasks: token.drop_guard() })
+    }
+
+    /// Changes what is allowed, from the next connection on.
+    pub fn set_rules(&self, rules: Rules) {
+        self.gate.set_rules(rules);
+    }
+
+    /// Changes who is told of decisions.
+    pub fn set_sink(&self, sink: Sink) {
+        self.gate.set_sink(sink);
+    }
+
+    /// Gives the secrets of a claimed sandbox; a new authority for its certificates is made in memory. What
+    /// [`Self::variables`] and [`Self::ca_bundle`] say afterwards must then be put inside.
+    pub fn set_secrets(&self, secrets: Vec<Secret>) -> Result<(), Error> {
+        let vault = if secrets.is_empty() { None } else { Some(Arc::new(Vault::new(secrets)?)) };
+        self.gate.set_vault(vault);
+        Ok(())
+    }
+
+    /// Variables for the processes inside: where the proxy is, which certificates to trust, and each secret's placeholder.
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        let set = |names: &[&str], value: &str| -> Vec<(String, String)> {
+            names.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect()
+        };
+        let mut variables = BTreeMap::new();
+        variables.extend(set(&PROXY_VARIABLES, &format!("http://127.0.0.1:{PROXY_PORT}")));
+        variables.extend(set(&["NO_PROXY", "no_proxy"], "localhost,127.0.0.1,::1"));
+        if let Some(vault) = self.gate.vault() {
+            variables.extend(set(&CA_VARIABLES, CA_BUNDLE));
+            variables.extend(vault.variables());
+        }
+        variables
+    }
+
+    /// The file to put at [`CA_BUNDLE`]: the host's authorities and the sandbox's own; None without secrets.
+    pub fn ca_bundle(&self) -> Option<Vec<u8>> {
+        self.gate.vault().map(|vault| vault.bundle())
+    }
+}
+
+/// The sockets as this runtime uses them.
+struct Ready {
+    transparent: Option<TcpListener>,
+    proxy: TcpListener,
+    dns: tokio::net::UdpSocket,
+    datagrams: Option<tokio::net::UdpSocket>,
+}
+
+impl Ready {
+    fn new(sockets: Sockets) -> std::io::Result<Self> {
+        let listener = |listener: std::net::TcpListener| {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
+        };
+        let socket = |socket: std::net::UdpSocket| {
+            socket.set_nonblocking(true)?;
+            tokio::net::UdpSocket::from_std(socket)
+        };
+        Ok(Self {
+            transparent: sockets.transparent.map(listener).transpose()?,
+            proxy: listener(sockets.proxy)?,
+            dns: socket(sockets.dns)?,
+            datagrams: sockets.datagrams.map(socket).transpose()?,
+        })
+    }
+}
+
+/// Takes connections, as many at a time as there are permits.
+async fn accept(
+    listener: TcpListener,
+    permits: Arc<Semaphore>,
+    each: impl Fn(TcpStream, tokio::sync::OwnedSemaphorePermit),
+    too_many: impl Fn(&TcpStream),
+) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => match permits.clone().try_acquire_owned() {
+                Ok(permit) => each(stream, permit),
+                Err(_) => too_many(&stream),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "a sandbox's connection was not taken");
+                // Such as too many open files: it passes, but not at once.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What is allowed, as it is written in a recipe, and hosts in the one form in which they are compared.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::address;
+use crate::Error;
+
+/// What is allowed, parsed and checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    None,
+    Open,
+    Allow(Vec<Rule>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    /// As it was written.
+    text: String,
+    hosts: Pattern,
+    ports: Ports,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ports {
+    Web,
+    One(u16),
+    Any,
+}
+
+impl Ports {
+    fn have(&self, port: u16) -> bool {
+        match self {
+            Self::Web => port == 80 || port == 443,
+            Self::One(one) => *one == port,
+            Self::Any => true,
+        }
+    }
+}
+
+impl Rules {
+    /// Reads the rules of a recipe; an error names the rule and says what is wrong with it.
+    pub fn parse(egress: &protocol::Egress) -> Result<Self, Error> {
+        let kind = match egress {
+            protocol::Egress::None => Kind::None,
+            protocol::Egress::Open => Kind::Open,
+            protocol::Egress::Allow(rules) => {
+                Kind::Allow(rules.iter().map(|text| Rule::parse(text)).collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(Self { kind })
+    }
+
+    /// Whether every public address is allowed.
+    pub fn is_open(&self) -> bool {
+        self.kind == Kind::Open
+    }
+
+    /// The rule that allows this host on this port, or why there is none.
+    pub(super) fn allow(&self, host: &Host, port: u16) -> Result<&str, &'static str> {
+        self.find(|rule| rule.hosts.covers(host) && rule.ports.have(port))
+    }
+
+    /// The rule that allows this host on some port: its name may be asked for.
+    pub(super) fn allow_name(&self, host: &Host) -> Result<&str, &'static str> {
+        self.find(|rule| rule.hosts.covers(host))
+    }
+
+    fn find(&self, fits: impl Fn(&Rule) -> bool) -> Result<&str, &'static str> {
+        match &self.kind {
+            Kind::None => Err("the environment has no network (egress = \"none\")"),
+            Kind::Open => Ok("open"),
+            Kind::Allow(rules) => rules
+                .iter()
+                .find(|rule| fits(rule))
+                .map(|rule| rule.text.as_str())
+                .ok_or("no rule of the environment allows it"),
+        }
+    }
+}
+
+impl Rule {
+    fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |why: String| {
+            Error::Build {
+            message: format!("the egress rule \"{text}\" cannot be used: {why}"),
+            hint: "write a host such as \"registry.npmjs.org\", \"*.example.com\" for every host below a domain, and a \
+                   port after a colon if it is not 80 or 443: \"db.example.com:5432\", \"example.com:*\""
+                .to_owned(),
+        }
+        };
+        let (host, port) = split_port(text).map_err(wrong)?;
+        let ports = match port {
+            None => Ports::Web,
+            Some("*") => Ports::Any,
+            Some(digits) => match parse_port(digits) {
+                Some(port) => Ports::One(port),
+                None => {
+                    return Err(wrong(format!(
+                        "\"{digits}\" is no port; it is a number from 1 to 65535, or *"
+                    )));
+                }
+            },
+        };
+        Ok(Self { text: text.to_owned(), hosts: Pattern::parse(host).map_err(wrong)?, ports })
+    }
+}
+
+/// Only digits: `parse` alone would take a plus sign too.
+pub(super) fn parse_port(digits: &str) -> Option<u16> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|port| plain && *port != 0)
+}
+
+/// Splits `host:port`, where the host may be an IPv6 address in brackets.
+fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
+    if text.contains("://") || text.contains('/') {
+        return Err("only a host and a port are compared, so leave out \"https://\" and the path".to_owned());
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        let Some((host, after)) = rest.split_once(']') else {
+            return Err("a bracket is not closed".to_owned());
+        };
+        return match after.strip_prefix(':') {
+            Some(port) => Ok((host, Some(port))),
+            None if after.is_empty() => Ok((host, None)),
+            None => Err("after the bracket only a colon and a port may follow".to_owned()),
+        };
+    }
+    match text.split_once(':') {
+        Some((_, port)) if port.contains(':') => {
+            Err("an IPv6 address stands in brackets: \"[2606:4700::1111]:443\"".to_owned())
+        }
+        Some((host, port)) => Ok((host, Some(port))),
+        None => Ok((text, None)),
+    }
+}
+
+/// One host, or every host below a domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pattern {
+    Host(Host),
+    Below(Host),
+}
+
+impl Pattern {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Err("write egress = \"open\" to allow every public host".to_owned());
+        }
+        let host = |text| Host::parse(text).map_err(|why| why.to_string());
+        match text.strip_prefix("*.") {
+            Some(domain) => match host(domain)? {
+                Host::Address(_) => Err("there is nothing below an address".to_owned()),
+                domain @ Host::Name(_) => Ok(Self::Below(domain)),
+            },
+            None if text.contains('*') => {
+                Err("a * may stand only at the beginning, as in \"*.example.com\"".to_owned())
+            }
+            None => match host(text)? {
+                Host::Address(address) => match address::refused(address) {
+                    Some(why) => Err(format!("{address} is never let through: it is {why}")),
+                    None => Ok(Self::Host(Host::Address(address))),
+                },
+                name @ Host::Name(_) => Ok(Self::Host(name)),
+            },
+        }
+    }
+
+    pub(super) fn covers(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Host(one), host) => one == host,
+            (Self::Below(Host::Name(domain)), Host::Name(name)) => name
+                .strip_suffix(domain.as_str())
+                .is_some_and(|below| below.len() > 1 && below.ends_with('.')),
+            (Self::Below(_), _) => false,
+        }
+    }
+}
+
+/// A host in the one form in which hosts are compared: a lower-case name without a dot at its end, or an address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+impl Host {
+    /// Reads a name or an address. IPv6 addresses may stand in brackets.
+    pub(super) fn parse(text: &str) -> Result<Self, Malformed> {
+        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if let Some(bare) = bare {
+            return bare.parse::<Ipv6Addr>().map(|v6| Self::Address(v6.into())).map_err(|_| Malformed::Name);
+        }
+        if let Ok(v4) = text.parse::<Ipv4Addr>() {
+            return Ok(Self::Address(v4.into()));
+        }
+        if let Ok(v6) = text.parse::<Ipv6Addr>() {
+            return Ok(Self::Address(v6.into()));
+        }
+        if !text.is_ascii() {
+            return Err(Malformed::NotAscii);
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        if name.len() > 253 || !name.split('.').all(label) {
+            return Err(Malformed::Name);
+        }
+        // System resolvers read "127.1" and "0x7f000001" as addresses. No public domain ends like that.
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let hex =
+            last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if hex || last.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(Malformed::Number);
+        }
+        Ok(Self::Name(name))
+    }
+
+    /// Reads `host` or `host:port`, as in a Host header or an authority.
+    pub(super) fn parse_with_port(text: &str) -> Result<(Self, Option<u16>), Malformed> {
+        let (host, port) = split_port(text).map_err(|_| Malformed::Name)?;
+        let port = match port {
+            None => None,
+            Some(digits) => Some(parse_port(digits).ok_or(Malformed::Name)?),
+        };
+        Ok((Self::parse(host)?, port))
+    }
+
+    /// The address, if it is one.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(*address),
+            Self::Name(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Why something is no host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("only ASCII is compared, so write an international name in its xn-- form")]
+    NotAscii,
+    #[error("it is no host name: letters, digits, - and _ between dots")]
+    Name,
+    #[error("it ends in a number, which some programs read as an address")]
+    Number,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use protocol::Egress;
+
+    use super::*;
+
+    fn rules(list: &[&str]) -> Rules {
+        Rules::parse(&Egress::Allow(list.iter().map(|&rule| rule.to_owned()).collect())).unwrap()
+    }
+
+    fn allows(rules: &Rules, host: &str, port: u16) -> bool {
+        rules.allow(&Host::parse(host).unwrap(), port).is_ok()
+    }
+
+    #[test]
+    fn hosts_domains_and_ports() {
+        let rules =
+            rules(&["Example.com.", "*.github.com", "db.test:5432", "any.test:*", "93.184.216.34:22"]);
+        for (host, port, expected) in [
+            ("example.com", 80, true),
+            ("EXAMPLE.COM.", 443, true),
+            ("example.com", 8080, false),
+            ("www.example.com", 443, false),
+            ("notexample.com", 443, false),
+            ("api.github.com", 443, true),
+            ("a.b.github.com", 443, true),
+            ("github.com", 443, false),
+            ("evilgithub.com", 443, false),
+            ("github.com.evil.test", 443, false),
+            ("db.test", 5432, true),
+            ("db.test", 443, false),
+            ("any.test", 1, true),
+            ("93.184.216.34", 22, true),
+            ("93.184.216.34", 443, false),
+            ("93.184.216.35", 22, false),
+        ] {
+            assert_eq!(allows(&rules, host, port), expected, "{host}:{port}");
+        }
+        assert_eq!(rules.allow(&Host::parse("api.github.com").unwrap(), 443), Ok("*.github.com"));
+        assert!(rules.allow_name(&Host::parse("db.test").unwrap()).is_ok());
+    }
+
+    #[test]
+    fn an_empty_list_allows_nothing() {
+        let none = Rules::parse(&Egress::None).unwrap();
+        for rules in [rules(&[]), none] {
+            assert!(!allows(&rules, "example.com", 443));
+            assert!(!rules.is_open());
+        }
+        assert!(allows(&Rules::parse(&Egress::Open).unwrap(), "example.com", 1));
+    }
+
+    #[test]
+    fn errors_name_the_rule_and_say_what_to_write() {
+        for (rule, says) in [
+            ("https://example.com", "leave out"),
+            ("example.com/path", "leave out"),
+            ("*", "egress = \"open\""),
+            ("a.*.com", "at the beginning"),
+            ("example.com:0", "no port"),
+            ("example.com:+80", "no port"),
+            ("example.com:99999", "no port"),
+            ("bücher.example", "xn--"),
+            ("", "no host name"),
+            ("a..b", "no host name"),
+            ("-a.test", "no host name"),
+            ("127.0.0.1", "loopback"),
+            ("10.1.2.3:80", "private"),
+            ("169.254.169.254", "link-local"),
+            ("[::1]:80", "loopback"),
+            ("::1", "in brackets"),
+            ("127.1", "ends in a number"),
+            ("0x7f000001", "ends in a number"),
+            ("*.1.2.3.4", "nothing below an address"),
+            ("exa mple.com", "no host name"),
+        ] {
+            let error = Rules::parse(&Egress::Allow(vec![rule.to_owned()])).unwrap_err().to_string();
+            assert!(error.contains(&format!("\"{rule}\"")) && error.contains(says), "{rule}: {error}");
+            assert!(error.contains("registry.npmjs.org"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,80}") {
+            drop(Rules::parse(&Egress::Allow(vec![text.clone()])));
+            drop(Host::parse_with_port(&text));
+        }
+
+        #[test]
+        fn a_host_that_is_read_is_read_again_alike(text in "[A-Za-z0-9.:_-]{0,40}") {
+            if let Ok(host) = Host::parse(&text) {
+                prop_assert_eq!(Host::parse(&host.to_string()), Ok(host));
+            }
+        }
+    }
+}

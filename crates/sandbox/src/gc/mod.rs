@@ -1,0 +1,145 @@
+//! The collection of garbage: what nothing refers to goes, what is old goes, and when the disk budget is used up, what was
+//! not used for longest goes first. Nothing that is in use ever goes.
+//!
+//! What goes is decided ([`plan`]) from one look at everything, and then done, with another look at whatever could have
+//! been taken into use meanwhile. Layers share files, so what removing one frees is only an estimate; as long as the
+//! measured use is over the budget, the next round decides again.
+
+mod perform;
+mod plan;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use protocol::{GarbageReport, ImageState, SessionId, Timestamp};
+
+use crate::image::Images;
+use crate::snapshot::Snapshots;
+use crate::{Driver, Error};
+use plan::{Facts, Item};
+
+/// When something goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Bytes that layers, snapshots and sandboxes may take up together.
+    pub budget_bytes: u64,
+    /// A layer that nothing refers to is kept this long; it may be of use to the next build.
+    pub layer_age: Duration,
+    /// Snapshots of a session beside its last are kept this long.
+    pub snapshot_age: Duration,
+    /// At most this many snapshots of one session.
+    pub snapshots: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            budget_bytes: 50 << 30,
+            layer_age: Duration::from_secs(24 * 3600),
+            snapshot_age: Duration::from_secs(14 * 24 * 3600),
+            snapshots: 20,
+        }
+    }
+}
+
+/// What there is beside the driver's own sandboxes and layers.
+pub struct World<'a> {
+    /// Sandboxes and layers.
+    pub driver: &'a dyn Driver,
+    /// Images.
+    pub images: &'a Images,
+    /// Snapshots.
+    pub snapshots: &'a Snapshots,
+    /// Sessions that still exist; the snapshots of others go.
+    pub sessions: &'a [SessionId],
+    /// Environments that still exist; the images of others go.
+    pub environments: &'a [String],
+}
+
+/// Says what goes and why, and, unless it is only asked for, removes it. What a dry run says would be freed is an
+/// estimate; what a real one says was freed is measured.
+pub async fn collect(world: &World<'_>, policy: &Policy, dry_run: bool) -> Result<GarbageReport, Error> {
+    let used_bytes = world.driver.disk_used().await?;
+    let report = |freed_bytes, items: Vec<Item>| GarbageReport {
+        dry_run,
+        used_bytes,
+        budget_bytes: policy.budget_bytes,
+        freed_bytes,
+        entries: items.into_iter().map(Item::into_entry).collect(),
+    };
+    let mut used = used_bytes;
+    let mut gone = Vec::new();
+    loop {
+        let facts = look(world, used).await?;
+        let mut plan = plan::decide(&facts, policy);
+        if dry_run {
+            return Ok(report(plan.frees.min(used_bytes), plan.items));
+        }
+        let removed = perform::perform(world, &mut plan.items).await;
+        if removed > 0 {
+            used = world.driver.disk_used().await?;
+        }
+        if removed == 0 || used <= policy.budget_bytes {
+            gone.append(&mut plan.items);
+            return Ok(report(used_bytes.saturating_sub(used), gone));
+        }
+        gone.extend(plan.items.into_iter().filter(|item| item.remove));
+    }
+}
+
+/// How many bytes may still be used. Collects first if there are none; when that is not enough, the error says what to
+/// do. Measuring looks at every file, so this is not for where somebody waits.
+pub async fn budget_left(world: &World<'_>, policy: &Policy) -> Result<u64, Error> {
+    let budget = policy.budget_bytes;
+    let mut used = world.driver.disk_used().await?;
+    if used >= budget {
+        collect(world, policy, false).await?;
+        used = world.driver.disk_used().await?;
+    }
+    if used < budget {
+        return Ok(budget - used);
+    }
+    Err(Error::Build {
+        message: format!(
+            "the disk budget of sandboxes is used up: {} of {}, and everything that is left is in use",
+            size(used),
+            size(budget)
+        ),
+        hint:
+            "end sessions or remove environments and run `slipway gc`, or raise `disk_budget_gb` in [sandbox]"
+                .to_owned(),
+    })
+}
+
+/// A number of bytes for a person.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{} KiB", bytes >> 10),
+        1_048_576..1_073_741_824 => format!("{} MiB", bytes >> 20),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}
+
+/// One look at everything. Records come last: what was saved before its record was written is then seen as young, and
+/// not as something that nobody needs.
+async fn look(world: &World<'_>, used: u64) -> Result<Facts, Error> {
+    let layers = world.driver.layers().await?;
+    let sandboxes = world.driver.list().await?;
+    let images = world.images.all();
+    let known = images.iter().map(|image| &image.environment).chain(world.environments);
+    let is_building = |name: &&String| world.images.status(name).state == ImageState::Building;
+    let building: BTreeSet<String> = known.filter(is_building).cloned().collect();
+    Ok(Facts {
+        now: Timestamp::now(),
+        used,
+        ages: sandboxes.iter().map(|info| (info.id, info.id.age().unwrap_or_default())).collect(),
+        sandboxes,
+        layers,
+        for_builds: world.images.layers(),
+        building,
+        images,
+        snapshots: world.snapshots.all(),
+        sessions: world.sessions.iter().copied().collect(),
+        environments: world.environments.iter().cloned().collect(),
+    })
+}

@@ -1,0 +1,39 @@
+//! Removing what was decided on. What cannot be removed stays, and says why.
+
+use super::World;
+use super::plan::{Item, Thing};
+use crate::{Error, LayerId};
+
+/// Removes what is to be removed; the number of things that are gone. A plan has records before the layers they hold, so
+/// nobody finds a record whose layers are missing.
+pub(super) async fn perform(world: &World<'_>, items: &mut [Item]) -> usize {
+    let mut gone = 0;
+    for item in items.iter_mut().filter(|item| item.remove) {
+        let removed = match &item.thing {
+            Thing::Sandbox(id) => world.driver.remove(*id).await,
+            Thing::Snapshot(id) => world.snapshots.forget(*id),
+            Thing::Image(environment) => world.images.forget(environment),
+            Thing::Layer(layer) => match holder(world, layer) {
+                Some(by) => Err(Error::InUse { what: layer.to_string(), by }),
+                None => world.driver.remove_layer(layer).await,
+            },
+        };
+        match removed {
+            Ok(()) => gone += 1,
+            Err(error) => {
+                item.remove = false;
+                item.reason = format!("could not be removed: {}", error.to_string().replace('\n', " "));
+            }
+        }
+    }
+    gone
+}
+
+/// Who has a record of this layer now: a build may have begun or a snapshot been taken since it was decided on.
+fn holder(world: &World<'_>, layer: &LayerId) -> Option<String> {
+    let snapshots = world.snapshots.all();
+    match snapshots.iter().find(|snapshot| snapshot.stack.layers.contains(layer)) {
+        Some(snapshot) => Some(format!("snapshot {}", snapshot.id)),
+        None => world.images.layers().contains(layer).then(|| "an image or its build".to_owned()),
+    }
+}

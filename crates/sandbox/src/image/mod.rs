@@ -1,0 +1,119 @@
+//! Images: the prebuilt, ready-to-start state of an environment, built in sandboxes from small steps.
+//!
+//! Every step's result is a layer with a key: of the repository its address, branch and commit; of a set-up step with
+//! inputs the command, the content of those inputs and what came before, so that a push re-uses it; of any other step
+//! also everything below it. What is there under its key is stacked and not built; so a build is as long as what changed.
+
+mod build;
+mod images;
+mod inside;
+mod key;
+mod log;
+mod portable;
+mod progress;
+mod record;
+mod retry;
+mod step;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Limits, Stack, base, egress};
+
+pub use images::{Images, Reason, Wanted};
+
+/// What to build.
+#[derive(Clone)]
+pub struct Recipe {
+    /// Name of the environment.
+    pub environment: String,
+    /// What is below everything.
+    pub base: base::Source,
+    /// The repository's files at the commit, for bases that are built from it.
+    pub checkout: Option<PathBuf>,
+    /// The repository.
+    pub repo: Repo,
+    /// Set-up steps, in order.
+    pub setup: Vec<Step>,
+    /// Steps that fill caches, in order.
+    pub warm: Vec<Step>,
+    /// What runs beside the warm steps.
+    pub services: Vec<protocol::Service>,
+    /// What each step's sandbox may use.
+    pub limits: Limits,
+    /// What steps can reach; None for nothing.
+    pub egress: Option<Egress>,
+}
+
+impl Recipe {
+    /// Changes when what is to be done does; the commit and the content of inputs do not count. Needs no bundle.
+    pub fn digest(&self) -> String {
+        key::recipe(self)
+    }
+}
+
+/// What the steps of a build can reach.
+#[derive(Clone)]
+pub struct Egress {
+    /// What is allowed.
+    pub rules: egress::Rules,
+    /// Secrets for it.
+    pub secrets: Vec<egress::Secret>,
+    /// How it is reached.
+    pub outside: Arc<dyn egress::Outside>,
+    /// Who is told of decisions.
+    pub sink: egress::Sink,
+}
+
+/// The repository that an image has.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    /// Its address, without credentials.
+    pub url: String,
+    /// The branch.
+    pub branch: String,
+    /// The commit.
+    pub commit: String,
+    /// A bundle with that branch at that commit, on the host.
+    pub bundle: PathBuf,
+}
+
+/// A set-up or warm step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The shell command.
+    pub run: String,
+    /// Its inputs: path, and a digest of the content; None for a file that is not there. Empty: it depends on everything.
+    pub inputs: Vec<(String, Option<String>)>,
+    /// How often it is tried.
+    pub attempts: u32,
+    /// Wall-clock limit of one attempt.
+    pub timeout: Duration,
+}
+
+/// An image that is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Name of the environment.
+    pub environment: String,
+    /// Changes when anything in the image does.
+    pub key: String,
+    /// What a sandbox of it stands on. The workspace has the repository on its branch, at the commit.
+    pub stack: Stack,
+    /// The repository's address.
+    pub url: String,
+    /// The branch.
+    pub branch: String,
+    /// The commit.
+    pub commit: String,
+    /// When its build ended.
+    pub built_at: Timestamp,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// Bytes of all its layers.
+    pub bytes: u64,
+}

@@ -1,0 +1,371 @@
+//! One step of a build: a sandbox on what is there so far, a command in it, and what that wrote as a layer.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use guest::Exit;
+use protocol::{SandboxId, Service, StepState};
+
+use super::build::Build;
+use super::progress::Place;
+use super::{Images, Step, inside, portable, retry};
+use crate::{
+    Driver, Error, Layer, LayerId, Life, Network, Owner, Sandbox, Save, Spec, Stack, egress, service,
+};
+
+/// What no layer keeps: files that are of one run, such as sockets, locks and the sandbox's own certificates.
+const PASSING: [&str; 3] = ["/run", "/tmp", "/var/tmp"];
+/// What the layer of a repository leaves out: everything but the workspace.
+const BESIDE_WORKSPACE: [&str; 12] =
+    ["/dev", "/etc", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/tmp", "/var"];
+/// What a layer leaves out that stands on any commit, beside what passes.
+const GIT: &str = "/workspace/.git";
+
+/// Where the repository's bundle is while it is cloned.
+const BUNDLE: &str = "/tmp/slipway-in.bundle";
+/// How often a clone is tried; only the machine can be at fault.
+const CLONE_ATTEMPTS: u32 = 3;
+/// Wall-clock limit of a clone.
+const CLONE_TIMEOUT: Duration = Duration::from_secs(1800);
+/// What a sandbox may live longer than its step: services start, what it wrote is looked at. Only an orphan lives so long.
+const SLACK: Duration = Duration::from_secs(1800);
+/// Refused destinations that an error shows.
+const REFUSED: usize = 10;
+
+/// Clones the bundle `$1` of branch `$2` so that the branch is at commit `$3` and its remote at `$4`. Nothing of the
+/// repository's own is run.
+const CLONE: &str = r#"set -e
+plain() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c safe.directory='*' -c advice.detachedHead=false "$@"; }
+g() { plain --git-dir=.git --work-tree=. -c core.bare=false "$@"; }
+plain clone -q --branch "$2" "$1" .
+rm -f "$1"
+if [ "$(g rev-parse -q --verify HEAD)" != "$3" ]; then g checkout -q -B "$2" "$3" --; fi
+g remote set-url origin "$4"
+g update-ref "refs/remotes/origin/$2" "$3"
+"#;
+
+/// A sandbox that is removed on every way out.
+struct Held {
+    driver: Arc<dyn Driver>,
+    active: Arc<Mutex<BTreeSet<SandboxId>>>,
+    id: SandboxId,
+    there: bool,
+}
+
+impl Held {
+    /// Called before it is made, so that it goes too when nobody waits for it to be made any more.
+    fn new(images: &Images, id: SandboxId) -> Self {
+        let active = Arc::clone(&images.active);
+        active.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        Self { driver: Arc::clone(&images.driver), active, id, there: true }
+    }
+
+    /// Removes it now.
+    async fn remove(mut self) {
+        // What could not be removed is found by the next sweep; the step's own result matters more.
+        if let Err(error) = self.driver.remove(self.id).await {
+            tracing::warn!(sandbox = %self.id, %error, "a sandbox of a build could not be removed");
+        }
+        self.there = false;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        if !self.there {
+            return;
+        }
+        let (driver, id) = (Arc::clone(&self.driver), self.id);
+        // Without a runtime the process is ending; the next server sweeps.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = driver.remove(id).await {
+                    tracing::warn!(sandbox = %id, %error, "a sandbox of a build could not be removed");
+                }
+            });
+        }
+    }
+}
+
+/// Under which names a step's layer may be stored.
+pub(super) struct Names {
+    /// For any commit, provided that the step left the repository alone.
+    pub(super) portable: Option<LayerId>,
+    /// For this commit.
+    pub(super) full: LayerId,
+}
+
+/// A layer that was made, and what speaks against using it with other commits.
+pub(super) struct Made {
+    pub(super) layer: Layer,
+    pub(super) changed: Option<String>,
+}
+
+impl Build<'_> {
+    /// Makes the layer of the repository. The clone is made on the host's own system, whatever the base: it has git.
+    pub(super) async fn clone_repo(&self, layer: &LayerId) -> Result<Layer, Error> {
+        let repo = &self.recipe.repo;
+        let work = |before| async move {
+            self.attempt(Place::Clone, before + 1, CLONE_ATTEMPTS);
+            let (sandbox, held) = self.sandbox(Stack::host(), CLONE_TIMEOUT, Network::None).await?;
+            let work = async {
+                inside::copy_in(&*sandbox, &repo.bundle, BUNDLE).await?;
+                let args = [BUNDLE, &repo.branch, &repo.commit, &repo.url];
+                let script = inside::script(CLONE, &args, CLONE_TIMEOUT);
+                let exit = self.follow(Place::Clone, &*sandbox, &script).await?;
+                if exit.code != 0 {
+                    return Err(Error::Build {
+                        message: format!(
+                            "the clone of {} {}",
+                            repo.url,
+                            self.ending(Place::Clone, &exit, CLONE_TIMEOUT)
+                        ),
+                        hint: "the repository may be damaged, or too large for the limits of the environment"
+                            .to_owned(),
+                    });
+                }
+                self.save(sandbox.id(), layer, &BESIDE_WORKSPACE).await
+            };
+            self.finish(held, work.await).await
+        };
+        self.retried(Place::Clone, CLONE_ATTEMPTS, work).await
+    }
+
+    /// Makes the layer of a set-up or warm step that stands on `below`.
+    pub(super) async fn run_step(
+        &self,
+        place: Place,
+        step: &Step,
+        below: &Stack,
+        names: &Names,
+        services: &[Service],
+    ) -> Result<Made, Error> {
+        let attempts = step.attempts.max(1);
+        let work = |before| async move {
+            self.attempt(place, before + 1, attempts);
+            let network = if self.recipe.egress.is_some() { Network::Egress } else { Network::None };
+            let (sandbox, held) = self.sandbox(below.clone(), step.timeout, network).await?;
+            let work = self.in_sandbox(place, step, names, services, &*sandbox);
+            self.finish(held, work.await).await
+        };
+        self.retried(place, attempts, work).await
+    }
+
+    async fn in_sandbox(
+        &self,
+        place: Place,
+        step: &Step,
+        names: &Names,
+        services: &[Service],
+        sandbox: &dyn Sandbox,
+    ) -> Result<Made, Error> {
+        let refused = Arc::new(Mutex::new(BTreeSet::new()));
+        // Held until the command is done: without it nothing leads out.
+        let _proxy = self.open_way_out(sandbox, &refused).await?;
+        let watched = match names.portable {
+            Some(_) => portable::before(sandbox).await?,
+            None => false,
+        };
+        if !services.is_empty() {
+            service::start(sandbox, services).await?;
+        }
+        let exit = self.follow(place, sandbox, &inside::command(&step.run, step.timeout)).await?;
+        if exit.code != 0 || exit.timed_out {
+            return Err(self.step_failed(place, step, &exit, sandbox, &refused).await);
+        }
+        if !services.is_empty() {
+            inside::end_services(sandbox).await?;
+        }
+        let (layer, changed) = match &names.portable {
+            None => (&names.full, None),
+            Some(_) if !watched => (&names.full, Some("git does not work in this base".to_owned())),
+            Some(portable) => match portable::changed(sandbox).await? {
+                None => (portable, None),
+                changed => (&names.full, changed),
+            },
+        };
+        let mut without = PASSING.to_vec();
+        if *layer != names.full {
+            without.push(GIT);
+        }
+        let layer = self.save(sandbox.id(), layer, &without).await?;
+        Ok(Made { layer, changed })
+    }
+
+    /// What differs from the commit when these layers are stacked; None if nothing does.
+    pub(super) async fn conflict(&self, stack: &Stack) -> Result<Option<String>, Error> {
+        let (sandbox, held) = self.sandbox(stack.clone(), CLONE_TIMEOUT, Network::None).await?;
+        let found = portable::conflict(&*sandbox).await;
+        held.remove().await;
+        found
+    }
+
+    async fn sandbox(
+        &self,
+        stack: Stack,
+        timeout: Duration,
+        network: Network,
+    ) -> Result<(Arc<dyn Sandbox>, Held), Error> {
+        let owner = Owner::Build(self.recipe.environment.clone());
+        let mut spec = Spec { network, ..Spec::new(stack, Life::Own, owner) };
+        spec.limits = self.recipe.limits.clone();
+        spec.limits.wall_clock = Some(timeout.saturating_add(SLACK));
+        let held = Held::new(self.images, spec.id);
+        let sandbox = self.images.driver.create(&spec).await?;
+        Ok((sandbox, held))
+    }
+
+    /// After a save there is nothing left to remove, but a driver may have left something over a failure.
+    async fn finish<T>(&self, held: Held, result: Result<T, Error>) -> Result<T, Error> {
+        held.remove().await;
+        result
+    }
+
+    async fn save(&self, id: SandboxId, layer: &LayerId, without: &[&str]) -> Result<Layer, Error> {
+        self.images.driver.save(id, layer, Save::Stop { without }).await
+    }
+
+    async fn follow(
+        &self,
+        place: Place,
+        sandbox: &dyn Sandbox,
+        spec: &guest::ProcessSpec,
+    ) -> Result<Exit, Error> {
+        let mut output = |data: &[u8]| {
+            self.log.write(data);
+            self.progress(|progress| progress.output(place, data));
+        };
+        inside::run(sandbox, spec, &mut output).await
+    }
+
+    /// Takes up the sandbox's connections; those that are refused are collected.
+    async fn open_way_out(
+        &self,
+        sandbox: &dyn Sandbox,
+        refused: &Arc<Mutex<BTreeSet<String>>>,
+    ) -> Result<Option<egress::Proxy>, Error> {
+        let Some(way_out) = &self.recipe.egress else { return Ok(None) };
+        let Some(sockets) = sandbox.sockets().await? else { return Ok(None) };
+        let (sink, refused) = (Arc::clone(&way_out.sink), Arc::clone(refused));
+        let sink: egress::Sink = Arc::new(move |decision| {
+            if !decision.allowed {
+                let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+                if refused.len() < REFUSED {
+                    refused.insert(format!("{}:{} ({})", decision.host, decision.port, decision.rule));
+                }
+            }
+            sink(decision);
+        });
+        let outside = Arc::clone(&way_out.outside);
+        let proxy = egress::Proxy::start(sockets, way_out.rules.clone(), outside, sink)?;
+        proxy.set_secrets(way_out.secrets.clone())?;
+        inside::connect(sandbox, &proxy.variables(), proxy.ca_bundle()).await?;
+        Ok(Some(proxy))
+    }
+
+    async fn retried<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        place: Place,
+        attempts: u32,
+        work: impl FnMut(u32) -> F,
+    ) -> Result<T, Error> {
+        self.progress(|progress| progress.begin(place));
+        let told = retry::retry(attempts, self.images.pause, work, |error, wait| {
+            // The rest of the message is what the log has just above.
+            let error = error.to_string();
+            self.log.line(&format!("=== failed: {}", error.lines().next().unwrap_or_default()));
+            if let Some(wait) = wait {
+                self.log.line(&format!("=== it is tried again in {} ms", wait.as_millis()));
+            }
+        });
+        told.await
+    }
+
+    fn attempt(&self, place: Place, number: u32, of: u32) {
+        self.progress(|progress| progress.attempt(place));
+        self.log.line(&format!("=== {}: attempt {number} of at most {of}", self.title(place)));
+    }
+
+    async fn step_failed(
+        &self,
+        place: Place,
+        step: &Step,
+        exit: &Exit,
+        sandbox: &dyn Sandbox,
+        refused: &Mutex<BTreeSet<String>>,
+    ) -> Error {
+        let message = format!("{} {}", self.title(place), self.ending(place, exit, step.timeout));
+        // A limit or a closed door is the likelier cause than the step itself.
+        let hint = match (limit_hit(sandbox).await, refused_list(refused)) {
+            (Some(limit), _) => limit,
+            (None, Some(list)) => {
+                format!("it was refused {list}; allow it in the environment's egress if it is needed")
+            }
+            (None, None) => {
+                let network = if self.recipe.egress.is_none() { "; it runs without a network" } else { "" };
+                format!("correct the step in the environment or in the repository's .slipway.toml{network}")
+            }
+        };
+        Error::Build { message, hint }
+    }
+
+    /// How a command ended, and the end of what it printed.
+    fn ending(&self, place: Place, exit: &Exit, timeout: Duration) -> String {
+        let how = if exit.timed_out {
+            format!("was not done after {} s", timeout.as_secs())
+        } else {
+            format!("exited with {}", exit.code)
+        };
+        let tail = self.progress(|progress| progress.tail(place));
+        if tail.is_empty() { format!("{how} and printed nothing") } else { format!("{how}:\n{tail}") }
+    }
+
+    /// Ends a step in the status and in the log.
+    pub(super) fn done(&self, place: Place, state: StepState, layers: &[Layer]) {
+        let bytes = layers.iter().map(|layer| layer.bytes).sum();
+        let took = self.progress(|progress| progress.end(place, state, bytes));
+        let how = if state == StepState::Cached { "was there already" } else { "done" };
+        let names: Vec<&str> = layers.iter().map(|layer| layer.id.as_str()).collect();
+        let names = if names.is_empty() { "no layer".to_owned() } else { names.join(" ") };
+        let title = self.title(place);
+        self.log.line(&format!("=== {title}: {how} in {} ms, {bytes} bytes, {names}\n", took.as_millis()));
+    }
+
+    fn title(&self, place: Place) -> String {
+        let (what, number, steps) = match place {
+            Place::Base => return "the base".to_owned(),
+            Place::Clone => return "the clone".to_owned(),
+            Place::Setup(number) => ("the set-up step", number, &self.recipe.setup),
+            Place::Warm(number) => ("the warm step", number, &self.recipe.warm),
+        };
+        let run = steps.get(number).map(|step| step.run.as_str()).unwrap_or_default();
+        format!("{what} `{run}` ({} of {})", number + 1, steps.len())
+    }
+}
+
+fn refused_list(refused: &Mutex<BTreeSet<String>>) -> Option<String> {
+    let refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+    let list: Vec<&str> = refused.iter().map(String::as_str).collect();
+    (!list.is_empty()).then(|| list.join(", "))
+}
+
+/// Which limit a sandbox came to, if it came to one, and how to raise it.
+async fn limit_hit(sandbox: &dyn Sandbox) -> Option<String> {
+    let usage = match sandbox.usage().await {
+        Ok(usage) => usage,
+        Err(error) => {
+            tracing::debug!(sandbox = %sandbox.id(), %error, "what a sandbox used cannot be told");
+            return None;
+        }
+    };
+    let limits = [
+        (usage.memory_hits, "memory ran out", "memory_mb"),
+        (usage.disk_hits, "the disk limit was reached", "disk_mb"),
+        (usage.inode_hits, "there were too many files", "inodes"),
+        (usage.process_hits, "there were too many processes", "processes"),
+    ];
+    let (_, what, key) = limits.into_iter().find(|(hits, ..)| *hits > 0)?;
+    Some(format!("{what}: raise {key} in the limits of the environment"))
+}

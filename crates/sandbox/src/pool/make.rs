@@ -1,0 +1,82 @@
+//! Making a warm sandbox: started, connected, with its services up; and removing one.
+
+use std::sync::Arc;
+
+use protocol::SandboxId;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ready, Target};
+use crate::{Driver, Error, Life, Owner, Sandbox, Spec, egress, service};
+
+/// Makes one; None when it was told to stop meanwhile. Leaves nothing behind unless it succeeds.
+pub(super) async fn make(
+    driver: Arc<dyn Driver>,
+    environment: String,
+    target: Arc<Target>,
+    cancel: CancellationToken,
+) -> Result<Option<Ready>, Error> {
+    if cancel.is_cancelled() {
+        return Ok(None);
+    }
+    let spec = Spec {
+        id: SandboxId::new(),
+        stack: target.image.stack.clone(),
+        limits: target.limits.clone(),
+        life: Life::Own,
+        network: target.network,
+        owner: Owner::Pool { environment, image: target.image.key.clone() },
+    };
+    // Not broken off: a driver owes nothing for a start that nobody waits for. It takes milliseconds, services may take
+    // minutes.
+    let sandbox = driver.create(&spec).await?;
+    let furnished = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Ok(None),
+        furnished = furnish(&*sandbox, &target) => furnished.map(Some),
+    };
+    match furnished {
+        Ok(Some(proxy)) => Ok(Some(Ready { sandbox, proxy, made_for: target })),
+        Ok(None) => {
+            discard(&*driver, spec.id).await;
+            Ok(None)
+        }
+        Err(error) => {
+            discard(&*driver, spec.id).await;
+            Err(error)
+        }
+    }
+}
+
+/// All that a sandbox can have before anybody knows whose it will be.
+async fn furnish(sandbox: &dyn Sandbox, target: &Target) -> Result<Option<egress::Proxy>, Error> {
+    let nobody: egress::Sink = Arc::new(|_| {});
+    let proxy = match sandbox.sockets().await? {
+        Some(sockets) => {
+            let (rules, outside) = (target.rules.clone(), Arc::clone(&target.outside));
+            Some(egress::Proxy::start(sockets, rules, outside, nobody)?)
+        }
+        None => None,
+    };
+    let guest = sandbox.guest();
+    let answer = match &proxy {
+        Some(proxy) => guest.set_env(&proxy.variables()).await,
+        None => guest.ping().await,
+    };
+    answer.map_err(|error| Error::Start(format!("a warm sandbox does not answer: {error}")))?;
+    service::start(sandbox, &target.services).await?;
+    Ok(proxy)
+}
+
+/// Removes one that nobody claimed.
+pub(super) async fn remove(driver: &dyn Driver, ready: Ready) {
+    let Ready { sandbox, proxy, .. } = ready;
+    drop(proxy);
+    discard(driver, sandbox.id()).await;
+}
+
+async fn discard(driver: &dyn Driver, id: SandboxId) {
+    if let Err(error) = driver.remove(id).await {
+        // It still says whose it is, so the next start of the server or the collection of garbage finds it.
+        tracing::warn!(sandbox = %id, %error, "a warm sandbox could not be removed");
+    }
+}

@@ -1,0 +1,120 @@
+//! What a sandbox may use. Coming to a limit is told, and is never the end of the sandbox.
+
+use std::time::Duration;
+
+use guest::ProcessSpec;
+use sandbox::{Life, Limits, Owner, Sandbox, Stack, Usage};
+
+use super::{Ability, Harness, World, run, sh};
+
+/// Waits until a count is there: some are looked at only now and then.
+async fn counted(sandbox: &dyn Sandbox, what: impl Fn(&Usage) -> u64) -> u64 {
+    for _ in 0..1500 {
+        let count = what(&sandbox.usage().await.unwrap());
+        if count > 0 {
+            return count;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it was never counted: {:?}", sandbox.usage().await)
+}
+
+pub async fn memory<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { memory_bytes: 128 << 20, ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    let (text, exit) = run(&*sandbox, "head -c 1G /dev/zero | tail | wc -c").await;
+    assert_ne!((text.as_str(), exit.code), ("1073741824", 0), "a gigabyte was given");
+    assert_eq!(sh(&*sandbox, "echo still here").await, "still here");
+    if !world.skips(Ability::Memory) {
+        counted(&*sandbox, |usage| usage.memory_hits).await;
+        let used = sandbox.usage().await.unwrap().memory_bytes.unwrap();
+        assert!(used > 0 && used <= 128 << 20, "{used}");
+    }
+    world.close().await;
+}
+
+pub async fn processes<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { processes: 64, ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    if !world.skips(Ability::Processes) {
+        run(&*sandbox, "for i in $(seq 200); do sleep 2 & done; wait").await;
+        counted(&*sandbox, |usage| usage.process_hits).await;
+        assert!(sandbox.usage().await.unwrap().processes.unwrap() <= 64);
+        super::until("the bomb to be over", || true).await;
+    }
+    let mut text = String::new();
+    for _ in 0..500 {
+        text = run(&*sandbox, "echo still here").await.0;
+        if text == "still here" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(text, "still here");
+    world.close().await;
+}
+
+pub async fn open_files<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { open_files: 77, ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    assert_eq!(sh(&*sandbox, "ulimit -n; ulimit -Hn").await, "77\n77");
+    world.close().await;
+}
+
+pub async fn disk_bytes<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { disk_bytes: 64 << 20, ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    run(&*sandbox, "for i in $(seq 100000); do head -c 1M /dev/zero > file-$i || exit 1; done").await;
+    counted(&*sandbox, |usage| usage.disk_hits).await;
+    sh(&*sandbox, "rm -f file-*; echo room again > x; cat x").await;
+    world.close().await;
+}
+
+pub async fn inodes<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { inodes: 2000, ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    let bomb = "mkdir many; cd many; for i in $(seq 1000000); do : > file-$i || exit 1; done";
+    run(&*sandbox, bomb).await;
+    counted(&*sandbox, |usage| usage.inode_hits).await;
+    assert!(sandbox.usage().await.unwrap().inodes.is_some());
+    sh(&*sandbox, "rm -rf many; echo room again > x; cat x").await;
+    world.close().await;
+}
+
+pub async fn wall_clock<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { wall_clock: Some(Duration::from_millis(200)), ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    let argv = ["sleep", "1000"].map(str::to_owned).into();
+    let started = sandbox.guest().start("long", &ProcessSpec { argv, ..Default::default() }).await;
+    if let Ok(mut process) = started {
+        assert!(matches!(process.next().await, Err(guest::Error::Unavailable(_))));
+    }
+    let mut why = None;
+    for _ in 0..1000 {
+        why = sandbox.ended().await;
+        if why.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(why.is_some_and(|why| why.contains("time limit")));
+    world.close().await;
+}
+
+pub async fn the_clock_begins_anew_with_an_owner<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { wall_clock: Some(Duration::from_secs(2)), ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        world.driver.give(sandbox.id(), &Owner::OneOff).await.unwrap();
+    }
+    assert_eq!(sh(&*sandbox, "echo beyond the first limit").await, "beyond the first limit");
+    world.close().await;
+}

@@ -1,0 +1,12 @@
+//! The way out of a sandbox, over real sockets: a made-up outside with real servers behind it, and clients that speak
+//! byte by byte.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test says what went wrong by panicking
+
+mod explicit;
+mod life;
+mod names;
+mod real;
+mod secrets;
+mod transparent;
+mod world;

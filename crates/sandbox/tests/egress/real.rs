@@ -1,0 +1,81 @@
+//! The same with a real sandbox: its kernel leads connections, names and datagrams here, and remembers where they were to go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use guest::{Output, ProcessSpec};
+use protocol::Egress;
+use sandbox::egress::{Decision, Proxy, Rules};
+use sandbox::native::Native;
+use sandbox::{Driver, Life, Network, Owner, Sandbox, Spec, Stack};
+
+use crate::world::{Fake, http_server, public};
+
+async fn bash(sandbox: &dyn Sandbox, id: &str, script: &str) -> String {
+    let argv = ["/bin/bash", "-c", script].map(str::to_owned).into();
+    let mut process = sandbox.guest().start(id, &ProcessSpec { argv, ..Default::default() }).await.unwrap();
+    let mut text = Vec::new();
+    loop {
+        match process.next().await.unwrap() {
+            Some(Output::Stdout { data, .. } | Output::Stderr { data, .. }) => text.extend_from_slice(&data),
+            Some(Output::Exit(_)) | None => return String::from_utf8_lossy(&text).into_owned(),
+        }
+    }
+}
+
+async fn decided(
+    decisions: &mut tokio::sync::watch::Receiver<Vec<Decision>>,
+    like: impl Fn(&Decision) -> bool,
+) -> Decision {
+    let waiting = decisions.wait_for(|all| all.iter().any(&like));
+    let all = tokio::time::timeout(Duration::from_secs(10), waiting)
+        .await
+        .expect("no such decision")
+        .unwrap()
+        .clone();
+    all.into_iter().find(like).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = Native::open(dir.path()).unwrap();
+    let spec = Spec { network: Network::Egress, ..Spec::new(Stack::host(), Life::Tied, Owner::OneOff) };
+    let sandbox = driver.create(&spec).await.unwrap();
+    let sockets = sandbox.sockets().await.unwrap().unwrap();
+    let redirects = sockets.transparent.is_some();
+    let outside = Arc::new(Fake::new());
+    outside.names.lock().unwrap().insert("api.test".to_owned(), [vec![public(1)]].into());
+    outside.routes.lock().unwrap().insert((public(1), 80).into(), http_server().await);
+    let (sender, mut decisions) = tokio::sync::watch::channel(Vec::new());
+    let rules = Rules::parse(&Egress::Allow(vec!["api.test".to_owned()])).unwrap();
+    let sink = Arc::new(move |decision| sender.send_modify(|all: &mut Vec<Decision>| all.push(decision)));
+    let proxy = Proxy::start(sockets, rules, outside.clone(), sink).unwrap();
+
+    let ask =
+        "printf 'GET %s HTTP/1.1\\r\\nHost: api.test\\r\\nConnection: close\\r\\n\\r\\n' \"$1\" >&3; cat <&3";
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/3128; set -- http://api.test/by-proxy; {ask}");
+    let answer = bash(&*sandbox, "proxy", &script).await;
+    assert!(answer.contains("GET /by-proxy\n"), "{answer}");
+    if redirects {
+        let script = format!("exec 3<>/dev/tcp/api.test/80; set -- /by-name; {ask}");
+        let answer = bash(&*sandbox, "name", &script).await;
+        assert!(answer.contains("GET /by-name\n"), "{answer}");
+        for (n, address) in ["10.0.0.1", "169.254.169.254", "192.0.2.77"].into_iter().enumerate() {
+            let script = format!("exec 3<>/dev/tcp/{address}/80 && set -- / && {ask}");
+            let answer = bash(&*sandbox, &format!("refused{n}"), &script).await;
+            assert!(!answer.contains("HTTP/1.1 200"), "{answer}");
+            let host = if n == 2 { "api.test" } else { address };
+            let told = decided(&mut decisions, |d| !d.allowed && d.host == host).await;
+            assert_eq!(told.port, 80);
+        }
+        let answer = bash(&*sandbox, "unknown", "exec 3<>/dev/tcp/evil.test/80").await;
+        assert!(answer.contains("evil.test"), "{answer}");
+        decided(&mut decisions, |d| !d.allowed && d.host == "evil.test" && d.port == 53).await;
+        bash(&*sandbox, "datagram", "echo x > /dev/udp/192.0.2.9/9999").await;
+        assert!(!decided(&mut decisions, |d| d.rule == "UDP is not let out").await.allowed);
+    }
+    drop(proxy);
+    drop(sandbox);
+    driver.remove(spec.id).await.unwrap();
+}

@@ -1,0 +1,214 @@
+//! The collection of garbage, with the records that the other parts write.
+
+#![allow(clippy::unwrap_used)] // a test says what went wrong by panicking
+
+mod fake;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fake::Fake;
+use protocol::{GarbageEntry, GarbageReport, SessionId, Timestamp, TurnId};
+use sandbox::gc::{Policy, World, budget_left, collect};
+use sandbox::image::Images;
+use sandbox::native::Native;
+use sandbox::snapshot::{How, Snapshot, Snapshots};
+use sandbox::{Driver, LayerId, Life, Owner, Sandbox, Spec, Stack};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Everything that is on disk beside the driver's own.
+struct Here {
+    driver: Arc<dyn Driver>,
+    images: Images,
+    snapshots: Snapshots,
+    sessions: Vec<SessionId>,
+    environments: Vec<String>,
+    _dir: tempfile::TempDir,
+}
+
+impl Here {
+    /// With these environments, each with an image of one layer.
+    fn new(driver: Arc<dyn Driver>, images: &[(&str, &LayerId)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (environment, layer) in images {
+            write_image(&dir.path().join("images"), environment, layer);
+        }
+        Self {
+            images: Images::open(&dir.path().join("images"), Arc::clone(&driver)).unwrap(),
+            snapshots: Snapshots::open(&dir.path().join("snapshots"), Arc::clone(&driver)).unwrap(),
+            driver,
+            sessions: Vec::new(),
+            environments: images.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            _dir: dir,
+        }
+    }
+
+    fn world(&self) -> World<'_> {
+        World {
+            driver: &*self.driver,
+            images: &self.images,
+            snapshots: &self.snapshots,
+            sessions: &self.sessions,
+            environments: &self.environments,
+        }
+    }
+
+    async fn collect(&self, budget_bytes: u64, dry_run: bool) -> GarbageReport {
+        collect(&self.world(), &Policy { budget_bytes, ..Policy::default() }, dry_run).await.unwrap()
+    }
+
+    async fn sandbox(&self, stack: Stack, owner: Owner) -> Arc<dyn Sandbox> {
+        self.driver.create(&Spec::new(stack, Life::Tied, owner)).await.unwrap()
+    }
+
+    async fn snapshot(&self, sandbox: &dyn Sandbox, session: SessionId) -> Snapshot {
+        self.snapshots.take(sandbox, session, TurnId::new(), How::Live).await.unwrap()
+    }
+}
+
+fn write_image(dir: &Path, environment: &str, layer: &LayerId) {
+    let record = serde_json::json!({
+        "environment": environment, "key": format!("key of {environment}"),
+        "stack": Stack::host().with(layer.clone()),
+        "url": "https://git.example.com/app", "branch": "main", "commit": "c",
+        "built_at": Timestamp::now() - HOUR, "duration_ms": 1, "bytes": 100,
+        "recipe": "r", "parts": [layer],
+    });
+    std::fs::create_dir_all(dir.join(environment)).unwrap();
+    std::fs::write(dir.join(environment).join("image.json"), record.to_string()).unwrap();
+}
+
+fn entry<'a>(report: &'a GarbageReport, id: &str) -> &'a GarbageEntry {
+    report.entries.iter().find(|entry| entry.id == id).unwrap()
+}
+
+fn removed(report: &GarbageReport) -> Vec<&str> {
+    report.entries.iter().filter(|entry| entry.remove).map(|entry| entry.id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn says_first_and_then_does_the_same() {
+    let fake = Fake::new();
+    let layer = fake.add_layer("repo-app", 100, 100 * HOUR);
+    let other = fake.add_layer("repo-gone", 100, 100 * HOUR);
+    fake.add_layer("setup-old", 100, 100 * HOUR);
+    fake.add_layer("setup-young", 100, HOUR);
+    let mut here = Here::new(Arc::clone(&fake) as Arc<dyn Driver>, &[("app", &layer), ("gone", &other)]);
+    here.environments.retain(|name| name != "gone");
+    let (alive, ended) = (SessionId::new(), SessionId::new());
+    here.sessions.push(alive);
+    let sandbox = here.sandbox(Stack::host().with(layer.clone()), Owner::OneOff).await;
+    let kept = here.snapshot(&*sandbox, alive).await.id.to_string();
+    let lost = here.snapshot(&*sandbox, ended).await.id.to_string();
+    here.driver.remove(sandbox.id()).await.unwrap();
+
+    let said = here.collect(1 << 30, true).await;
+    assert!(said.dry_run);
+    assert_eq!((said.used_bytes, said.freed_bytes), (600, 300));
+    let gone = ["gone", &lost, "repo-gone", "setup-old", &lost];
+    assert_eq!(removed(&said), gone);
+    assert_eq!(fake.layer_names().len(), 6, "nothing was done");
+    assert!(entry(&said, "setup-young").reason.contains("young"));
+    assert!(
+        entry(&said, "repo-app").reason.contains("image of app")
+            || entry(&said, "repo-app").reason.contains("snapshot")
+    );
+    assert!(entry(&said, "gone").reason.contains("no longer exists"));
+
+    let done = here.collect(1 << 30, false).await;
+    assert_eq!(removed(&done), gone);
+    assert_eq!(done.freed_bytes, 300);
+    assert_eq!(fake.layer_names(), ["repo-app", "setup-young", &kept]);
+    assert!(here.images.current("gone").is_none() && here.images.current("app").is_some());
+    assert_eq!(here.snapshots.all().len(), 1);
+    assert!(removed(&here.collect(1 << 30, false).await).is_empty(), "there is nothing left to do");
+}
+
+#[tokio::test]
+async fn keeps_the_budget_and_never_takes_what_is_in_use() {
+    let fake = Fake::new();
+    let layer = fake.add_layer("repo-app", 100, 100 * HOUR);
+    let mut here = Here::new(Arc::clone(&fake) as Arc<dyn Driver>, &[("app", &layer)]);
+    let (at_work, idle) = (SessionId::new(), SessionId::new());
+    here.sessions = vec![at_work, idle];
+    let sandbox = here.sandbox(Stack::host().with(layer.clone()), Owner::Session(at_work)).await;
+    let mut ids = Vec::new();
+    for session in [at_work, idle, idle, at_work] {
+        ids.push(here.snapshot(&*sandbox, session).await.id.to_string());
+    }
+    let report = here.collect(350, false).await;
+    assert_eq!(
+        removed(&report),
+        [&ids[0], &ids[1], &ids[0], &ids[1]],
+        "snapshots that are not the last of their session"
+    );
+    assert_eq!(report.freed_bytes, 200);
+    let left = budget_left(&here.world(), &Policy { budget_bytes: 350, ..Policy::default() }).await;
+    assert_eq!(left.unwrap(), 50);
+
+    let report = here.collect(10, false).await;
+    assert_eq!(removed(&report), [&ids[2], &ids[2]]);
+    assert!(entry(&report, &ids[2]).reason.contains("kept as commits"));
+    let error =
+        budget_left(&here.world(), &Policy { budget_bytes: 10, ..Policy::default() }).await.unwrap_err();
+    assert!(
+        error.to_string().contains("disk_budget_gb") && error.to_string().contains("slipway gc"),
+        "{error}"
+    );
+    assert_eq!(fake.layer_names(), ["repo-app", ids[3].as_str()]);
+
+    // Once nobody is at work, the image and the last snapshot can go too.
+    here.driver.remove(sandbox.id()).await.unwrap();
+    here.collect(10, false).await;
+    assert!(fake.layer_names().is_empty());
+    assert!(here.images.current("app").is_none());
+}
+
+#[tokio::test]
+async fn what_cannot_be_removed_stays_and_says_why() {
+    let fake = Fake::new();
+    let stubborn = fake.add_layer("setup-1", 100, 100 * HOUR);
+    fake.add_layer("setup-2", 100, 100 * HOUR);
+    fake.inside().stubborn.push(stubborn);
+    let here = Here::new(Arc::clone(&fake) as Arc<dyn Driver>, &[]);
+    let report = here.collect(0, false).await;
+    assert_eq!(report.freed_bytes, 100);
+    let last = report.entries.iter().rfind(|entry| entry.id == "setup-1").unwrap();
+    assert!(!last.remove && last.reason.contains("in use by somebody"), "{last:?}");
+    assert_eq!(removed(&report), ["setup-2"]);
+}
+
+#[tokio::test]
+async fn the_native_drivers_layers_are_measured_and_collected() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver: Arc<dyn Driver> = Arc::new(Native::open(dir.path()).unwrap());
+    let mut here = Here::new(Arc::clone(&driver), &[]);
+    let session = SessionId::new();
+    here.sessions.push(session);
+    let empty = driver.disk_used().await.unwrap();
+    let sandbox = here.sandbox(Stack::host(), Owner::Session(session)).await;
+    let big = vec![7; 4 << 20];
+    sandbox.guest().write_file("/workspace/big", big.into()).await.unwrap();
+    let taken = here.snapshot(&*sandbox, session).await;
+    let once = driver.disk_used().await.unwrap() - empty;
+    assert!((8 << 20..12 << 20).contains(&once), "in the sandbox and in the snapshot: {once}");
+    driver.squash(&taken.stack.layers, &"merged-1".parse().unwrap()).await.unwrap();
+    let shared = driver.disk_used().await.unwrap() - empty;
+    assert!(shared < once + (1 << 20), "what is shared counts once: {shared}");
+
+    let report = here.collect(0, false).await;
+    assert!(removed(&report).is_empty(), "it was all only just made: {report:?}");
+    assert!(report.entries.iter().any(|entry| entry.kind == "sandbox" && entry.reason.contains("running")));
+
+    here.sessions.clear();
+    let report = here.collect(1 << 40, false).await;
+    let taken = taken.id.to_string();
+    assert_eq!(removed(&report), [&taken], "the record goes, its layer is still leased");
+    driver.remove(sandbox.id()).await.unwrap();
+    for layer in driver.layers().await.unwrap() {
+        driver.remove_layer(&layer.id).await.unwrap();
+    }
+    assert!(driver.disk_used().await.unwrap() <= empty + (1 << 20));
+}

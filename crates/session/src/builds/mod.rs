@@ -1,0 +1,366 @@
+//! The images of the environments: what they are built from, when they are built again, and the sandboxes that are kept
+//! ready on them. What nothing needs any more is collected here too, because builds are what makes most of it.
+
+mod assemble;
+mod schedule;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::{Environment, GarbageReport, ImageState, ImageStatus, Problem, SessionId, WarmStatus};
+use sandbox::image::Image;
+use sandbox::{Network, gc, pool};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::exits::Exits;
+use crate::{Options, environments, limits, problem};
+
+/// The longest wait before a failed build is tried again.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// What is known of an environment's builds in this process.
+#[derive(Default)]
+struct Entry {
+    /// Builds under way or about to begin.
+    running: u32,
+    /// Builds that failed in a row.
+    failures: u32,
+    /// Not tried again before this.
+    not_before: Option<Instant>,
+    /// When a session was last made from it.
+    used: Option<Instant>,
+    /// Why the last build failed before it had begun, such as a repository that cannot be read.
+    error: Option<String>,
+    /// Whether the pool knows what to hold ready.
+    pooled: bool,
+    /// Whether this process has looked whether the image is what the recipe says now.
+    confirmed: bool,
+}
+
+/// Builds images, keeps them fresh and keeps sandboxes ready on them.
+pub(crate) struct Builds {
+    options: Arc<Options>,
+    exits: Arc<Exits>,
+    entries: Mutex<HashMap<String, Entry>>,
+    tasks: TaskTracker,
+    end: CancellationToken,
+    collecting: tokio::sync::Mutex<()>,
+}
+
+impl Builds {
+    pub(crate) fn new(options: Arc<Options>, exits: Arc<Exits>) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            exits,
+            entries: Mutex::default(),
+            tasks: TaskTracker::new(),
+            end: CancellationToken::new(),
+            collecting: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with what is known of an environment.
+    fn entry<T>(&self, name: &str, with: impl FnOnce(&mut Entry) -> T) -> T {
+        with(self.entries().entry(name.to_owned()).or_default())
+    }
+
+    /// The image that sandboxes of an environment start from.
+    pub(crate) fn current(&self, name: &str) -> Option<Image> {
+        self.options.images.current(name)
+    }
+
+    /// How far an environment's image is.
+    pub(crate) fn status(&self, name: &str) -> ImageStatus {
+        let mut status = self.options.images.status(name);
+        status.warm = self.options.pool.status(name).ready;
+        self.entry(name, |entry| {
+            if entry.running > 0 {
+                status.state = ImageState::Building;
+            } else if let Some(error) = &entry.error {
+                status.state = ImageState::Failed;
+                status.error = Some(error.clone());
+            }
+        });
+        status
+    }
+
+    /// Starts a build unless one is under way.
+    pub(crate) fn start(self: &Arc<Self>, name: &str) -> ImageStatus {
+        let begin = self.entry(name, |entry| {
+            let idle = entry.running == 0;
+            entry.running += u32::from(idle);
+            idle
+        });
+        if begin && !self.end.is_cancelled() {
+            let this = Arc::clone(self);
+            let name = name.to_owned();
+            self.tasks.spawn(async move {
+                let _over = Running { builds: &this, name: &name };
+                if let Err(problem) = this.until_the_end(&name).await {
+                    tracing::warn!(environment = %name, error = %problem.title, "an image was not built");
+                }
+            });
+        } else if begin {
+            self.entry(name, |entry| entry.running = entry.running.saturating_sub(1));
+        }
+        self.status(name)
+    }
+
+    /// Builds and waits for it. One that is under way is waited for first; what it made is re-used.
+    pub(crate) async fn run(self: &Arc<Self>, name: &str) -> Result<ImageStatus, Problem> {
+        self.entry(name, |entry| entry.running += 1);
+        let running = Running { builds: self, name };
+        let built = self.until_the_end(name).await;
+        drop(running);
+        built.map(|_image| self.status(name))
+    }
+
+    /// Builds, unless the server ends meanwhile.
+    async fn until_the_end(self: &Arc<Self>, name: &str) -> Result<Image, Problem> {
+        tokio::select! {
+            built = self.build(name) => built,
+            () = self.end.cancelled() => Err(problem::closing()),
+        }
+    }
+
+    async fn build(self: &Arc<Self>, name: &str) -> Result<Image, Problem> {
+        let found = environments::find(&self.options, name).await?;
+        let assembled = match self.room().await {
+            Ok(_left) => assemble::recipe(&self.options, &self.exits, name, &found.recipe).await,
+            Err(problem) => Err(problem.into()),
+        };
+        let built = match assembled {
+            Ok(assembled) => {
+                self.entry(name, |entry| entry.error = None);
+                let built = self.options.images.build(&assembled.recipe).await;
+                built.map(|image| (image, assembled.services)).map_err(|error| problem::sandbox(&error))
+            }
+            Err(failure) => {
+                let problem = failure.into_problem();
+                self.entry(name, |entry| entry.error = Some(problem.title.clone()));
+                Err(problem)
+            }
+        };
+        match built {
+            Ok((image, services)) => {
+                self.entry(name, |entry| {
+                    entry.failures = 0;
+                    entry.not_before = None;
+                    entry.confirmed = true;
+                });
+                self.hold_ready(name, &found.recipe, image.clone(), services)?;
+                self.collect_after_build();
+                Ok(image)
+            }
+            Err(problem) => {
+                self.entry(name, |entry| {
+                    entry.failures += 1;
+                    let wait = Duration::from_secs(30) * 2u32.saturating_pow(entry.failures.min(10));
+                    entry.not_before = Some(Instant::now() + wait.min(LONGEST_WAIT));
+                });
+                Err(problem)
+            }
+        }
+    }
+
+    /// Tells the pool what to hold ready.
+    fn hold_ready(
+        &self,
+        name: &str,
+        recipe: &Environment,
+        image: Image,
+        services: Vec<protocol::Service>,
+    ) -> Result<(), Problem> {
+        let rules =
+            sandbox::egress::Rules::parse(&recipe.egress).map_err(|error| problem::sandbox(&error))?;
+        let size = recipe.pool.unwrap_or(self.options.pool_size);
+        let target = pool::Target {
+            size: if self.options.prebuild { size } else { 0 },
+            image,
+            limits: limits::merge(&self.options.limits, &recipe.limits),
+            network: network(&recipe.egress),
+            rules,
+            outside: Arc::clone(&self.options.outside),
+            services,
+        };
+        self.options.pool.set(name, target);
+        self.entry(name, |entry| entry.pooled = true);
+        Ok(())
+    }
+
+    /// Tells the pool what to hold ready on an image that an earlier server built.
+    async fn hold_ready_again(&self, name: &str, recipe: &Environment, image: Image) -> Result<(), Problem> {
+        if self.entry(name, |entry| entry.pooled) {
+            return Ok(());
+        }
+        let services = assemble::services(&self.options, recipe, &image).await;
+        let services = services.map_err(crate::failure::Failure::into_problem)?;
+        self.hold_ready(name, recipe, image, services)
+    }
+
+    /// A session was made from this environment.
+    pub(crate) fn used(self: &Arc<Self>, name: &str) {
+        self.entry(name, |entry| entry.used = Some(Instant::now()));
+        if self.options.prebuild && self.current(name).is_none() && self.may_try(name) {
+            self.start(name);
+        }
+    }
+
+    fn may_try(&self, name: &str) -> bool {
+        self.entry(name, |entry| entry.not_before.is_none_or(|at| at <= Instant::now()))
+    }
+
+    /// The environment was changed, or removed when there is no recipe any more.
+    pub(crate) fn changed(self: &Arc<Self>, name: &str, recipe: Option<&Environment>) {
+        self.entry(name, |entry| {
+            entry.not_before = None;
+            entry.failures = 0;
+            entry.error = None;
+            entry.pooled = false;
+        });
+        if recipe.is_none() {
+            self.options.pool.unset(name);
+            self.entries().remove(name);
+            if let Err(error) = self.options.images.forget(name) {
+                tracing::warn!(environment = %name, %error, "an image could not be forgotten");
+            }
+        } else if self.options.prebuild {
+            self.start(name);
+        }
+    }
+
+    /// What an environment allows was changed: sandboxes that are kept ready are made anew.
+    pub(crate) fn rules_changed(self: &Arc<Self>, name: &str) {
+        self.entry(name, |entry| entry.pooled = false);
+        let (this, name) = (Arc::clone(self), name.to_owned());
+        self.tasks.spawn(async move {
+            let again = async {
+                let Some(image) = this.current(&name) else { return Ok(()) };
+                let found = environments::find(&this.options, &name).await?;
+                this.hold_ready_again(&name, &found.recipe, image).await
+            };
+            if let Err(problem) = again.await {
+                tracing::warn!(environment = %name, error = %problem.title, "no sandbox can be kept ready");
+            }
+        });
+    }
+
+    /// One sandbox at least, or an image to make it from.
+    pub(crate) async fn warm(
+        self: &Arc<Self>,
+        name: &str,
+        recipe: &Environment,
+    ) -> Result<WarmStatus, Problem> {
+        self.entry(name, |entry| entry.used = Some(Instant::now()));
+        match self.current(name) {
+            Some(image) => {
+                self.hold_ready_again(name, recipe, image).await?;
+                Ok(self.options.pool.warm(name))
+            }
+            None => {
+                if self.may_try(name) {
+                    self.start(name);
+                }
+                Ok(self.options.pool.status(name))
+            }
+        }
+    }
+
+    fn collect_after_build(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move { this.collect_quietly().await });
+    }
+
+    async fn collect_quietly(&self) {
+        let collected = tokio::select! {
+            collected = self.collect_garbage(false) => collected,
+            () = self.end.cancelled() => return,
+        };
+        match collected {
+            Ok(report) if report.freed_bytes > 0 => {
+                tracing::info!(freed_bytes = report.freed_bytes, "garbage was collected");
+            }
+            Ok(_) => {}
+            Err(problem) => tracing::warn!(error = %problem.title, "garbage could not be collected"),
+        }
+    }
+
+    /// Removes what nothing refers to and what is over the budget.
+    pub(crate) async fn collect_garbage(&self, dry_run: bool) -> Result<GarbageReport, Problem> {
+        let (options, known) = (&self.options, self.known().await?);
+        let _one_at_a_time = self.collecting.lock().await;
+        let collected = gc::collect(&known.world(options), &options.disk, dry_run).await;
+        collected.map_err(|error| problem::sandbox(&error))
+    }
+
+    /// What may still be used of the disk's budget; what is not needed is collected first if there is nothing.
+    async fn room(&self) -> Result<u64, Problem> {
+        let (options, known) = (&self.options, self.known().await?);
+        let _one_at_a_time = self.collecting.lock().await;
+        let left = gc::budget_left(&known.world(options), &options.disk).await;
+        left.map_err(|error| problem::sandbox(&error))
+    }
+
+    async fn known(&self) -> Result<Known, Problem> {
+        let sessions = self.options.store.sessions().await.map_err(problem::store)?;
+        let environments = environments::list(&self.options).await?;
+        Ok(Known { sessions, environments: environments.into_iter().map(|one| one.name).collect() })
+    }
+
+    /// Ends builds and removes what is kept ready.
+    pub(crate) async fn close(&self) {
+        self.end.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.options.pool.close().await;
+        // A build that was given up leaves its sandbox to whoever comes next; that is now.
+        if let Err(error) = self.options.images.sweep().await {
+            tracing::warn!(%error, "the sandboxes of builds could not be removed");
+        }
+    }
+}
+
+/// What exists, by name; everything that belongs to something else is garbage.
+struct Known {
+    sessions: Vec<SessionId>,
+    environments: Vec<String>,
+}
+
+impl Known {
+    fn world<'a>(&'a self, options: &'a Options) -> gc::World<'a> {
+        gc::World {
+            driver: &*options.driver,
+            images: &options.images,
+            snapshots: &options.snapshots,
+            sessions: &self.sessions,
+            environments: &self.environments,
+        }
+    }
+}
+
+/// A build under way; counted as such until it is dropped.
+struct Running<'a> {
+    builds: &'a Builds,
+    name: &'a str,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.builds.entry(self.name, |entry| entry.running = entry.running.saturating_sub(1));
+    }
+}
+
+/// Whether sandboxes of an environment have a way out.
+pub(crate) fn network(egress: &protocol::Egress) -> Network {
+    match egress {
+        protocol::Egress::None => Network::None,
+        protocol::Egress::Open | protocol::Egress::Allow(_) => Network::Egress,
+    }
+}

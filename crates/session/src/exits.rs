@@ -1,0 +1,182 @@
+//! The ways out of sessions' sandboxes: each has a proxy of its own, whose decisions become events of the session, and
+//! what was refused is remembered for each environment, so that a person can allow it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use protocol::event::EgressDecision;
+use protocol::{Actor, Egress, EgressStatus, Environment, EventBody, Problem, SandboxId};
+use sandbox::egress::{Decision, Log, Outside, Proxy, Refused, Rules, Secret, Sink};
+use sandbox::{Sandbox, image};
+
+use crate::problem;
+use crate::recorder::Recorder;
+
+/// Most hosts that one command is told of.
+const TOLD: usize = 50;
+
+/// The way out of one sandbox. Dropping it ends every connection.
+pub(crate) struct Exit {
+    environment: String,
+    proxy: Proxy,
+    refused: Arc<Mutex<Vec<(String, u16)>>>,
+    /// Tells what it has not told yet when it goes.
+    _log: Log,
+}
+
+impl Exit {
+    /// Where to connect to, and what to trust, for the processes inside.
+    pub(crate) async fn put_in(&self, sandbox: &dyn Sandbox) -> Result<(), guest::Error> {
+        if let Some(bundle) = self.proxy.ca_bundle() {
+            sandbox.guest().write_file(sandbox::egress::CA_BUNDLE, bundle.into()).await?;
+        }
+        sandbox.guest().set_env(&self.proxy.variables()).await
+    }
+
+    /// Name of the environment.
+    pub(crate) fn environment(&self) -> &str {
+        &self.environment
+    }
+
+    /// The hosts that were refused since this was last asked, once each.
+    pub(crate) fn take_refused(&self) -> Vec<(String, u16)> {
+        std::mem::take(&mut *lock(&self.refused))
+    }
+}
+
+/// Where an exit begins.
+pub(crate) enum Door {
+    /// At the proxy that a claimed sandbox has.
+    Proxy(Proxy),
+    /// At the sandbox's sockets.
+    Sockets(sandbox::egress::Sockets),
+}
+
+/// The ways out of all sandboxes.
+pub(crate) struct Exits {
+    outside: Arc<dyn Outside>,
+    /// What was refused, by environment.
+    books: Mutex<HashMap<String, Arc<Refused>>>,
+    open: Mutex<Vec<Weak<Exit>>>,
+}
+
+impl Exits {
+    pub(crate) fn new(outside: Arc<dyn Outside>) -> Arc<Self> {
+        Arc::new(Self { outside, books: Mutex::default(), open: Mutex::default() })
+    }
+
+    /// Opens the way out of a session's sandbox. Secrets are there from now on.
+    pub(crate) fn open(
+        &self,
+        environment: &str,
+        rules: Rules,
+        secrets: &[protocol::Secret],
+        sandbox: SandboxId,
+        door: Door,
+        recorder: &Arc<Recorder>,
+    ) -> Result<Arc<Exit>, sandbox::Error> {
+        let refused = Arc::default();
+        let log = log(sandbox, Arc::clone(recorder));
+        let sink = self.sink(environment, sandbox, &log, Arc::clone(&refused));
+        let proxy = match door {
+            Door::Proxy(proxy) => {
+                proxy.set_rules(rules);
+                proxy.set_sink(sink);
+                proxy
+            }
+            Door::Sockets(sockets) => Proxy::start(sockets, rules, Arc::clone(&self.outside), sink)?,
+        };
+        let secrets = secrets.iter().map(Secret::read).collect::<Result<Vec<_>, _>>()?;
+        if !secrets.is_empty() {
+            proxy.set_secrets(secrets)?;
+        }
+        let exit = Arc::new(Exit { environment: environment.to_owned(), proxy, refused, _log: log });
+        let mut open = lock(&self.open);
+        open.retain(|exit| exit.strong_count() > 0);
+        open.push(Arc::downgrade(&exit));
+        Ok(exit)
+    }
+
+    /// What the steps of a build can reach; None for nothing.
+    pub(crate) fn of_a_build(
+        &self,
+        name: &str,
+        environment: &Environment,
+    ) -> Result<Option<image::Egress>, Problem> {
+        if environment.egress == Egress::None {
+            return Ok(None);
+        }
+        let rules = Rules::parse(&environment.egress).map_err(|error| problem::recipe(&error))?;
+        let secrets = environment.secrets.iter().map(Secret::read).collect::<Result<Vec<_>, _>>();
+        let (book, sandbox) = (self.book(name), SandboxId::new());
+        Ok(Some(image::Egress {
+            rules,
+            secrets: secrets.map_err(|error| problem::sandbox(&error))?,
+            outside: Arc::clone(&self.outside),
+            sink: Arc::new(move |decision: Decision| book.note(&event(sandbox, &decision))),
+        }))
+    }
+
+    /// Changes what is allowed in the sandboxes of an environment that run.
+    pub(crate) fn set_rules(&self, environment: &str, rules: &Rules) {
+        for exit in lock(&self.open).iter().filter_map(Weak::upgrade) {
+            if exit.environment == environment {
+                exit.proxy.set_rules(rules.clone());
+            }
+        }
+        self.book(environment).forget_allowed(rules);
+    }
+
+    /// What is allowed, and what was refused.
+    pub(crate) fn status(&self, environment: &str, egress: Egress) -> EgressStatus {
+        EgressStatus { egress, refused: self.book(environment).list() }
+    }
+
+    fn book(&self, environment: &str) -> Arc<Refused> {
+        Arc::clone(lock(&self.books).entry(environment.to_owned()).or_default())
+    }
+
+    fn sink(
+        &self,
+        environment: &str,
+        sandbox: SandboxId,
+        log: &Log,
+        refused: Arc<Mutex<Vec<(String, u16)>>>,
+    ) -> Sink {
+        let (book, log) = (self.book(environment), log.sink());
+        Arc::new(move |decision: Decision| {
+            book.note(&event(sandbox, &decision));
+            if !decision.allowed {
+                let place = (decision.host.clone(), decision.port);
+                let mut refused = lock(&refused);
+                if refused.len() < TOLD && !refused.contains(&place) {
+                    refused.push(place);
+                }
+            }
+            log(decision);
+        })
+    }
+}
+
+/// Records decisions as events of the session, those alike as one.
+fn log(sandbox: SandboxId, recorder: Arc<Recorder>) -> Log {
+    let runtime = tokio::runtime::Handle::current();
+    Log::new(sandbox, move |decisions| {
+        let recorder = Arc::clone(&recorder);
+        let bodies = decisions.into_iter().map(EventBody::EgressDecided).collect();
+        drop(runtime.spawn(async move {
+            if let Err(error) = recorder.append(&Actor::system(), bodies).await {
+                tracing::warn!(%sandbox, %error, "decisions on connections could not be recorded");
+            }
+        }));
+    })
+}
+
+fn event(sandbox: SandboxId, decision: &Decision) -> EgressDecision {
+    let Decision { host, port, allowed, rule, sent, received } = decision.clone();
+    EgressDecision { sandbox, host, port, allowed, rule, connections: 1, sent, received }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! What a sandbox may use, and what is said when it came to one of its limits: which one, how much it is, and which
+//! key raises it.
+
+use std::time::Duration;
+
+use protocol::SandboxLimits;
+use protocol::event::LimitKind;
+use sandbox::{Limits, Usage};
+
+/// The configured limits with the environment's own over them.
+pub(crate) fn merge(configured: &Limits, own: &SandboxLimits) -> Limits {
+    let mut limits = configured.clone();
+    let set = |limit: &mut u64, own: Option<u64>| *limit = own.unwrap_or(*limit);
+    limits.cpus = own.cpus.unwrap_or(limits.cpus);
+    set(&mut limits.memory_bytes, own.memory_mb.map(mebibytes));
+    set(&mut limits.processes, own.processes);
+    set(&mut limits.open_files, own.open_files);
+    set(&mut limits.disk_bytes, own.disk_mb.map(mebibytes));
+    set(&mut limits.inodes, own.inodes);
+    if let Some(seconds) = own.wall_clock_s {
+        limits.wall_clock = (seconds > 0).then(|| Duration::from_secs(seconds));
+    }
+    limits
+}
+
+/// A size that is too large to write in bytes is no limit.
+fn mebibytes(number: u64) -> u64 {
+    number.saturating_mul(1 << 20)
+}
+
+/// A limit that a sandbox came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hit {
+    pub(crate) limit: LimitKind,
+    pub(crate) message: String,
+}
+
+/// The limits that were reached between two looks at a sandbox, or that a failed command's output tells of.
+pub(crate) fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &str) -> Vec<Hit> {
+    let kinds = [
+        (LimitKind::Memory, after.memory_hits > before.memory_hits),
+        (LimitKind::Processes, after.process_hits > before.process_hits),
+        (LimitKind::OpenFiles, output.contains("Too many open files") || output.contains("EMFILE")),
+        (LimitKind::DiskBytes, after.disk_hits > before.disk_hits),
+        (LimitKind::DiskInodes, after.inode_hits > before.inode_hits),
+    ];
+    let reached = kinds.into_iter().filter(|(_, reached)| *reached);
+    reached.map(|(limit, _)| Hit { limit, message: words(limits, limit) }).collect()
+}
+
+/// The limit that ended a sandbox, by the driver's words for its end.
+pub(crate) fn that_ended(reason: &str) -> Option<LimitKind> {
+    if reason.contains("time limit") {
+        Some(LimitKind::WallClock)
+    } else if reason.contains("out of memory") {
+        Some(LimitKind::Memory)
+    } else {
+        None
+    }
+}
+
+/// What is said of a limit that was reached.
+pub(crate) fn words(limits: &Limits, limit: LimitKind) -> String {
+    let (what, key) = match limit {
+        LimitKind::Memory => (
+            format!(
+                "its memory limit of {}: a process was ended because memory ran out",
+                size(limits.memory_bytes)
+            ),
+            "memory_mb",
+        ),
+        LimitKind::Processes => (
+            format!("its limit of {} processes and threads: another could not be started", limits.processes),
+            "processes",
+        ),
+        LimitKind::OpenFiles => (
+            format!(
+                "its limit of {} open files of one process: another could not be opened",
+                limits.open_files
+            ),
+            "open_files",
+        ),
+        LimitKind::DiskBytes => {
+            (format!("its disk limit of {}: no more can be written", size(limits.disk_bytes)), "disk_mb")
+        }
+        LimitKind::DiskInodes => {
+            (format!("its limit of {} files and directories: no more can be made", limits.inodes), "inodes")
+        }
+        LimitKind::WallClock => (
+            match limits.wall_clock {
+                Some(limit) => format!("the end of its life of {} s, and was ended", limit.as_secs()),
+                None => "the end of its life, and was ended".to_owned(),
+            },
+            "wall_clock_s",
+        ),
+    };
+    format!(
+        "The sandbox came to {what}. Use less, or let a person raise it: {key} in the environment's limits, or in \
+         [sandbox] of slipway.toml."
+    )
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{bytes} bytes"),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_sets_what_it_names_and_no_more() {
+        let configured = Limits { wall_clock: Some(Duration::from_secs(9)), ..Limits::default() };
+        let own = SandboxLimits { memory_mb: Some(64), wall_clock_s: Some(0), ..SandboxLimits::default() };
+        let merged = merge(&configured, &own);
+        let want = Limits { memory_bytes: 64 << 20, wall_clock: None, ..configured.clone() };
+        assert_eq!(merged, want);
+        assert_eq!(merge(&configured, &SandboxLimits::default()), configured);
+        let huge = SandboxLimits { disk_mb: Some(u64::MAX), ..SandboxLimits::default() };
+        assert_eq!(merge(&configured, &huge).disk_bytes, u64::MAX);
+    }
+
+    #[test]
+    fn a_limit_is_named_with_its_value_and_its_key() {
+        let limits = Limits { memory_bytes: 64 << 20, open_files: 7, ..Limits::default() };
+        let before = Usage { disk_hits: 2, ..Usage::default() };
+        let after = Usage { memory_hits: 1, disk_hits: 2, ..Usage::default() };
+        let hits = reached(&limits, &before, &after, "open: Too many open files");
+        let kinds: Vec<LimitKind> = hits.iter().map(|hit| hit.limit).collect();
+        assert_eq!(kinds, [LimitKind::Memory, LimitKind::OpenFiles]);
+        assert!(hits[0].message.contains("64 MiB") && hits[0].message.contains("memory_mb"), "{hits:?}");
+        assert!(
+            hits[1].message.contains(" 7 open files") && hits[1].message.contains("open_files"),
+            "{hits:?}"
+        );
+        assert_eq!(reached(&limits, &after, &after, "fine"), []);
+    }
+}

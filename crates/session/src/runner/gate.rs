@@ -1,0 +1,72 @@
+//! When the workspace may be written to: a turn on a workspace that is still brought to its branch's tip can read at once,
+//! and waits here before anything else.
+
+use std::sync::Arc;
+
+use agent::tools::Invocation;
+use protocol::{Code, Problem};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Runner;
+use crate::failure::Failure;
+use crate::workspace::Ready;
+
+impl Runner {
+    /// Takes up a workspace; gives what a person should know of.
+    pub(super) async fn take_up(&mut self, ready: Ready) -> Result<Vec<String>, Failure> {
+        let Ready { held, saved, notices, sync, .. } = ready;
+        self.sandbox = Some(Arc::clone(&held.sandbox));
+        self.exit = held.exit;
+        self.checks = saved.checks;
+        match sync {
+            Some(sync) => {
+                let (context, stop) = (Arc::clone(&self.context), self.stop.clone());
+                let task =
+                    tokio::spawn(async move { context.workspace.sync(&context.recorder, sync, &stop).await });
+                self.sync = Some(AbortOnDropHandle::new(task));
+            }
+            None => self.context.workspace.begin(&*held.sandbox, self.turn).await?,
+        }
+        Ok(notices)
+    }
+
+    /// Waits until the workspace takes writes. Gives what the model should know when it is there: that files changed.
+    pub(super) async fn settled(&mut self) -> Result<Option<String>, Failure> {
+        let Some(task) = self.sync.take() else { return Ok(None) };
+        let synced = match task.await {
+            Ok(synced) => synced,
+            Err(error) => Err(Problem::new(Code::Internal, format!("the workspace was not synced: {error}"))
+                .hint("this is a fault of slipway: report it with the server's log")
+                .into()),
+        };
+        match synced {
+            Ok(synced) => {
+                self.checks = synced.saved.checks;
+                let sandbox = self.sandbox()?;
+                self.context.workspace.begin(&*sandbox, self.turn).await?;
+                Ok(synced.note)
+            }
+            Err(failure @ (Failure::Store(_) | Failure::Lost(_))) => Err(failure),
+            Err(failure) => {
+                // Nobody knows how far it is.
+                self.sandbox = None;
+                self.context
+                    .workspace
+                    .remove(&self.context.recorder, "its preparation was broken off")
+                    .await?;
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// Whether a tool may change the workspace.
+pub(super) fn writes(tool: &Invocation) -> bool {
+    match tool {
+        Invocation::Read { .. } | Invocation::Search { .. } | Invocation::List { .. } => false,
+        Invocation::Shell { .. }
+        | Invocation::Write { .. }
+        | Invocation::Edit { .. }
+        | Invocation::Check { .. } => true,
+    }
+}

@@ -1,0 +1,393 @@
+//! Making a workspace ready. An existing sandbox is found again; otherwise one is made from the session's last snapshot,
+//! from the environment's image, or, where there is neither, from the bare base and the repository.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use protocol::event::SandboxState;
+use protocol::{Actor, Code, Problem, SandboxId};
+use sandbox::egress::Proxy;
+use sandbox::image::Image;
+use sandbox::snapshot::Snapshot;
+use sandbox::{Life, Owner, Sandbox, Spec, Stack, service};
+
+use super::prepare::{BUNDLE, Content, begun, copy_in};
+use super::{Held, Saved, Sync, Workspace, branch_name, changed, git, recipe};
+use crate::builds::network;
+use crate::failure::Failure;
+use crate::recorder::Recorder;
+use crate::stop::Stop;
+
+/// A workspace that takes commands.
+pub(crate) struct Ready {
+    pub(crate) held: Held,
+    pub(crate) saved: Saved,
+    /// What a person should know of, such as keys of the repository's recipe that were ignored.
+    pub(crate) notices: Vec<String>,
+    /// Whether it was made just now.
+    pub(crate) made: bool,
+    /// What is still to be done before anything is written: until then it is only good for reading.
+    pub(crate) sync: Option<Sync>,
+}
+
+/// What a new sandbox is made from.
+enum Origin {
+    Snapshot(Box<Snapshot>),
+    Image(Box<Image>),
+    Repository,
+}
+
+/// Why there is no sandbox.
+enum Trouble {
+    /// What it was to be made from cannot be used; something else may do.
+    Origin(String),
+    /// Nothing else would do either.
+    Failure(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// Everything else that ends the work ends it here too.
+macro_rules! fatal {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Trouble {
+            fn from(error: $error) -> Self {
+                Self::Failure(error.into())
+            }
+        }
+    )*};
+}
+
+fatal!(store::Error, Problem, forge::Error, sandbox::Error);
+
+impl Workspace {
+    /// The sandbox of this session, made if there is none.
+    pub(crate) async fn ensure(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Ready, Failure> {
+        if let Some(ready) = self.find(recorder).await? {
+            return Ok(ready);
+        }
+        let mut live = self.live.lock().await;
+        let mut notices = Vec::new();
+        let mut made = None;
+        if let Some(frozen) = self.saved().and_then(|saved| saved.frozen.filter(|one| one.kept == saved.kept))
+        {
+            let why = match self.options.snapshots.get(frozen.snapshot) {
+                Some(snapshot) => {
+                    match self.attempt(recorder, Origin::Snapshot(Box::new(snapshot)), stop).await? {
+                        Ok(ready) => {
+                            made = Some(ready);
+                            None
+                        }
+                        Err(why) => Some(why),
+                    }
+                }
+                None => Some("it was removed to save disk space".to_owned()),
+            };
+            notices.extend(why.map(|why| {
+                format!(
+                    "The workspace's last snapshot could not be used ({why}). It was made again from the work that git \
+                     keeps; files that git ignores are gone."
+                )
+            }));
+        }
+        if made.is_none()
+            && let Some(image) = self.image(stop).await?
+        {
+            match self.attempt(recorder, Origin::Image(Box::new(image)), stop).await? {
+                Ok(ready) => made = Some(ready),
+                Err(why) => {
+                    tracing::warn!(session = %self.session, error = %why, "an image could not be used");
+                }
+            }
+        }
+        let mut ready = match made {
+            Some(ready) => ready,
+            None => match self.attempt(recorder, Origin::Repository, stop).await? {
+                Ok(ready) => ready,
+                Err(why) => return Err(Problem::new(Code::SandboxUnavailable, why).into()),
+            },
+        };
+        notices.append(&mut ready.notices);
+        ready.notices = notices;
+        *live = Some(ready.held.clone());
+        Ok(ready)
+    }
+
+    /// The sandbox that the log says is there, if it answers.
+    async fn find(&self, recorder: &Arc<Recorder>) -> Result<Option<Ready>, Failure> {
+        let known = recorder.stream().with_state(|state| state.sandbox());
+        let (Some((id, state)), saved) = (known, self.saved()) else { return Ok(None) };
+        let Some(saved) = saved.filter(|_| state == SandboxState::Ready) else {
+            // The server ended while it was being made; nobody knows how far it is.
+            self.remove(recorder, "its preparation was interrupted").await?;
+            return Ok(None);
+        };
+        let mut live = self.live.lock().await;
+        if live.is_none() {
+            *live = self.adopt(id, recorder).await;
+        }
+        if let Some(held) = live.clone()
+            && held.sandbox.guest().ping().await.is_ok()
+        {
+            return Ok(Some(Ready { held, saved, notices: Vec::new(), made: false, sync: None }));
+        }
+        drop(live);
+        self.lost(recorder, "it did not answer any more").await?;
+        Ok(None)
+    }
+
+    /// The image to start from. Where the base is the host's, nobody waits for one that is not built yet.
+    async fn image(&self, stop: &Stop) -> Result<Option<Image>, Failure> {
+        let builds = &self.platform.builds;
+        let fits = |image: &Image| {
+            let repo = self.recipe.repos.first();
+            repo.is_some_and(|repo| {
+                forge::public_url(&repo.url) == image.url
+                    && repo.branch.as_ref().is_none_or(|branch| *branch == image.branch)
+            })
+        };
+        let current = builds.current(&self.environment).filter(fits);
+        if current.is_some() || self.recipe.base == "host" {
+            return Ok(current);
+        }
+        tokio::select! {
+            built = builds.run(&self.environment) => built.map(drop)?,
+            () = stop.given() => return Err(Failure::Stopped),
+        }
+        let built = builds.current(&self.environment).filter(fits);
+        built.map(Some).ok_or_else(|| {
+            Problem::new(
+                Code::SetupFailed,
+                "the environment's image is of another repository than this session's",
+            )
+            .hint("the environment was changed since: start a new session")
+            .into()
+        })
+    }
+
+    /// Makes a sandbox from one origin, or says why that origin will not do.
+    async fn attempt(
+        &self,
+        recorder: &Arc<Recorder>,
+        origin: Origin,
+        stop: &Stop,
+    ) -> Result<Result<Ready, String>, Failure> {
+        let mut id = SandboxId::new();
+        let trouble = match self.provision(recorder, &mut id, origin, stop).await {
+            Ok(ready) => return Ok(Ok(ready)),
+            Err(trouble) => trouble,
+        };
+        self.discard(id).await;
+        let (why, failure) = match trouble {
+            Trouble::Failure(failure @ Failure::Store(_)) => return Err(failure),
+            Trouble::Failure(Failure::Problem(problem)) => {
+                (problem.title.clone(), Some(Failure::Problem(problem)))
+            }
+            Trouble::Failure(Failure::Stopped) => ("the turn was stopped".to_owned(), Some(Failure::Stopped)),
+            // A sandbox that dies while it is prepared would die again.
+            Trouble::Failure(Failure::Lost(detail)) => {
+                let problem = Problem::new(
+                    Code::SandboxUnavailable,
+                    format!("the sandbox died while it was prepared: {detail}"),
+                )
+                .hint("`slipway doctor` says what is missing on this machine");
+                (detail, Some(Failure::Problem(problem)))
+            }
+            Trouble::Origin(why) => (why, None),
+        };
+        let event = changed(id, SandboxState::Stopped, Some(why.clone()), None);
+        recorder.append(&Actor::system(), vec![event]).await?;
+        failure.map_or(Ok(Err(why)), Err)
+    }
+
+    async fn provision(
+        &self,
+        recorder: &Arc<Recorder>,
+        id: &mut SandboxId,
+        origin: Origin,
+        stop: &Stop,
+    ) -> Result<Ready, Trouble> {
+        self.looked(sandbox::Usage::default());
+        let making = Making { workspace: self, recorder, began: Instant::now(), stop };
+        match origin {
+            Origin::Snapshot(snapshot) => making.on_snapshot(*id, &snapshot).await,
+            Origin::Image(image) => making.on_image(id, *image).await,
+            Origin::Repository => making.on_base(*id).await,
+        }
+    }
+}
+
+/// A sandbox in the making.
+struct Making<'a> {
+    workspace: &'a Workspace,
+    recorder: &'a Arc<Recorder>,
+    began: Instant,
+    stop: &'a Stop,
+}
+
+impl Making<'_> {
+    async fn tell(&self, id: SandboxId, state: SandboxState) -> Result<(), Trouble> {
+        let duration = match state {
+            SandboxState::Creating => None,
+            _ => u64::try_from(self.began.elapsed().as_millis()).ok(),
+        };
+        let event = changed(id, state, None, duration);
+        self.recorder.append(&Actor::system(), vec![event]).await?;
+        Ok(())
+    }
+
+    async fn spec(&self, id: SandboxId, stack: Stack) -> Spec {
+        let workspace = self.workspace;
+        Spec {
+            id,
+            limits: workspace.limits(),
+            network: network(&workspace.egress().await),
+            ..Spec::new(stack, Life::Own, Owner::Session(workspace.session))
+        }
+    }
+
+    /// Makes a sandbox on layers, which may be gone.
+    async fn create(&self, id: SandboxId, stack: Stack) -> Result<Arc<dyn Sandbox>, Trouble> {
+        let spec = self.spec(id, stack).await;
+        let created = self.workspace.options.driver.create(&spec).await;
+        created.map_err(|error| Trouble::Origin(error.to_string()))
+    }
+
+    async fn hold(&self, sandbox: Arc<dyn Sandbox>, proxy: Option<Proxy>) -> Result<Held, Trouble> {
+        let exit = self.workspace.connect(&sandbox, proxy, self.recorder).await?;
+        Ok(Held { sandbox, exit })
+    }
+
+    /// Starts the services, unless the turn is stopped meanwhile.
+    async fn serve(&self, held: &Held, services: &[protocol::Service]) -> Result<(), Trouble> {
+        tokio::select! {
+            up = service::start(&*held.sandbox, services) => up.map(drop)?,
+            () = self.stop.given() => return Err(Failure::Stopped.into()),
+        }
+        Ok(())
+    }
+
+    /// The workspace as it was, with its untracked files; what ran in it does not run any more.
+    async fn on_snapshot(&self, id: SandboxId, snapshot: &Snapshot) -> Result<Ready, Trouble> {
+        let workspace = self.workspace;
+        let mut saved = workspace.require()?;
+        self.tell(id, SandboxState::Creating).await?;
+        let sandbox = self.create(id, snapshot.stack.clone()).await?;
+        let held = self.hold(sandbox, None).await?;
+        if snapshot.session != workspace.session {
+            workspace.git(&*held.sandbox).branch(&saved.branch).await?;
+        }
+        self.serve(&held, &saved.services).await?;
+        let running = std::mem::take(&mut saved.running);
+        let notices = Vec::from_iter((!running.is_empty()).then(|| {
+            format!(
+                "The sandbox was stopped while it was not used and is back with all files. Processes that ran in it ({}) \
+                 are gone: start again what you need. The environment's services run.",
+                running.join(", ")
+            )
+        }));
+        workspace.record.put(saved.clone())?;
+        self.tell(id, SandboxState::Ready).await?;
+        Ok(Ready { held, saved, notices, made: true, sync: None })
+    }
+
+    /// A sandbox that was kept ready, or a new one on the image's layers. Work that was kept is put on it at once; a
+    /// session that begins can be read from while it is brought to the branch's tip.
+    async fn on_image(&self, id: &mut SandboxId, image: Image) -> Result<Ready, Trouble> {
+        let workspace = self.workspace;
+        let owner = Owner::Session(workspace.session);
+        let claimed = workspace.options.pool.claim(&workspace.environment, &image.key, &owner).await;
+        let warm = claimed.is_some();
+        let (sandbox, proxy) = match claimed {
+            Some(claimed) => {
+                *id = claimed.sandbox.id();
+                (claimed.sandbox, claimed.proxy)
+            }
+            None => {
+                self.tell(*id, SandboxState::Creating).await?;
+                (self.create(*id, image.stack.clone()).await?, None)
+            }
+        };
+        let held = self.hold(sandbox, proxy).await?;
+        if workspace.saved().is_some() {
+            return self.kept_on_image(*id, held, &image, warm).await;
+        }
+        let mirror = workspace.mirror().await?;
+        let tip = forge::Tip { branch: image.branch.clone(), commit: image.commit.clone() };
+        let resolved = recipe::resolve(&workspace.recipe, &mirror, &tip).await?;
+        if !warm {
+            self.serve(&held, &resolved.services).await?;
+        }
+        let notices = resolved.notices.clone();
+        let branch = branch_name(&workspace.title, workspace.session);
+        let saved = begun(resolved, &tip, branch, forge::public_url(workspace.url()?));
+        self.tell(*id, SandboxState::Syncing).await?;
+        let sync = Sync { sandbox: Arc::clone(&held.sandbox), tip, saved: saved.clone(), began: self.began };
+        Ok(Ready { held, saved, notices, made: true, sync: Some(sync) })
+    }
+
+    /// The work as it was kept, on the image instead of a bare base: what the set-up steps made is there.
+    async fn kept_on_image(
+        &self,
+        id: SandboxId,
+        held: Held,
+        image: &Image,
+        warm: bool,
+    ) -> Result<Ready, Trouble> {
+        let workspace = self.workspace;
+        let content = workspace.content().await?;
+        self.tell(id, SandboxState::Preparing).await?;
+        let Content { mirror, saved, commit, .. } = &content;
+        let scratch = workspace.scratch()?;
+        let bundle = scratch.path().join("in.bundle");
+        let bundled = mirror.bundle_since(&content.bundled, commit, &image.commit, &bundle).await?;
+        if bundled {
+            copy_in(&*held.sandbox, &bundle, BUNDLE, self.stop).await?;
+        }
+        let to = git::Move {
+            bundle: bundled.then_some(BUNDLE),
+            commit,
+            branch: &saved.branch,
+            source: &saved.source,
+            base: &saved.base,
+            remote: &saved.remote,
+            unfinished: content.unfinished(),
+        };
+        workspace.git(&*held.sandbox).go(&to, self.stop).await?;
+        if !warm {
+            self.serve(&held, &saved.services).await?;
+        }
+        self.tell(id, SandboxState::Ready).await?;
+        Ok(Ready { held, saved: content.saved, notices: content.notices, made: true, sync: None })
+    }
+
+    /// The bare base, the repository, and the set-up steps.
+    async fn on_base(&self, id: SandboxId) -> Result<Ready, Trouble> {
+        let workspace = self.workspace;
+        self.tell(id, SandboxState::Creating).await?;
+        let spec = self.spec(id, Stack::host()).await;
+        // The sandbox is made while the repository is fetched. Making it is not given up half-way, so that there is
+        // one place that cleans up.
+        let fetch = async {
+            tokio::select! {
+                content = workspace.content() => content,
+                () = self.stop.given() => Err(Failure::Stopped),
+            }
+        };
+        let (sandbox, content) = tokio::join!(workspace.options.driver.create(&spec), fetch);
+        let content = content?;
+        let sandbox = sandbox?;
+        self.tell(id, SandboxState::Preparing).await?;
+        let held = self.hold(sandbox, None).await?;
+        let scratch = workspace.scratch()?;
+        content.put_in(workspace.git(&*held.sandbox), scratch.path(), self.stop).await?;
+        self.serve(&held, &content.saved.services).await?;
+        workspace.record.put(content.saved.clone())?;
+        self.tell(id, SandboxState::Ready).await?;
+        Ok(Ready { held, saved: content.saved, notices: content.notices, made: true, sync: None })
+    }
+}
