@@ -4,7 +4,7 @@
 //! sandbox may still use are its files counted. So an idle sandbox costs next to nothing, and one that writes without
 //! end is stopped within about a second of reaching its limit.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -220,36 +220,49 @@ fn count(top: BorrowedFd<'_>, limit: u64) -> Result<(u64, u64)> {
 /// Bytes and number of files that have no name any more and are still open in the sandbox. Processes that cannot be
 /// looked at are left out.
 fn unlinked(init: Pid, upper: &OwnedFd) -> (u64, u64) {
-    let proc = |pid: &str, what: &str| Path::new("/proc").join(pid).join(what);
-    let init = init.as_raw_nonzero().to_string();
-    let devices: Vec<u64> = [
-        rustix::fs::stat(&proc(&init, "root")).ok().map(|data| data.st_dev),
-        rustix::fs::fstat(upper).ok().map(|data| data.st_dev),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let storage = rustix::fs::fstat(upper).map(|data| data.st_dev).ok();
     let (mut bytes, mut seen) = (0u64, HashSet::new());
-    let Ok(namespace) = std::fs::read_link(proc(&init, "ns/pid")) else { return (0, 0) };
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = process.file_name();
-        let Some(pid) = name.to_str().filter(|name| name.starts_with(|c: char| c.is_ascii_digit())) else {
-            continue;
-        };
-        if std::fs::read_link(proc(pid, "ns/pid")).ok().as_ref() != Some(&namespace) {
-            continue;
-        }
-        // What is mapped needs no descriptor; only root may look at that.
-        let held = ["fd", "map_files"].map(|kind| std::fs::read_dir(proc(pid, kind)));
-        for open in held.into_iter().flatten().flatten().flatten() {
+    for pid in descendants(init.as_raw_nonzero().get()) {
+        let process = Path::new("/proc").join(pid.to_string());
+        // overlayfs shows some files as its own, and some as those of the file system below.
+        let root = rustix::fs::stat(process.join("root")).map(|data| data.st_dev).ok();
+        for open in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
             let Ok(data) = rustix::fs::stat(open.path()) else { continue };
             let regular = FileType::from_raw_mode(data.st_mode) == FileType::RegularFile;
-            if regular && data.st_nlink == 0 && devices.contains(&data.st_dev) && seen.insert(data.st_ino) {
+            let ours = [storage, root].contains(&Some(data.st_dev));
+            if regular && ours && data.st_nlink == 0 && seen.insert(data.st_ino) {
                 bytes += (data.st_blocks as u64).saturating_mul(512);
             }
         }
     }
     (bytes, seen.len() as u64)
+}
+
+/// Every process below another. Below pid 1 of a namespace that is all of them: orphans become its children.
+fn descendants(top: i32) -> Vec<i32> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Ok(stat) = std::fs::read(entry.path().join("stat")) else { continue };
+        if let Some(parent) = parent(&stat) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut left = vec![top];
+    while let Some(pid) = left.pop() {
+        // Taken out, so that numbers which changed hands meanwhile cannot lead in circles.
+        let below = children.remove(&pid).unwrap_or_default();
+        found.extend(&below);
+        left.extend(below);
+    }
+    found
+}
+
+/// The second field after a name that may hold anything, also parentheses.
+fn parent(stat: &[u8]) -> Option<i32> {
+    let after = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    std::str::from_utf8(&stat[after..]).ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -276,12 +289,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = openat(CWD, dir.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let mut at = rustix::io::fcntl_dupfd_cloexec(&top, 3).unwrap();
-        for _ in 0..3000 {
+        for _ in 0..1200 {
             rustix::fs::mkdirat(&at, "deep", Mode::RWXU).unwrap();
             at = openat(&at, "deep", OFlags::DIRECTORY | OFlags::PATH, Mode::empty()).unwrap();
         }
-        assert_eq!(count(top.as_fd(), 10_000).unwrap().1, 3000);
+        assert_eq!(count(top.as_fd(), 10_000).unwrap().1, 1200);
         crate::tree::remove(&dir.path().join("deep")).unwrap();
+    }
+
+    #[test]
+    fn a_name_cannot_hide_the_parent() {
+        assert_eq!(parent(b"12 (a) R 7 (x)) S 34 12 12 0"), Some(34));
+        assert_eq!(parent(b"12 (\xff) R 7 12"), Some(7));
+        assert_eq!(parent(b"12"), None);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let found = descendants(std::process::id().try_into().unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.contains(&pid), "{pid} in {found:?}");
     }
 
     #[test]

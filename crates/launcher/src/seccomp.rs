@@ -110,20 +110,15 @@ const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u64;
 
-/// Installs the filter on this process; everything it starts inherits it.
+/// Installs the filters on this process; everything it starts inherits them.
 pub(crate) fn install() -> Result<(), Fault> {
     let fault =
         |what: &str, error: &dyn std::fmt::Display| Fault::new(Stage::Seccomp, format!("{what}: {error}"));
-    seccompiler::apply_filter(&foreign_calls()).map_err(|e| fault("refusing foreign system calls", &e))?;
-    let rules = rules().map_err(|e| fault("building the filter", &e))?;
+    seccompiler::apply_filter(&by_number()).map_err(|e| fault("refusing system calls", &e))?;
+    let rules = by_argument().map_err(|e| fault("building the filter", &e))?;
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let refused = program(rules, denied).map_err(|e| fault("building the filter", &e))?;
-    seccompiler::apply_filter(&refused).map_err(|e| fault("installing the filter", &e))?;
-    // The C library falls back to clone, whose flags a filter can read, only when clone3 does not exist.
-    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let absent = program(absent, SeccompAction::Errno(libc::ENOSYS as u32))
-        .map_err(|e| fault("building the filter", &e))?;
-    seccompiler::apply_filter(&absent).map_err(|e| fault("installing the filter", &e))
+    seccompiler::apply_filter(&refused).map_err(|e| fault("installing the filter", &e))
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -133,8 +128,9 @@ fn program(rules: Rules, action: SeccompAction) -> Result<BpfProgram, seccompile
     SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?.try_into()
 }
 
-fn rules() -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
+/// Calls whose arguments decide.
+fn by_argument() -> Result<Rules, seccompiler::BackendError> {
+    let mut rules = Rules::new();
     let argument = |index, length, operation, value| SeccompCondition::new(index, length, operation, value);
     let families = REFUSED_FAMILIES
         .iter()
@@ -185,18 +181,102 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// On x86-64 the kernel also takes x32 calls, whose numbers a filter by number would miss. 32-bit calls have another
-/// architecture, and seccompiler's own preamble ends the process for those.
-fn foreign_calls() -> BpfProgram {
-    const LOAD_NUMBER: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS, offset 0 of seccomp_data
-    const JUMP_IF_GREATER_EQUAL: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
-    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+const LOAD_NUMBER: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS, offset 0 of seccomp_data
+const JUMP_IF_GREATER_EQUAL: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+const JUMP_IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+
+/// Calls whose number decides. The kernel runs a filter for every call there is when it is installed, so each step of
+/// it is time that every launch takes: the list is searched by halves.
+///
+/// On x86-64 the kernel also takes x32 calls, whose numbers a filter by number would miss, so all of them are refused.
+/// 32-bit calls have another architecture, and the other filter's preamble ends the process for those.
+fn by_number() -> BpfProgram {
     const X32_BIT: u32 = 0x4000_0000;
-    let refuse = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
-    vec![
+    let mut program = vec![
         sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
-        sock_filter { code: JUMP_IF_GREATER_EQUAL, jt: 0, jf: 1, k: X32_BIT },
-        sock_filter { code: RETURN, jt: 0, jf: 0, k: refuse },
-        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW },
-    ]
+        sock_filter { code: JUMP_IF_GREATER_EQUAL, jt: 1, jf: 0, k: X32_BIT },
+        // The C library falls back to clone, whose flags a filter can read, only when clone3 does not exist.
+        sock_filter { code: JUMP_IF_EQUAL, jt: 0, jf: 1, k: libc::SYS_clone3 as u32 },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32 },
+    ];
+    let mut calls: Vec<u32> = REFUSED.iter().chain(REFUSED_HERE).map(|call| *call as u32).collect();
+    calls.sort_unstable();
+    program.extend(search(&calls));
+    program
+}
+
+/// Refuses these calls, which are sorted, and lets the others through.
+fn search(calls: &[u32]) -> BpfProgram {
+    const FEW: usize = 3;
+    let give = |k: u32| sock_filter { code: RETURN, jt: 0, jf: 0, k };
+    // The list is short enough, which is checked below, that no jump is longer than a jump can be.
+    let distance = |steps: usize| u8::try_from(steps).unwrap_or(u8::MAX);
+    if calls.len() <= FEW {
+        let mut program: BpfProgram = calls
+            .iter()
+            .enumerate()
+            .map(|(number, call)| {
+                // Over the comparisons that are left and over the return that lets calls through.
+                let jt = distance(calls.len() - number);
+                sock_filter { code: JUMP_IF_EQUAL, jt, jf: 0, k: *call }
+            })
+            .collect();
+        let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        program.extend([give(libc::SECCOMP_RET_ALLOW), give(refused)]);
+        return program;
+    }
+    let (below, from) = calls.split_at(calls.len() / 2);
+    let lower = search(below);
+    let half = sock_filter { code: JUMP_IF_GREATER_EQUAL, jt: distance(lower.len()), jf: 0, k: from[0] };
+    let mut program = vec![half];
+    program.extend(lower);
+    program.extend(search(from));
+    program
+}
+
+// A jump in a filter is at most 255 instructions long; half of the list takes less than four for each call.
+const _: () = assert!((REFUSED.len() + REFUSED_HERE.len()).div_ceil(2) * 4 < 255);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the filter gives for a call, found by running it.
+    fn verdict(program: &[sock_filter], call: u32) -> u32 {
+        let mut at = 1;
+        loop {
+            let step = &program[at];
+            at += 1;
+            let holds = match step.code {
+                0x06 => return step.k,
+                0x35 => call >= step.k,
+                0x15 => call == step.k,
+                other => panic!("{other:#x} is not in this filter"),
+            };
+            at += usize::from(if holds { step.jt } else { step.jf });
+        }
+    }
+
+    #[test]
+    fn every_number_on_the_list_is_refused_and_no_other() {
+        let program = by_number();
+        let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        let absent = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+        let mut count = 0;
+        for call in 0..1000 {
+            let listed = REFUSED.iter().chain(REFUSED_HERE).any(|refused| *refused == i64::from(call));
+            let wanted = if listed {
+                refused
+            } else if i64::from(call) == libc::SYS_clone3 {
+                absent
+            } else {
+                libc::SECCOMP_RET_ALLOW
+            };
+            assert_eq!(verdict(&program, call), wanted, "call {call}");
+            count += usize::from(listed);
+        }
+        assert_eq!(count, REFUSED.len() + REFUSED_HERE.len(), "no call is listed twice");
+        assert_eq!(verdict(&program, 0x4000_0000 + 39), absent);
+    }
 }

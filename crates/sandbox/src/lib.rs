@@ -174,7 +174,8 @@ pub trait Driver: Send + Sync {
     async fn remove(&self, id: SandboxId) -> Result<(), Error>;
     /// Gives a running sandbox to another owner; the time of its life begins anew.
     async fn give(&self, id: SandboxId, owner: &Owner) -> Result<(), Error>;
-    /// What a sandbox changed since it started becomes an immutable layer.
+    /// What a sandbox changed since it started becomes an immutable layer. One of that name that is there already is left
+    /// as it is, so that a save that was interrupted can be repeated.
     async fn save(&self, id: SandboxId, layer: &LayerId, how: Save<'_>) -> Result<Layer, Error>;
     /// Every layer, by id.
     async fn layers(&self) -> Result<Vec<Layer>, Error>;

@@ -5,6 +5,7 @@
 //! when the tests run as root, once more as an ordinary user.
 
 #![allow(clippy::unwrap_used)] // a test says what went wrong by panicking
+#![allow(clippy::print_stdout)] // and what it could not try by printing
 
 #[path = "escape/mod.rs"]
 mod suite;

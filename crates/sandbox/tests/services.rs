@@ -192,13 +192,14 @@ async fn a_question_can_be_asked_with_whatever_there_is() {
             eprintln!("skipped: there is no {program}");
             continue;
         }
-        let variables = [("PATH".to_owned(), "/workspace/only".to_owned())].into();
+        let path = |value: &str| [("PATH".to_owned(), value.to_owned())].into();
+        host.sandbox.guest().set_env(&path("/workspace/only")).await.unwrap();
         let asked = Service {
             name: format!("asked-{program}"),
             ..service("x", "/bin/sleep 600", http("http://127.0.0.1:8085/"))
         };
-        let up =
-            service::start_with(&*host.sandbox, &[Service { timeout_s: Some(3), ..asked }], &variables).await;
+        let up = host.start(&[Service { timeout_s: Some(3), ..asked }]).await;
+        host.sandbox.guest().set_env(&path("/usr/local/bin:/usr/bin:/bin")).await.unwrap();
         assert!(up.is_ok(), "{program}: {}", up.unwrap_err());
     }
     host.end().await;

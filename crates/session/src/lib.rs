@@ -29,6 +29,7 @@ use protocol::{
 };
 
 pub use feed::{Feed, Frame};
+pub use limits::merge as merge_limits;
 use registry::Registry;
 pub use workspace::prepare;
 

@@ -8,7 +8,7 @@ use protocol::event::LimitKind;
 use sandbox::{Limits, Usage};
 
 /// The configured limits with the environment's own over them.
-pub(crate) fn merge(configured: &Limits, own: &SandboxLimits) -> Limits {
+pub fn merge(configured: &Limits, own: &SandboxLimits) -> Limits {
     let mut limits = configured.clone();
     let set = |limit: &mut u64, own: Option<u64>| *limit = own.unwrap_or(*limit);
     limits.cpus = own.cpus.unwrap_or(limits.cpus);

@@ -116,7 +116,11 @@ impl Registry {
                 return;
             }
         };
-        for info in found.into_iter().filter(|info| !ours.contains(&info.id)) {
+        // A command's own sandbox goes with that command.
+        let a_commands = |info: &sandbox::Info| {
+            info.owner == Some(sandbox::Owner::OneOff) && info.state != sandbox::State::Ended
+        };
+        for info in found.into_iter().filter(|info| !ours.contains(&info.id) && !a_commands(info)) {
             match self.options.driver.remove(info.id).await {
                 Ok(()) => tracing::info!(sandbox = %info.id, "removed a sandbox that belongs to no session"),
                 Err(error) => tracing::warn!(sandbox = %info.id, %error, "a sandbox could not be removed"),

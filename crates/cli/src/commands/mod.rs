@@ -12,6 +12,7 @@ mod fork;
 mod gc;
 mod ls;
 mod models;
+mod one_off;
 mod prompt;
 mod run;
 mod sandbox;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use ::sandbox::native::Native;
-use ::sandbox::{Driver, Life, Owner, Spec, Stack, State};
+use ::sandbox::{Driver, Life, Owner, Spec, State};
 use anyhow::Context as _;
 use guest::wire::PtySize;
 use guest::{Output, ProcessSpec};
@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Context;
+use super::one_off::Plan;
 use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
 use crate::render::{print, style, table, terminal};
@@ -35,7 +36,7 @@ pub(crate) enum Sandbox {
 /// Run one command in a fresh sandbox and exit with its code. However it ends, nothing is left behind.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// Environment whose repository is cloned and set up first
+    /// Environment to run it in: from its image, or, when none was built, with its repository cloned and set up first
     #[arg(long, value_name = "NAME")]
     env: Option<String>,
     /// End it after this many seconds, with exit code 124
@@ -85,14 +86,14 @@ async fn list(context: &Context) -> anyhow::Result<Exit> {
         style::note("no sandboxes");
     } else {
         let rows = sandboxes.iter().map(|info| {
-            let state = info.state.as_str();
             vec![
                 info.id.to_string(),
-                state.to_owned(),
+                info.state.as_str().to_owned(),
                 info.pid.map_or_else(String::new, |pid| pid.to_string()),
+                info.owner.as_ref().map_or_else(String::new, ToString::to_string),
             ]
         });
-        print::line(&table::format(&["sandbox", "state", "pid"], rows))?;
+        print::line(&table::format(&["sandbox", "state", "pid", "whose"], rows))?;
     }
     Ok(Exit::Done)
 }
@@ -119,8 +120,9 @@ impl Run {
             }
             None => None,
         };
-        let driver = one_off(context)?;
-        sweep(&driver).await?;
+        let plan = Plan::make(context, self.env.as_deref()).await?;
+        let driver = &plan.driver;
+        sweep(driver).await?;
         let missing = driver.cgroups().missing();
         if !missing.is_empty() {
             style::note(&format!(
@@ -129,17 +131,20 @@ impl Run {
             ));
         }
         // The guest keeps the time of the command; the monitor, which nothing inside can slow down, that of the sandbox.
-        let mut limits = context.config.sandbox.limits();
+        let mut limits = plan.limits(context);
         limits.wall_clock =
             [limits.wall_clock, wall_clock.map(|limit| limit + GRACE)].into_iter().flatten().min();
         let life_ends = limits.wall_clock.map(|limit| Instant::now() + limit);
-        let spec = Spec { limits, ..Spec::new(Stack::host(), Life::Tied, Owner::OneOff) };
+        let network = plan.network;
+        let spec = Spec { limits, network, ..Spec::new(plan.stack.clone(), Life::Tied, Owner::OneOff) };
         // Signals are caught before there is anything to clean up.
         let mut signals = Interrupts::catch()?;
         let sandbox = driver.create(&spec).await?;
         let work = async {
-            self.prepare(context, &*sandbox).await?;
-            self.follow(sandbox.guest(), wall_clock, &mut signals).await
+            let way_out = plan.furnish(context, &*sandbox).await?;
+            let exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
+            way_out.iter().for_each(super::one_off::Exit::tell);
+            exit
         };
         let mut exit = work.await;
         if exit
@@ -159,17 +164,6 @@ impl Run {
         // Not before every trace is gone does the command end.
         driver.remove(id).await?;
         exit
-    }
-
-    /// Puts the environment's repository into the workspace.
-    async fn prepare(&self, context: &Context, sandbox: &dyn ::sandbox::Sandbox) -> anyhow::Result<()> {
-        let Some(name) = &self.env else { return Ok(()) };
-        let link = context.look().await?;
-        let environment = link.api.environment(name).await;
-        link.close_now().await?;
-        let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
-        style::note(&format!("preparing the workspace of {name}"));
-        Ok(session::prepare(sandbox, &mirrors, &environment?.recipe).await?)
     }
 
     async fn follow(
@@ -248,7 +242,10 @@ const GRACE: Duration = Duration::from_secs(6);
 /// is younger.
 async fn sweep(driver: &Native) -> anyhow::Result<()> {
     for info in driver.list().await? {
-        if info.state != State::Running && info.id.age().is_some_and(|age| age > Duration::from_secs(60)) {
+        if info.state == State::Ended
+            && info.owner.as_ref().is_none_or(|owner| *owner == Owner::OneOff)
+            && info.id.age().is_some_and(|age| age > Duration::from_secs(60))
+        {
             driver.remove(info.id).await?;
         }
     }

@@ -3,6 +3,7 @@
 
 mod api;
 mod events;
+mod inside;
 mod leftovers;
 mod process;
 
@@ -151,12 +152,23 @@ impl World {
         Some((address["url"].as_str()?.to_owned(), pid))
     }
 
-    /// `state.json` of the one sandbox under this part of the data directory (`native` or `one-off`).
-    pub(crate) fn sandbox_state(&self, part: &str) -> Value {
-        let sandboxes = std::fs::read_dir(self.data().join(part).join("sandboxes")).unwrap();
-        let all: Vec<PathBuf> = sandboxes.map(|entry| entry.unwrap().path()).collect();
+    /// `state.json` of the one sandbox of this owner: `session` or `one_off`. Those that build images or are kept ready
+    /// come and go beside it.
+    pub(crate) fn sandbox_state(&self, owner: &str) -> Value {
+        let read = |path: PathBuf| serde_json::from_slice::<Value>(&std::fs::read(path).ok()?).ok();
+        let dirs = leftovers::sandboxes(self.root()).into_iter().map(|(_, dir)| dir);
+        let owned = |dir: &PathBuf| {
+            let spec = read(dir.join("spec.json")).unwrap_or_default();
+            spec["owner"] == owner || spec["owner"].get(owner).is_some()
+        };
+        let all: Vec<PathBuf> = dirs.filter(owned).collect();
         let [only] = &all[..] else { panic!("one sandbox should be there: {all:?}") };
-        serde_json::from_slice(&std::fs::read(only.join("state.json")).unwrap()).unwrap()
+        read(only.join("state.json")).unwrap()
+    }
+
+    /// Makes an empty file in the session's sandbox from outside, for a command that waits for it.
+    pub(crate) fn let_go(&self, path: &str) {
+        inside::touch(&self.sandbox_state("session")["init"].to_string(), path);
     }
 
     /// Removes the sandboxes that servers leave for the next one.

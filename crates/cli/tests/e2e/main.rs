@@ -6,6 +6,7 @@
 mod bad_input;
 mod demo;
 mod harness;
+mod images;
 mod program;
 mod run;
 mod sandbox;

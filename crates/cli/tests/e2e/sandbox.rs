@@ -4,6 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use serde_json::json;
 use testkit::model::{Script, Server};
 use testkit::repo::Repo;
 
@@ -113,7 +114,7 @@ async fn open_files_of_the_caller_stay_with_the_caller() {
     world.wrap(&["sh", "-c", &open_file, "sh"], Path::new(env!("CARGO_BIN_EXE_slipway")));
     let mut running = world.start(&["sandbox", "run", "--", "sh", "-c", "echo ready; cat"]);
     running.stdout_has("ready").await;
-    let state = world.sandbox_state("one-off");
+    let state = world.sandbox_state("one_off");
     for role in ["monitor", "init"] {
         let files = std::fs::read_dir(format!("/proc/{}/fd", state[role])).unwrap();
         let links = files.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -147,7 +148,7 @@ async fn sandboxes_are_listed_and_removed() {
     running.stdout_has("ready").await;
     let list = world.json(&["sandbox", "ls"]).await;
     let sandbox = &list["sandboxes"][0];
-    assert_eq!(sandbox["running"], true, "{list}");
+    assert_eq!((&sandbox["state"], &sandbox["owner"]), (&json!("running"), &json!("one_off")), "{list}");
     world.ok(&["sandbox", "rm", sandbox["id"].as_str().unwrap()]).await;
     let list = world.json(&["sandbox", "ls"]).await;
     assert_eq!(list["sandboxes"].as_array().unwrap().len(), 0, "{list}");

@@ -217,7 +217,7 @@ async fn everyone_who_watches_sees_the_same() {
     late.until(|frame| frame["type"] == "live").await;
     let delta = late.until(|frame| frame["type"] == "delta").await;
     assert_eq!((&delta["data"]["offset"], &delta["data"]["text"]), (&json!(0), &json!("one\n")), "{delta}");
-    std::fs::write(format!("/proc/{}/root/tmp/go", world.sandbox_state("native")["init"]), "").unwrap();
+    world.let_go("/tmp/go");
     for watcher in [&mut early, &mut late] {
         watcher.until_type("turn.finished").await;
     }
@@ -267,7 +267,7 @@ async fn stopping_ends_a_command_that_never_ends() {
     );
     assert_eq!(watcher.seen.calls("shell")[0]["status"], "cancelled");
     // The sandbox is kept for the next prompt; the command's processes are gone from it.
-    let sandbox = world.sandbox_state("native");
+    let sandbox = world.sandbox_state("session");
     let group = sandbox["cgroups"][0].as_str().map(|group| format!("{group}/cgroup.procs"));
     if let Some(group) = group {
         let init = sandbox["init"].to_string();

@@ -38,7 +38,10 @@ async fn work_goes_on_in_the_background() {
     watched.assert_gap_free(0);
     assert_eq!(watched.only("turn.finished")["outcome"], "done");
     let again = world.ok(&["attach", session, "--json", "--after", "3"]).await.events();
-    assert_eq!(again.durable, watched.durable[3..], "who comes later sees the same");
+    let seen = watched.durable.len() - 3;
+    assert_eq!(again.durable[..seen], watched.durable[3..], "who comes later sees the same");
+    let later: Vec<&Value> = again.durable[seen..].iter().map(|event| &event["type"]).collect();
+    assert!(later.iter().all(|name| *name == "snapshot.taken"), "and what came after the turn: {later:?}");
     let diff = world.json(&["diff", session]).await;
     assert_eq!((&diff["files"], &diff["insertions"]), (&json!(1), &json!(1)), "{diff}");
 
@@ -139,12 +142,12 @@ async fn a_server_that_dies_loses_nothing() {
     watcher.line(|frame| frame["data"]["channel"] == "stdout" && frame["data"]["text"] == "one\n").await;
     let address = serving.address().to_owned();
     serving.crash().await;
-    let sandbox = world.sandbox_state("native");
+    let sandbox = world.sandbox_state("session");
     let init = i32::try_from(sandbox["init"].as_i64().unwrap()).unwrap();
     assert!(lives(init), "the sandbox outlives its server");
 
     let serving = world.serve_at(&address).await;
-    std::fs::write(format!("/proc/{init}/root/tmp/go"), "").unwrap();
+    world.let_go("/tmp/go");
     let watched = watcher.wait().await.expect_code(0).events();
     watched.assert_gap_free(0);
     assert_eq!(watched.only("turn.finished")["outcome"], "done");
@@ -185,7 +188,7 @@ async fn prompts_wait_for_their_turn() {
         (&shown["queued"][0]["text"], &shown["queued"][0]["author"]),
         (&json!("Second"), &json!("ana"))
     );
-    std::fs::write(format!("/proc/{}/root/tmp/go", world.sandbox_state("native")["init"]), "").unwrap();
+    world.let_go("/tmp/go");
     let watched = watcher.wait().await.expect_code(0).events();
     let order: Vec<&str> = watched
         .durable
@@ -229,7 +232,7 @@ async fn a_command_that_dies_with_its_sandbox_is_told_to_the_model() {
     let session = serving.api.create(ENVIRONMENT, "Make the answer right").await;
     let mut watcher = serving.api.watch(&session, 0).await;
     watcher.until(|frame| frame["data"]["text"] == "one\n").await;
-    let init = i32::try_from(world.sandbox_state("native")["init"].as_i64().unwrap()).unwrap();
+    let init = i32::try_from(world.sandbox_state("session")["init"].as_i64().unwrap()).unwrap();
     serving.crash().await;
     // SAFETY: kill takes two numbers; the process is pid 1 of this test's own sandbox.
     unsafe { libc::kill(init, libc::SIGKILL) };
@@ -311,7 +314,7 @@ async fn the_next_command_takes_up_what_a_killed_one_left() {
     let session = frame["session"].as_str().unwrap();
     let attached = world.start(&["attach", session, "--json"]);
     attached.line(|frame| frame["data"]["text"] == "one\n").await;
-    std::fs::write(format!("/proc/{}/root/tmp/go", world.sandbox_state("native")["init"]), "").unwrap();
+    world.let_go("/tmp/go");
     let events = attached.wait().await.expect_code(0).events();
     events.assert_gap_free(0);
     assert_eq!(events.only("turn.finished")["outcome"], "done");

@@ -1,9 +1,11 @@
 //! Netlink messages: written by hand, because the few that are needed take less than any library that knows them all.
 
-use std::io::{Error, ErrorKind, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io::{Error, Result};
+use std::num::NonZeroU32;
 
-use crate::fault::check;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
 
 /// Marks an attribute that holds attributes.
 const NESTED: u16 = 0x8000;
@@ -42,28 +44,20 @@ impl Batch {
 
     /// Sends all of it to a part of the kernel and waits until everything that asked for it was confirmed.
     pub(super) fn send(&self, protocol: libc::c_int) -> Result<()> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: plain numbers; the descriptor that is returned is nobody else's.
-        let socket = unsafe {
-            OwnedFd::from_raw_fd(
-                check(libc::socket(libc::AF_NETLINK, kind, protocol))?
-                    .try_into()
-                    .map_err(|_| ErrorKind::InvalidData)?,
-            )
-        };
-        // SAFETY: the buffer is valid for its length. Without an address it goes to the kernel.
-        check(
-            unsafe { libc::send(socket.as_raw_fd(), self.bytes.as_ptr().cast(), self.bytes.len(), 0) } as i64
+        let socket = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            NonZeroU32::new(protocol.unsigned_abs()).map(Protocol::from_raw),
         )?;
+        // Without an address it goes to the kernel.
+        send(&socket, &self.bytes, SendFlags::empty())?;
         let mut confirmed = 0;
         while confirmed < self.asked {
             let mut buffer = [0u8; 8192];
             // The kernel answers before it returns from the send, so an answer that is not there never comes.
-            // SAFETY: the buffer is writable for its length.
-            let length = check(unsafe {
-                libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
-            } as i64)?;
-            confirmed += answers(&buffer[..length as usize])?;
+            let (length, _) = recv(&socket, &mut buffer, RecvFlags::DONTWAIT)?;
+            confirmed += answers(&buffer[..length])?;
         }
         Ok(())
     }
@@ -131,18 +125,19 @@ mod tests {
     #[test]
     fn messages_have_the_kernels_layout() {
         let mut batch = Batch::default();
-        batch.message(7, libc::NLM_F_ACK, &[9], |attributes| {
+        batch.message(7, libc::NLM_F_ACK, &[9; 4], |attributes| {
             attributes.nest(2, |inner| {
                 inner.name(1, "ab").number(3, 5);
             });
         });
         let length = batch.bytes.len();
         assert_eq!(batch.bytes[..4], (length as u32).to_ne_bytes());
-        assert_eq!(batch.bytes[16], 9);
-        assert_eq!(batch.bytes[17..19], 20u16.to_ne_bytes());
-        assert_eq!(batch.bytes[19..21], (2 | NESTED).to_ne_bytes());
-        assert_eq!(batch.bytes[21..23], 7u16.to_ne_bytes());
-        assert_eq!(&batch.bytes[25..28], b"ab\0");
+        assert_eq!(batch.bytes[16..20], [9; 4]);
+        assert_eq!(batch.bytes[20..22], 20u16.to_ne_bytes());
+        assert_eq!(batch.bytes[22..24], (2 | NESTED).to_ne_bytes());
+        assert_eq!(batch.bytes[24..26], 7u16.to_ne_bytes());
+        assert_eq!(&batch.bytes[28..32], b"ab\0\0");
+        assert_eq!(length, 40);
     }
 
     #[test]

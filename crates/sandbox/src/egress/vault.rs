@@ -114,8 +114,10 @@ impl Vault {
             for Held { secret, placeholder } in fitting {
                 if let Some(put) = secret.put(name, value, placeholder) {
                     // Basic credentials are sent in another spelling, and may come back in that one.
-                    let spelled = put.as_bytes().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-                    scrubber.add(spelled, placeholder);
+                    if !put.as_bytes().ends_with(secret.value()) {
+                        let spelled = put.as_bytes().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+                        scrubber.add(spelled, placeholder);
+                    }
                     *value = put;
                     break;
                 }

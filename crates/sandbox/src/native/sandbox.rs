@@ -71,10 +71,12 @@ impl Sandbox for NativeSandbox {
     }
 
     async fn ended(&self) -> Option<String> {
+        // In this order: a monitor writes why before it goes.
+        let runs = self.runs();
         let ended: Option<Ended> = read_json(&self.dir.join(files::ENDED));
         match ended {
             Some(ended) => Some(describe(&ended)),
-            None if self.runs() => None,
+            None if runs => None,
             None => Some("it is gone".to_owned()),
         }
     }

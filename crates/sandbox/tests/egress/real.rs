@@ -46,7 +46,8 @@ async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
     let redirects = sockets.transparent.is_some();
     let outside = Arc::new(Fake::new());
     outside.names.lock().unwrap().insert("api.test".to_owned(), [vec![public(1)]].into());
-    outside.routes.lock().unwrap().insert((public(1), 80).into(), http_server().await);
+    let server = http_server().await;
+    outside.routes.lock().unwrap().insert((public(1), 80).into(), server);
     let (sender, mut decisions) = tokio::sync::watch::channel(Vec::new());
     let rules = Rules::parse(&Egress::Allow(vec!["api.test".to_owned()])).unwrap();
     let sink = Arc::new(move |decision| sender.send_modify(|all: &mut Vec<Decision>| all.push(decision)));

@@ -8,7 +8,22 @@ use std::process::Command;
 const USER: u32 = 4321;
 
 #[test]
-fn the_same_holds_for_an_ordinary_user() {
+fn the_walls_hold_for_an_ordinary_user() {
+    again(&["suite::walls::", "suite::reach::", "suite::network::"]);
+}
+
+#[test]
+fn files_and_layers_lead_nowhere_for_an_ordinary_user() {
+    again(&["suite::files::", "suite::layers::"]);
+}
+
+#[test]
+fn excess_is_bounded_for_an_ordinary_user() {
+    again(&["suite::bombs::"]);
+}
+
+/// Runs parts of the suite again.
+fn again(parts: &[&str]) {
     if !rustix::process::geteuid().is_root() {
         // It is what all the other tests are doing.
         return;
@@ -24,6 +39,7 @@ fn the_same_holds_for_an_ordinary_user() {
     }
     let output = Command::new(&program)
         .args(["--test-threads=2", "--nocapture"])
+        .args(parts)
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .env("HOME", &home)

@@ -75,6 +75,8 @@ impl Drop for World {
     fn drop(&mut self) {
         for _ in 0..2000 {
             if self.left().is_empty() {
+                // Layers may have directories that only this opens.
+                launcher::tree::remove(&self.driver_dir()).unwrap();
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -6,7 +6,7 @@ use protocol::event::SandboxState;
 use protocol::{EventBody, ImageState, ItemKind, Outcome, SetupStep};
 use serde_json::json;
 use session::ShutDown;
-use testkit::model::Script;
+use testkit::model::{At, Gate, Reply, Script};
 
 use crate::support::{Follow, World, create};
 
@@ -90,8 +90,10 @@ async fn reads_are_served_at_once_and_writes_wait_for_the_tip() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_in_the_middle_of_a_sync_starts_the_sandbox_over() {
+    let gate = Gate::new();
     let script = Script::new()
         .call("read", json!({"path": "answer.txt"}))
+        .answer(Reply::text("Never heard").stall(At::Response, &gate))
         .call("shell", json!({"command": "cat answer.txt; echo 42 > answer.txt"}))
         .say("Done.");
     let world = World::new(script).await;
@@ -102,6 +104,7 @@ async fn a_restart_in_the_middle_of_a_sync_starts_the_sandbox_over() {
     let id = create(&sessions, "Correct the answer").await;
     let mut follow = Follow::new(&sessions, id).await;
     follow.until(read_done).await;
+    gate.reached().await;
     let first = sessions.get(id).await.unwrap().sandbox.unwrap();
     sessions.shut_down(ShutDown::KeepSandboxes).await;
     drop((sessions, follow));

@@ -84,7 +84,11 @@ async fn a_call_whose_sandbox_is_gone_is_interrupted_and_strangers_are_removed()
     sessions.shut_down(ShutDown::KeepSandboxes).await;
     drop((sessions, follow));
     world.driver.remove(sandbox).await.unwrap();
-    let stranger = sandbox::Spec::new(sandbox::Stack::host(), sandbox::Life::Own, sandbox::Owner::OneOff);
+    let stranger = sandbox::Spec::new(
+        sandbox::Stack::host(),
+        sandbox::Life::Own,
+        sandbox::Owner::Build("gone".to_owned()),
+    );
     drop(world.driver.create(&stranger).await.unwrap());
 
     let sessions = world.start().await;

@@ -16,7 +16,10 @@ async fn a_file_that_cannot_be_used_is_told_with_its_place() {
         ("[environments.x]\nrepos = [{ url = \"/r\" }]\nchekcs = []\n", ["chekcs", "line 3", "checks"]),
         ("[environments.x]\nrepos = [{ url = \"/r\", brunch = \"b\" }]\n", ["brunch", "line 2", "branch"]),
         ("[environments.x]\nrepos = []\n", ["[environments.x]", "repository", "repos = ["]),
-        ("[environments.x]\nrepos = [{ url = \"/r\" }]\nbase = \"vm\"\n", ["vm", "not supported", "host"]),
+        (
+            "[environments.x]\nrepos = [{ url = \"/r\" }]\nbase = \"vm\"\n",
+            ["vm", "host, tar:PATH", "[environments.x]"],
+        ),
         ("[server]\nlisten = 7717\n", ["listen", "line 2", "socket address"]),
         ("[agent]\nmax_steps = \"many\"\n", ["max_steps", "many", "u32"]),
         ("this is not toml\n", ["line 1", "this is not toml", "="]),

@@ -22,7 +22,7 @@ async fn an_unknown_name_is_answered_with_the_known_ones() {
         (&["env", "rm", "shop"], ["\"shop\"", ENVIRONMENT]),
         (&["env", "add", "a b", "--repo", &repo.url()], ["\"a b\"", "letters, digits"]),
         (&["env", "add", "x", "--repo", &repo.url(), "--model", "gpt"], ["\"gpt\"", "chat, claude"]),
-        (&["env", "add", "x", "--repo", &repo.url(), "--base", "vm"], ["\"vm\"", "base = \"host\""]),
+        (&["env", "add", "x", "--repo", &repo.url(), "--base", "vm"], ["\"vm\"", "host, tar:PATH, oci:NAME"]),
         (&["env", "add", "x", "--repo", &repo.url(), "--check", "lint="], ["\"lint=\"", "no command"]),
         (&["run", "x"], ["--env", "--repo"]),
         (&["frobnicate"], ["frobnicate", "--help"]),

@@ -90,7 +90,7 @@ impl Watch {
 }
 
 /// Ids and directories of the sandboxes that are there now.
-fn sandboxes(root: &Path) -> Vec<(String, PathBuf)> {
+pub(super) fn sandboxes(root: &Path) -> Vec<(String, PathBuf)> {
     let dirs = SANDBOXES.iter().filter_map(|dir| fs::read_dir(root.join("data").join(dir)).ok()).flatten();
     dirs.flatten().map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
 }

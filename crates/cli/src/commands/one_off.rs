@@ -1,0 +1,137 @@
+//! What a one-off sandbox is made of: the bare host system, or an environment, from its image where one was built.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ::sandbox::egress::{CA_BUNDLE, Decision, Internet, Proxy, Rules, Secret};
+use ::sandbox::image::Images;
+use ::sandbox::native::Native;
+use ::sandbox::{Driver, Network, Sandbox, Stack, service};
+use protocol::{Egress, Environment};
+
+use super::Context;
+use crate::exit::Usage;
+use crate::render::{style, text};
+
+/// What to start, and where.
+pub(super) struct Plan {
+    pub(super) driver: Arc<Native>,
+    pub(super) stack: Stack,
+    pub(super) network: Network,
+    environment: Option<(String, Environment)>,
+    /// Whether the stack is the environment's image; otherwise the workspace is still to be filled.
+    image: bool,
+}
+
+/// The way out of the sandbox. Dropping it ends every connection.
+pub(super) struct Exit {
+    _proxy: Proxy,
+    refused: Arc<Mutex<BTreeSet<(String, u16)>>>,
+    name: String,
+}
+
+impl Plan {
+    /// Sandboxes without an environment are apart from those of the server. One with an environment stands on layers of
+    /// the server's, so it is among them, and belongs to this command.
+    pub(super) async fn make(context: &Context, name: Option<&str>) -> anyhow::Result<Self> {
+        let data_dir = &context.config.server.data_dir;
+        let Some(name) = name else { return Self::bare(&data_dir.join("one-off")) };
+        let link = context.look().await?;
+        let environment = link.api.environment(name).await;
+        link.close_now().await?;
+        let recipe = environment?.recipe;
+        let native = data_dir.join("native");
+        let driver = Arc::new(Native::open(&native)?);
+        let shared: Arc<dyn Driver> = driver.clone();
+        let image = Images::open(&native.join("images"), shared)?.current(name);
+        if image.is_none() && recipe.base != "host" {
+            return Err(Usage(anyhow::anyhow!(
+                "{name} has no image yet, which its base \"{}\" needs\n  build it with: slipway env build {name}",
+                recipe.base
+            ))
+            .into());
+        }
+        let network = if recipe.egress == Egress::None { Network::None } else { Network::Egress };
+        let is_image = image.is_some();
+        let stack = image.map_or_else(Stack::host, |image| image.stack);
+        let environment = Some((name.to_owned(), recipe));
+        Ok(Self { driver, stack, network, environment, image: is_image })
+    }
+
+    fn bare(dir: &Path) -> anyhow::Result<Self> {
+        let driver = Arc::new(Native::open(dir)?);
+        Ok(Self { driver, stack: Stack::host(), network: Network::None, environment: None, image: false })
+    }
+
+    /// The limits of the environment, or the configured ones.
+    pub(super) fn limits(&self, context: &Context) -> ::sandbox::Limits {
+        let configured = context.config.sandbox.limits();
+        match &self.environment {
+            Some((_, recipe)) => session::merge_limits(&configured, &recipe.limits),
+            None => configured,
+        }
+    }
+
+    /// Gives a started sandbox what the environment has: the way out, the repository, the services.
+    pub(super) async fn furnish(
+        &self,
+        context: &Context,
+        sandbox: &dyn Sandbox,
+    ) -> anyhow::Result<Option<Exit>> {
+        let Some((name, recipe)) = &self.environment else { return Ok(None) };
+        let exit = match sandbox.sockets().await? {
+            Some(sockets) => Some(Exit::open(name, recipe, sockets, sandbox).await?),
+            None => None,
+        };
+        if !self.image {
+            let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
+            style::note(&format!("preparing the workspace of {name}"));
+            session::prepare(sandbox, &mirrors, recipe).await?;
+        }
+        service::start(sandbox, &recipe.services).await?;
+        Ok(exit)
+    }
+}
+
+impl Exit {
+    async fn open(
+        name: &str,
+        recipe: &Environment,
+        sockets: ::sandbox::egress::Sockets,
+        sandbox: &dyn Sandbox,
+    ) -> anyhow::Result<Self> {
+        let refused: Arc<Mutex<BTreeSet<(String, u16)>>> = Arc::default();
+        let book = Arc::clone(&refused);
+        let sink = Arc::new(move |decision: Decision| {
+            if !decision.allowed {
+                book.lock().unwrap_or_else(PoisonError::into_inner).insert((decision.host, decision.port));
+            }
+        });
+        let proxy = Proxy::start(sockets, Rules::parse(&recipe.egress)?, Arc::new(Internet), sink)?;
+        let secrets = recipe.secrets.iter().map(Secret::read).collect::<Result<Vec<_>, _>>()?;
+        if !secrets.is_empty() {
+            proxy.set_secrets(secrets)?;
+        }
+        if let Some(bundle) = proxy.ca_bundle() {
+            sandbox.guest().write_file(CA_BUNDLE, bundle.into()).await?;
+        }
+        sandbox.guest().set_env(&proxy.variables()).await?;
+        Ok(Self { _proxy: proxy, refused, name: name.to_owned() })
+    }
+
+    /// Says what was refused, and how to allow it.
+    pub(super) fn tell(&self) {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.is_empty() {
+            return;
+        }
+        let hosts: Vec<String> =
+            refused.iter().map(|(host, port)| format!("{}:{port}", text::harmless(host))).collect();
+        style::note(&format!(
+            "refused: {}\n  allow a host with: slipway env allow {} HOST",
+            hosts.join(", "),
+            self.name
+        ));
+    }
+}

@@ -1,0 +1,96 @@
+//! Other bases than the host's system: a root file system in an archive.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+use testkit::model::{Script, Server};
+
+use super::{inside, repository, world};
+use crate::harness::{ENVIRONMENT, edit, shell};
+
+/// The programs that the archive has: what a workspace needs, and the check.
+const PROGRAMS: [&str; 14] =
+    ["sh", "git", "cat", "ls", "mkdir", "rm", "test", "uname", "date", "env", "tar", "sleep", "mv", "cp"];
+
+/// Where a program of the host is, past whatever stands before it in the search path.
+fn find(name: &str) -> Option<PathBuf> {
+    ["/usr/bin", "/bin"].iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists())
+}
+
+/// The libraries that a program is linked with, and its loader.
+fn libraries(program: &Path) -> Option<Vec<PathBuf>> {
+    let said = Command::new("ldd").arg(program).output().ok()?;
+    let text = String::from_utf8(said.stdout).ok()?;
+    let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
+    Some(paths.map(|path| PathBuf::from(path.trim_end_matches(':'))).collect())
+}
+
+/// An archive of a small system made from the host's programs; None where they cannot be found.
+fn archive(dir: &Path) -> Option<PathBuf> {
+    let mut files = BTreeSet::new();
+    for name in PROGRAMS {
+        let program = find(name)?;
+        files.extend(libraries(&program)?);
+        files.insert(program);
+    }
+    let root = dir.join("root");
+    for path in ["etc", "tmp", "usr/bin"] {
+        std::fs::create_dir_all(root.join(path)).ok()?;
+    }
+    for file in &files {
+        let to = root.join(file.strip_prefix("/").ok()?);
+        std::fs::create_dir_all(to.parent()?).ok()?;
+        std::fs::copy(file, to).ok()?;
+    }
+    std::fs::write(root.join("etc/made-of"), "a tar file\n").ok()?;
+    if find("sh")? != Path::new("/bin/sh") {
+        std::fs::create_dir_all(root.join("bin")).ok()?;
+        std::fs::copy(find("sh")?, root.join("bin/sh")).ok()?;
+    }
+    let tar = dir.join("base.tar");
+    let made = Command::new("tar").arg("-C").arg(&root).arg("-cf").arg(&tar).arg(".").status().ok()?;
+    made.success().then_some(tar)
+}
+
+#[tokio::test]
+#[allow(clippy::print_stdout, reason = "whoever runs the tests should know that one did not look")]
+async fn a_session_works_on_an_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(tar) = archive(dir.path()) else {
+        println!("skipped: no system can be made of this machine's programs");
+        return;
+    };
+    let script = Script::new()
+        .answer(shell("cat /etc/made-of prepared; ls /usr/bin | tail -1"))
+        .answer(edit("41", "42"))
+        .say("The answer is 42 now.");
+    let model = Server::start(script).await;
+    let repo = repository();
+    repo.commit("main", &[(".gitignore", "/prepared\n")]);
+    let keys = format!("base = \"tar:{}\"\nsetup = [{{ run = \"echo yes > prepared\" }}]\n", tar.display());
+    let world = world(&model, &repo, &keys);
+    let output = world.run(&["sandbox", "run", "--env", ENVIRONMENT, "--", "true"]).await.expect_code(2);
+    assert!(output.stderr.contains("env build"), "without an image there is nothing to run in: {output}");
+    let run = ["run", "--env", ENVIRONMENT, "--json", "Make the answer right"];
+    let events = world.ok(&run).await.events();
+    assert_eq!(events.only("turn.finished")["outcome"], "done");
+    let said = events.calls("shell")[0]["output"]["text"].as_str().unwrap();
+    assert!(said.starts_with("a tar file\nyes\nuname\n"), "{said}");
+    let again = world.json(&["env", "build", ENVIRONMENT]).await;
+    let states: Vec<_> = again["steps"].as_array().unwrap().iter().map(|step| &step["state"]).collect();
+    assert_eq!(states, [&json!("cached"); 3], "{again}");
+    assert_eq!(inside(&world, "cat /etc/made-of").await, "a tar file\n");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_base_that_is_not_there_is_told_so() {
+    let model = Server::start(Script::new()).await;
+    let repo = repository();
+    let world = world(&model, &repo, "base = \"tar:/nowhere/base.tar\"\n");
+    let output = world.run(&["env", "build", ENVIRONMENT]).await.expect_code(1);
+    assert!(output.stderr.contains("/nowhere/base.tar"), "{output}");
+    world.finish().await;
+}
