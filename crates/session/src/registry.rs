@@ -272,8 +272,8 @@ impl Registry {
         drop(handles);
         self.actors.close();
         self.actors.wait().await;
-        // Sessions may have waited for a build until now. Who only looked has nothing to end.
-        if self.options.duty == Duty::Work {
+        // Sessions may have waited for a build until now. Who only looked has nothing to end, unless it was asked to build.
+        if self.options.duty == Duty::Work || self.builds.is_at_work() {
             self.builds.close().await;
         }
         self.closed.cancel();

@@ -248,17 +248,27 @@ impl Add {
             base: self.base.clone(),
             setup: self.setup(),
             warm: self.warm.iter().map(|run| step(run)).collect(),
-            egress: match self.egress.as_slice() {
-                [word] if word == "none" => Egress::None,
-                [word] if word == "open" => Egress::Open,
-                rules => Egress::Allow(rules.to_vec()),
-            },
+            egress: self.egress()?,
             pool: self.pool,
             checks,
             model: self.model.clone(),
             instructions: self.instructions.clone(),
             ..Environment::default()
         })
+    }
+
+    fn egress(&self) -> anyhow::Result<Egress> {
+        match self.egress.as_slice() {
+            [word] if word == "none" => Ok(Egress::None),
+            [word] if word == "open" => Ok(Egress::Open),
+            rules => match rules.iter().find(|rule| matches!(rule.as_str(), "none" | "open")) {
+                Some(word) => Err(Usage(anyhow::anyhow!(
+                    "--egress {word} stands alone: leave it out to name hosts, or leave out the hosts"
+                ))
+                .into()),
+                None => Ok(Egress::Allow(rules.to_vec())),
+            },
+        }
     }
 
     fn setup(&self) -> Vec<SetupStep> {

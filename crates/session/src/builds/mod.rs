@@ -82,6 +82,10 @@ impl Builds {
         status.warm = self.options.pool.status(name).ready;
         self.entry(name, |entry| {
             if entry.running > 0 {
+                if status.state != ImageState::Building {
+                    // The steps of the last build say nothing of the one that is about to begin.
+                    status.steps.clear();
+                }
                 status.state = ImageState::Building;
             } else if let Some(error) = &entry.error {
                 status.state = ImageState::Failed;
@@ -312,6 +316,11 @@ impl Builds {
         let sessions = self.options.store.sessions().await.map_err(problem::store)?;
         let environments = environments::list(&self.options).await?;
         Ok(Known { sessions, environments: environments.into_iter().map(|one| one.name).collect() })
+    }
+
+    /// Whether a build, or what follows one, is under way in this process.
+    pub(crate) fn is_at_work(&self) -> bool {
+        !self.tasks.is_empty()
     }
 
     /// Ends builds and removes what is kept ready.
