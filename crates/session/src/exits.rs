@@ -21,7 +21,7 @@ pub(crate) struct Exit {
     proxy: Proxy,
     refused: Arc<Mutex<Vec<(String, u16)>>>,
     /// Tells what it has not told yet when it goes.
-    _log: Log,
+    log: Log,
 }
 
 impl Exit {
@@ -38,8 +38,10 @@ impl Exit {
         &self.environment
     }
 
-    /// The hosts that were refused since this was last asked, once each.
+    /// The hosts that were refused since this was last asked, once each. Whoever watches is told of them now, and not
+    /// when the turn is over.
     pub(crate) fn take_refused(&self) -> Vec<(String, u16)> {
+        self.log.flush();
         std::mem::take(&mut *lock(&self.refused))
     }
 }
@@ -90,7 +92,7 @@ impl Exits {
         if !secrets.is_empty() {
             proxy.set_secrets(secrets)?;
         }
-        let exit = Arc::new(Exit { environment: environment.to_owned(), proxy, refused, _log: log });
+        let exit = Arc::new(Exit { environment: environment.to_owned(), proxy, refused, log });
         let mut open = lock(&self.open);
         open.retain(|exit| exit.strong_count() > 0);
         open.push(Arc::downgrade(&exit));

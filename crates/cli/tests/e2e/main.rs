@@ -5,11 +5,15 @@
 
 mod bad_input;
 mod demo;
+mod egress;
 mod harness;
 mod images;
+mod limits;
 mod program;
 mod run;
 mod sandbox;
+mod secrets;
 mod server;
 mod sessions;
+mod snapshots;
 mod terminal;

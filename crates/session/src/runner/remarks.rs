@@ -30,7 +30,9 @@ impl Runner {
 }
 
 fn refused(hosts: &[(String, u16)], environment: &str) -> Option<String> {
-    let (first, _) = hosts.first()?;
+    let (first, port) = hosts.first()?;
+    // A rule without a port is for the web's.
+    let rule = if matches!(port, 53 | 80 | 443) { first.clone() } else { format!("{first}:{port}") };
     // A question for a name is told with the port of questions, which is not what anybody wanted to connect to.
     let mut named: Vec<String> = Vec::new();
     for (host, port) in hosts {
@@ -42,7 +44,7 @@ fn refused(hosts: &[(String, u16)], environment: &str) -> Option<String> {
     let more = if named.len() > NAMED { " and others" } else { "" };
     named.truncate(NAMED);
     Some(format!(
-        "(The environment's egress refused: {}{more}. A person can allow it: slipway env allow {environment} {first})",
+        "(The environment's egress refused: {}{more}. A person can allow it: slipway env allow {environment} {rule})",
         named.join(", ")
     ))
 }
@@ -61,5 +63,7 @@ mod tests {
         assert!(!line.contains('\n'));
         let asked = refused(&[("a.example".to_owned(), 53)], "shop").unwrap();
         assert!(asked.contains("refused: a.example."), "{asked}");
+        let other = refused(&[("db.example".to_owned(), 5432)], "shop").unwrap();
+        assert!(other.contains("slipway env allow shop db.example:5432)"), "{other}");
     }
 }

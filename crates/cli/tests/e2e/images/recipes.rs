@@ -66,7 +66,7 @@ async fn what_is_added_is_looked_at_first() {
     for (more, words) in [
         (&["--egress", "https://example.com"][..], ["https://example.com", "leave out"]),
         (&["--egress", "none", "--egress", "a.test"], ["none", "egress"]),
-        (&["--base", "oci:"], ["oci", "name"]),
+        (&["--base", "oci:"], ["no name of an image", "debian:12"]),
         (&["--input", "deps.lock"], ["--setup", "--help"]),
         (&["--setup", ""], ["set-up step", "run = "]),
     ] {
