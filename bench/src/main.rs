@@ -52,7 +52,9 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match runtime.block_on(run(arguments)) {
+    // A task, as everything is that the server does: what the first thread waits for is told to it by another.
+    let ran = runtime.block_on(runtime.spawn(run(arguments)));
+    match ran.unwrap_or_else(|error| Err(error.into())) {
         Err(error) if error.is::<Interrupted>() => Ok(ExitCode::from(interrupt::EXIT_CODE)),
         other => other,
     }

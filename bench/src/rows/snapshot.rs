@@ -34,6 +34,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         tokio::time::sleep(SETTLE).await;
         let whole: LayerId = format!("snapshot-{round}").parse()?;
         let alone = save(&fixture, &spec, &whole, None).await?;
+        tokio::time::sleep(SETTLE).await;
         let shared: LayerId = format!("snapshot-{round}-next").parse()?;
         let after = save(&fixture, &spec, &shared, last.as_ref().or(Some(&whole))).await?;
         let stack = image.with(shared.clone());

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::git::{Failure, LONG, Output, Overflow};
@@ -71,18 +73,27 @@ impl Mirror {
     }
 }
 
-/// Copies the bundle to where nobody else can change it. A link in its place is not followed.
+/// Copies the bundle to where nobody else can change it. A link in its place is not followed, and what is looked at is what
+/// was opened: something else may have its name by then.
 async fn copy_bounded(from: &Path, to: &Path) -> Result<(), Error> {
     let doing = |what: &str, path: &Path, error| Error::io(format_args!("{what} {}", path.display()), &error);
-    let metadata = tokio::fs::symlink_metadata(from).await.map_err(|error| doing("read", from, error))?;
+    let not_a_file = || Error::Refused("the bundle is not a regular file".into());
+    // Nobody may be at the other end of a pipe.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened =
+        tokio::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(from).await;
+    let source = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP | Errno::NXIO) => not_a_file(),
+        _ => doing("read", from, error),
+    })?;
+    let metadata = source.metadata().await.map_err(|error| doing("read", from, error))?;
     if !metadata.is_file() {
-        return Err(Error::Refused("the bundle is not a regular file".into()));
+        return Err(not_a_file());
     }
     let too_large = || Error::Refused(format!("it is larger than {} MiB", BUNDLE_LIMIT >> 20));
     if metadata.len() > BUNDLE_LIMIT {
         return Err(too_large());
     }
-    let source = tokio::fs::File::open(from).await.map_err(|error| doing("read", from, error))?;
     let mut target = tokio::fs::File::create(to).await.map_err(|error| doing("write", to, error))?;
     let copied = tokio::io::copy(&mut source.take(BUNDLE_LIMIT + 1), &mut target)
         .await

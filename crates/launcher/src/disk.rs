@@ -1,34 +1,35 @@
 //! The limits of a sandbox's disk, kept by looking: overlayfs has no quota of its own.
 //!
-//! Once a second one system call tells how much is free on the file system. Only when that fell by a part of what the
-//! sandbox may still use are its files counted. So an idle sandbox costs next to nothing, and one that writes without
-//! end is stopped within about a second of reaching its limit.
+//! Once a second one system call tells how much is free on the file system. If that fell by a part of what the sandbox may
+//! still use, its files are counted. What others free at the same time can hide what it writes, so they are also counted
+//! every few seconds while it works. An idle sandbox costs next to nothing, and one that writes without end is stopped
+//! within about a second of reaching its limit.
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, OsStr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+mod hidden;
+mod tally;
+mod walk;
+mod work;
+
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat};
-use rustix::io::{Errno, Result};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Result;
 use rustix::process::Pid;
 
-use crate::spec::{Disk, DiskUsage, files};
+use crate::spec::{Cgroup, Disk, DiskUsage, files};
+use tally::Tally;
+use work::Work;
 
 /// How often to look.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// A change too small to be worth counting for is counted after this long.
-const SLOW_PERIOD: Duration = Duration::from_secs(30);
+/// How often to count while the sandbox works, whatever is free.
+const WORK_PERIOD: Duration = Duration::from_secs(5);
 
-/// Counting may take this part of the time.
+/// Counting because the disk gets fuller may take this part of the time, and counting because of work that.
 const SHARE: u32 = 10;
-
-/// Paths longer than this begin at a directory of their own.
-const LONGEST_PATH: usize = 2000;
+const WORK_SHARE: u32 = 50;
 
 /// What a file system has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub(crate) struct Keeper {
     limit: Disk,
     upper: OwnedFd,
     usage: DiskUsage,
+    work: Work,
     /// What was free when files were counted last, and when that was, and how long it took.
     free: Free,
     counted: Instant,
@@ -51,29 +53,43 @@ pub(crate) struct Keeper {
 }
 
 /// A limit and how far beyond it somebody got. Whoever is over may still run what makes room, but not take more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Line {
+    limit: u64,
+    slack: u64,
     reached_at: Option<u64>,
 }
 
 impl Line {
+    fn new(limit: u64, least: u64, most: u64) -> Self {
+        Self { limit, slack: (limit / 16).clamp(least, most), reached_at: None }
+    }
+
+    /// Above this it is crossed, again or for the first time.
+    fn height(&self) -> u64 {
+        self.reached_at.map_or(self.limit, |reached| reached.saturating_add(self.slack))
+    }
+
     /// Whether the limit was reached, again or for the first time.
-    fn crossed(&mut self, used: u64, limit: u64, slack: u64) -> bool {
-        if used <= limit {
-            self.reached_at = None;
-            return false;
-        }
-        let crossed = self.reached_at.is_none_or(|reached| used > reached.saturating_add(slack));
+    fn crossed(&mut self, used: u64) -> bool {
+        let crossed = used > self.height();
         if crossed {
             self.reached_at = Some(used);
+        } else if used <= self.limit {
+            self.reached_at = None;
         }
         crossed
+    }
+
+    /// What may still be taken.
+    fn left(&self, used: u64) -> u64 {
+        self.height().saturating_sub(used)
     }
 }
 
 impl Keeper {
-    /// For the writable layer in the working directory.
-    pub(crate) fn new(limit: Disk) -> Result<Self> {
+    /// For the writable layer in the working directory of a sandbox in these control groups.
+    pub(crate) fn new(limit: Disk, groups: &[Cgroup]) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let upper = openat(CWD, files::UPPER, flags, Mode::empty())?;
         Ok(Self {
@@ -81,10 +97,11 @@ impl Keeper {
             free: free(&upper)?,
             upper,
             usage: DiskUsage::default(),
+            work: Work::of(groups),
             counted: Instant::now(),
             took: Duration::ZERO,
-            bytes: Line::default(),
-            inodes: Line::default(),
+            bytes: Line::new(limit.bytes, 1 << 20, 64 << 20),
+            inodes: Line::new(limit.inodes, 100, 50_000),
         })
     }
 
@@ -97,20 +114,24 @@ impl Keeper {
     pub(crate) fn look(&mut self, init: Pid) -> bool {
         let Ok(now) = free(&self.upper) else { return false };
         let quiet = self.counted.elapsed();
-        let due = (now != self.free && quiet >= SLOW_PERIOD) || self.fell(now);
-        if !due || quiet < self.took * SHARE {
-            return false;
-        }
-        self.count(init)
+        let due = self.could_be_over(now)
+            || (quiet >= self.took * SHARE && self.fell(now))
+            || (quiet >= WORK_PERIOD.max(self.took * WORK_SHARE) && self.work.went_on(init));
+        due && self.count(init)
     }
 
-    /// Whether so much was used, by whomever, that it could be this sandbox at its limit.
+    /// Whether so much was used, by whomever, that this sandbox is beyond its limit if it was the one. Then it is counted
+    /// however long that takes.
+    fn could_be_over(&self, now: Free) -> bool {
+        self.free.bytes.saturating_sub(now.bytes) > self.bytes.left(self.usage.bytes)
+            || self.free.inodes.saturating_sub(now.inodes) > self.inodes.left(self.usage.inodes)
+    }
+
+    /// Whether a part of what may still be used was used, by whomever.
     fn fell(&self, now: Free) -> bool {
-        let step = |limit: u64, used: u64, least: u64, most: u64| {
-            (limit.saturating_sub(used) / 8).clamp(least, most)
-        };
-        let bytes = step(self.limit.bytes, self.usage.bytes, 1 << 20, 64 << 20);
-        let inodes = step(self.limit.inodes, self.usage.inodes, 100, 50_000);
+        let step = |left: u64, least: u64, most: u64| (left / 8).clamp(least, most);
+        let bytes = step(self.bytes.left(self.usage.bytes), 1 << 20, 64 << 20);
+        let inodes = step(self.inodes.left(self.usage.inodes), 100, 50_000);
         self.free.bytes.saturating_sub(now.bytes) >= bytes
             || self.free.inodes.saturating_sub(now.inodes) >= inodes
     }
@@ -118,23 +139,19 @@ impl Keeper {
     /// Counts now. Whether the sandbox has to be stopped.
     pub(crate) fn count(&mut self, init: Pid) -> bool {
         let begun = Instant::now();
+        // Before anything is counted, so that what is written meanwhile is a reason to count again.
+        self.work.remember(init);
         if let Ok(now) = free(&self.upper) {
             self.free = now;
         }
-        let (mut bytes, mut inodes) = match count(self.upper.as_fd(), self.limit.inodes) {
-            Ok(counted) => counted,
+        let mut tally = Tally::up_to(self.bytes.height(), self.inodes.height());
+        match walk::count(self.upper.as_fd(), &mut tally) {
+            Ok(()) => hidden::count(init, &self.upper, &mut tally),
             // A tree that cannot be counted with the descriptors there are is deeper than any that is meant to be.
-            Err(_) => (self.usage.bytes, self.limit.inodes.saturating_add(1)),
-        };
-        let (hidden_bytes, hidden_inodes) = unlinked(init, &self.upper);
-        bytes += hidden_bytes;
-        inodes += hidden_inodes;
-        (self.usage.bytes, self.usage.inodes) = (bytes, inodes);
-        let slack = |limit: u64, least: u64, most: u64| (limit / 16).clamp(least, most);
-        let over_bytes =
-            self.bytes.crossed(bytes, self.limit.bytes, slack(self.limit.bytes, 1 << 20, 64 << 20));
-        let over_inodes =
-            self.inodes.crossed(inodes, self.limit.inodes, slack(self.limit.inodes, 100, 50_000));
+            Err(_) => tally.inodes = self.limit.inodes.saturating_add(1),
+        }
+        (self.usage.bytes, self.usage.inodes) = (tally.bytes, tally.inodes);
+        let (over_bytes, over_inodes) = (self.bytes.crossed(tally.bytes), self.inodes.crossed(tally.inodes));
         self.usage.byte_hits += u64::from(over_bytes);
         self.usage.inode_hits += u64::from(over_inodes);
         self.counted = Instant::now();
@@ -148,176 +165,19 @@ fn free(upper: &OwnedFd) -> Result<Free> {
     Ok(Free { bytes: data.f_bfree.saturating_mul(data.f_frsize), inodes: data.f_ffree })
 }
 
-/// A directory that is still to be counted: how to get there from an open one.
-struct Place {
-    from: Rc<OwnedFd>,
-    path: PathBuf,
-}
-
-impl Place {
-    /// Opens it; None when it is gone or something else is there now.
-    fn open(&self) -> Result<Option<OwnedFd>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        match openat2(&*self.from, &self.path, flags, Mode::empty(), resolve) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::AGAIN) => Ok(None),
-            other => other.map(Some),
-        }
-    }
-
-    /// A directory in this one, which is open as `here`.
-    fn below(&self, here: &OwnedFd, name: &CStr) -> Result<Self> {
-        let path = self.path.join(OsStr::from_bytes(name.to_bytes()));
-        if path.as_os_str().len() <= LONGEST_PATH {
-            return Ok(Self { from: self.from.clone(), path });
-        }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let from = Rc::new(openat(here, name, flags, Mode::empty())?);
-        Ok(Self { from, path: PathBuf::from(".") })
-    }
-}
-
-/// Bytes and number of everything below a directory. Links are not followed, and a file with many names counts once.
-/// Counting ends when there is far more than the limit.
-fn count(top: BorrowedFd<'_>, limit: u64) -> Result<(u64, u64)> {
-    let (mut bytes, mut inodes) = (0u64, 0u64);
-    let mut seen = HashSet::new();
-    let mut left =
-        vec![Place { from: Rc::new(rustix::io::fcntl_dupfd_cloexec(top, 3)?), path: PathBuf::from(".") }];
-    while let Some(place) = left.pop() {
-        let Some(directory) = place.open()? else { continue };
-        for entry in Dir::read_from(&directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
-            let data = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::NOENT) => continue,
-                other => other?,
-            };
-            let is_directory = FileType::from_raw_mode(data.st_mode) == FileType::Directory;
-            if !is_directory && data.st_nlink > 1 && !seen.insert(data.st_ino) {
-                continue;
-            }
-            inodes += 1;
-            bytes += (data.st_blocks as u64).saturating_mul(512);
-            if is_directory {
-                match place.below(&directory, name) {
-                    // It went away.
-                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                    other => left.push(other?),
-                }
-            }
-        }
-        if inodes > limit.saturating_mul(2).saturating_add(1 << 16) {
-            break;
-        }
-    }
-    Ok((bytes, inodes))
-}
-
-/// Bytes and number of files that have no name any more and are still open in the sandbox. Processes that cannot be
-/// looked at are left out.
-fn unlinked(init: Pid, upper: &OwnedFd) -> (u64, u64) {
-    let storage = rustix::fs::fstat(upper).map(|data| data.st_dev).ok();
-    let (mut bytes, mut seen) = (0u64, HashSet::new());
-    for pid in descendants(init.as_raw_nonzero().get()) {
-        let process = Path::new("/proc").join(pid.to_string());
-        // overlayfs shows some files as its own, and some as those of the file system below.
-        let root = rustix::fs::stat(process.join("root")).map(|data| data.st_dev).ok();
-        for open in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
-            let Ok(data) = rustix::fs::stat(open.path()) else { continue };
-            let regular = FileType::from_raw_mode(data.st_mode) == FileType::RegularFile;
-            let ours = [storage, root].contains(&Some(data.st_dev));
-            if regular && ours && data.st_nlink == 0 && seen.insert(data.st_ino) {
-                bytes += (data.st_blocks as u64).saturating_mul(512);
-            }
-        }
-    }
-    (bytes, seen.len() as u64)
-}
-
-/// Every process below another. Below pid 1 of a namespace that is all of them: orphans become its children.
-fn descendants(top: i32) -> Vec<i32> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(stat) = std::fs::read(entry.path().join("stat")) else { continue };
-        if let Some(parent) = parent(&stat) {
-            children.entry(parent).or_default().push(pid);
-        }
-    }
-    let mut found = Vec::new();
-    let mut left = vec![top];
-    while let Some(pid) = left.pop() {
-        // Taken out, so that numbers which changed hands meanwhile cannot lead in circles.
-        let below = children.remove(&pid).unwrap_or_default();
-        found.extend(&below);
-        left.extend(below);
-    }
-    found
-}
-
-/// The second field after a name that may hold anything, also parentheses.
-fn parent(stat: &[u8]) -> Option<i32> {
-    let after = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    std::str::from_utf8(&stat[after..]).ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn counts_links_once_and_follows_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().join("top");
-        std::fs::create_dir_all(top.join("a/b")).unwrap();
-        std::fs::write(dir.path().join("outside"), vec![1; 1 << 20]).unwrap();
-        std::fs::write(top.join("a/file"), vec![1; 64 << 10]).unwrap();
-        std::fs::hard_link(top.join("a/file"), top.join("a/b/again")).unwrap();
-        std::os::unix::fs::symlink(dir.path(), top.join("a/b/out")).unwrap();
-        let top = openat(CWD, &top, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let (bytes, inodes) = count(top.as_fd(), 1000).unwrap();
-        assert_eq!(inodes, 4);
-        assert!((64 << 10..256 << 10).contains(&bytes), "{bytes}");
-    }
-
-    #[test]
-    fn counts_trees_deeper_than_a_path_can_be() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = openat(CWD, dir.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let mut at = rustix::io::fcntl_dupfd_cloexec(&top, 3).unwrap();
-        for _ in 0..1200 {
-            rustix::fs::mkdirat(&at, "deep", Mode::RWXU).unwrap();
-            at = openat(&at, "deep", OFlags::DIRECTORY | OFlags::PATH, Mode::empty()).unwrap();
-        }
-        assert_eq!(count(top.as_fd(), 10_000).unwrap().1, 1200);
-        crate::tree::remove(&dir.path().join("deep")).unwrap();
-    }
-
-    #[test]
-    fn a_name_cannot_hide_the_parent() {
-        assert_eq!(parent(b"12 (a) R 7 (x)) S 34 12 12 0"), Some(34));
-        assert_eq!(parent(b"12 (\xff) R 7 12"), Some(7));
-        assert_eq!(parent(b"12"), None);
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = i32::try_from(child.id()).unwrap();
-        let found = descendants(std::process::id().try_into().unwrap());
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(found.contains(&pid), "{pid} in {found:?}");
-    }
-
-    #[test]
     fn a_limit_is_crossed_again_only_by_taking_more() {
-        let mut line = Line::default();
-        assert!(!line.crossed(10, 10, 5));
-        assert!(line.crossed(12, 10, 5));
-        assert!(!line.crossed(17, 10, 5));
-        assert!(line.crossed(18, 10, 5));
-        assert!(!line.crossed(9, 10, 5));
-        assert!(line.crossed(11, 10, 5));
+        let mut line = Line { limit: 10, slack: 5, reached_at: None };
+        assert!(!line.crossed(10));
+        assert!(line.crossed(12));
+        assert!(!line.crossed(17));
+        assert_eq!(line.left(16), 1);
+        assert!(line.crossed(18));
+        assert!(!line.crossed(9));
+        assert!(line.crossed(11));
     }
 }

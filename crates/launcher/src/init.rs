@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
+use guest::daemon::Sacrifice;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::fault::{Context, Fault};
 use crate::ids::Users;
 use crate::network::Sockets;
 use crate::spec::{Launch, Stage};
-use crate::{cgroup, landlock, mounts, network, privileges, rights, seccomp, verify};
+use crate::{cgroup, landlock, mounts, network, places, privileges, rights, seccomp, verify};
 
 /// What init tells the monitor, in one byte.
 pub(crate) mod signal {
@@ -29,34 +31,48 @@ pub(crate) fn main(
     listener: UnixListener,
     outside: &BTreeMap<&'static str, String>,
 ) -> i32 {
-    let built = build(launch, users, outside).and_then(|sockets| {
-        rights::send(&monitor, &[signal::READY], &sockets).at(Stage::Guest, "handing the sockets over")
+    let built = build(launch, users, outside).and_then(|(sockets, sacrifice)| {
+        rights::send(&monitor, &[signal::READY], &sockets).at(Stage::Guest, "handing the sockets over")?;
+        Ok(sacrifice)
     });
-    if let Err(fault) = built {
-        let mut message = vec![signal::FAILED];
-        let report =
-            crate::spec::Report::Failed { stage: fault.stage, message: fault.message, errno: fault.errno };
-        if let Ok(json) = serde_json::to_vec(&report) {
-            message.extend(json);
-        }
-        // If even this fails the monitor sees the stream end, and says so.
-        return if monitor.write_all(&message).is_ok() { 1 } else { 2 };
-    }
+    let sacrifice = match built {
+        Ok(sacrifice) => sacrifice,
+        Err(fault) => return tell(&mut monitor, fault),
+    };
     drop(monitor);
-    let config = guest::daemon::Config { env: launch.env.clone(), cwd: launch.cwd.clone() };
+    let config = guest::daemon::Config { env: launch.env.clone(), cwd: launch.cwd.clone(), sacrifice };
     match guest::daemon::run(listener, config) {
         Ok(()) => 0,
         Err(_) => 3,
     }
 }
 
-fn build(launch: &Launch, users: Users, outside: &BTreeMap<&'static str, String>) -> Result<Sockets, Fault> {
+/// Tells the monitor what failed. Gives the exit code.
+fn tell(monitor: &mut UnixStream, fault: Fault) -> i32 {
+    let mut message = vec![signal::FAILED];
+    let report =
+        crate::spec::Report::Failed { stage: fault.stage, message: fault.message, errno: fault.errno };
+    if let Ok(json) = serde_json::to_vec(&report) {
+        message.extend(json);
+    }
+    // If even this fails the monitor sees the stream end, and says so.
+    if monitor.write_all(&message).is_ok() { 1 } else { 2 }
+}
+
+fn build(
+    launch: &Launch,
+    users: Users,
+    outside: &BTreeMap<&'static str, String>,
+) -> Result<(Sockets, Option<Sacrifice>), Fault> {
     cgroup::enter(&launch.cgroups)?;
     // SAFETY: a new cgroup namespace does not touch file descriptors or memory.
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.at(Stage::Namespaces, "making a cgroup namespace")?;
     rustix::system::sethostname(launch.hostname.as_bytes()).at(Stage::Namespaces, "naming the sandbox")?;
     let sockets = network::build(launch.network)?;
     mounts::enter_root(launch, &users)?;
+    places::check(Path::new("/"), launch.furnish)?;
+    // Once hidden from its processes, the guest may not even open what is its own.
+    let sacrifice = Sacrifice::open();
     privileges::limit(&launch.rlimits)?;
     // The walls are built and owned by the outer user namespace; from here on we are in an inner one, which has no
     // power over any of them.
@@ -66,5 +82,5 @@ fn build(launch: &Launch, users: Users, outside: &BTreeMap<&'static str, String>
     landlock::restrict()?;
     seccomp::install()?;
     verify::walls(launch, outside)?;
-    Ok(sockets)
+    Ok((sockets, sacrifice))
 }

@@ -33,6 +33,8 @@ mod mounts;
 #[cfg(feature = "run")]
 mod network;
 #[cfg(feature = "run")]
+mod places;
+#[cfg(feature = "run")]
 mod privileges;
 #[cfg(feature = "run")]
 mod seccomp;

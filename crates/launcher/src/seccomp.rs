@@ -83,23 +83,16 @@ const REFUSED_HERE: &[libc::c_long] = &[libc::SYS_iopl, libc::SYS_ioperm, libc::
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// Socket families that are refused: kernel crypto (page-cache writes), the way to a hypervisor, raw packets, and
-/// whatever a sandbox without interfaces has no use for.
-const REFUSED_FAMILIES: &[i32] = &[
-    libc::AF_ALG,
-    libc::AF_VSOCK,
-    libc::AF_PACKET,
-    libc::AF_KEY,
-    libc::AF_RDS,
-    libc::AF_TIPC,
-    libc::AF_BLUETOOTH,
-    libc::AF_CAN,
-    libc::AF_NFC,
-    libc::AF_XDP,
-    libc::AF_PPPOX,
-    libc::AF_LLC,
-    libc::AF_X25,
-    libc::AF_RXRPC,
+/// Socket families that there are; all others, such as kernel crypto (page-cache writes), the way to a hypervisor and raw
+/// packets, are refused.
+const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// Protocols of those that have several. Of the kernel's own news only interfaces and addresses are to be had, which the C
+/// library looks at to choose addresses; of IP only what a sandbox's network carries.
+const PROTOCOLS: [(i32, &[i32]); 3] = [
+    (libc::AF_INET, &[0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP]),
+    (libc::AF_INET6, &[0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMPV6]),
+    (libc::AF_NETLINK, &[libc::NETLINK_ROUTE]),
 ];
 
 const NAMESPACES: u64 = (libc::CLONE_NEWUSER
@@ -132,14 +125,21 @@ fn program(rules: Rules, action: SeccompAction) -> Result<BpfProgram, seccompile
 fn by_argument() -> Result<Rules, seccompiler::BackendError> {
     let mut rules = Rules::new();
     let argument = |index, length, operation, value| SeccompCondition::new(index, length, operation, value);
-    let families = REFUSED_FAMILIES
-        .iter()
-        .map(|family| {
-            SeccompRule::new(vec![argument(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *family as u64)?])
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    rules.insert(libc::SYS_socket, families.clone());
-    rules.insert(libc::SYS_socketpair, families);
+    let number = |index, operation, value: i32| {
+        argument(index, SeccompCmpArgLen::Dword, operation, u64::from(value.cast_unsigned()))
+    };
+    // The conditions of a rule hold together: it is none of these.
+    let none_of = |index, values: &[i32]| {
+        values.iter().map(|value| number(index, SeccompCmpOp::Ne, *value)).collect::<Result<Vec<_>, _>>()
+    };
+    let mut sockets = vec![SeccompRule::new(none_of(0, &FAMILIES)?)?];
+    for (family, protocols) in PROTOCOLS {
+        let mut conditions = vec![number(0, SeccompCmpOp::Eq, family)?];
+        conditions.extend(none_of(2, protocols)?);
+        sockets.push(SeccompRule::new(conditions)?);
+    }
+    rules.insert(libc::SYS_socket, sockets);
+    rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(none_of(0, &[libc::AF_UNIX])?)?]);
     let namespaces = (0..64)
         .map(|bit| 1u64 << bit)
         .filter(|flag| NAMESPACES & flag != 0)
@@ -164,12 +164,6 @@ fn by_argument() -> Result<Rules, seccompiler::BackendError> {
         let guest = argument(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 1)?;
         rules.insert(call, vec![SeccompRule::new(vec![guest])?]);
     }
-    // The kernel's news about devices reach every network namespace.
-    let news = vec![
-        argument(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::AF_NETLINK as u64)?,
-        argument(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::NETLINK_KOBJECT_UEVENT as u64)?,
-    ];
-    rules.entry(libc::SYS_socket).or_default().push(SeccompRule::new(news)?);
     // Typing into the terminal of whoever watches.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX]
         .iter()

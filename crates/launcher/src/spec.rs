@@ -84,7 +84,7 @@ pub enum Answer {
     Refused(String),
 }
 
-/// What is on a sandbox's disk.
+/// What is on a sandbox's disk. Counting ends where a limit is exceeded: then it is at least this much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUsage {
     /// Bytes of all files in the writable layer.

@@ -25,7 +25,8 @@ impl Watch {
     /// Opens the socket; the working directory is the sandbox's own.
     pub(crate) fn open(launch: &Launch, sockets: Vec<OwnedFd>) -> Result<Self, Fault> {
         let control = Control::open().at(Stage::Directory, "making the monitor's socket")?;
-        let disk = Keeper::new(launch.disk).at(Stage::Directory, "looking at the writable layer")?;
+        let disk = Keeper::new(launch.disk, &launch.cgroups)
+            .at(Stage::Directory, "looking at the writable layer")?;
         Ok(Self { control, disk, sockets, clock: Instant::now() })
     }
 

@@ -22,6 +22,10 @@ pub struct ImageStatus {
     /// Sandboxes that are ready to be claimed.
     #[serde(default)]
     pub warm: u32,
+    /// Whether the environment was changed since the current image was built: sessions then do without it until it is
+    /// built again.
+    #[serde(default)]
+    pub outdated: bool,
 }
 
 /// How far an image is.

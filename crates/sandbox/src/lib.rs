@@ -164,6 +164,10 @@ pub enum Save<'a> {
 pub trait Driver: Send + Sync {
     /// `native`, …
     fn name(&self) -> &'static str;
+    /// Changes when what [`Base::Host`] shows does, as far as that can be told at once.
+    fn host_key(&self) -> String {
+        "host".to_owned()
+    }
     /// Starts a sandbox.
     async fn create(&self, spec: &Spec) -> Result<Arc<dyn Sandbox>, Error>;
     /// Finds a running sandbox again, after a restart of the server.

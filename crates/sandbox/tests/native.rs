@@ -74,7 +74,7 @@ impl Harness for Here {
     }
 
     fn leftovers(&self) -> Vec<PathBuf> {
-        ["sandboxes", "layers"]
+        ["sandboxes", "layers", "packs"]
             .into_iter()
             .flat_map(|part| std::fs::read_dir(self.dir.path().join(part)).unwrap())
             .map(|entry| entry.unwrap().path())

@@ -246,7 +246,7 @@ async fn a_claim_that_is_given_up_leaves_nothing() {
     let first = *fake.inside().sandboxes.keys().next().unwrap();
     let owner = somebody();
     let mut claim = Box::pin(pool.claim("app", "one", &owner));
-    assert!(futures_util::poll!(&mut claim).is_pending(), "the ping takes a moment");
+    assert!(futures_util::poll!(&mut claim).is_pending(), "giving it takes a moment");
     drop(claim);
     until("it to be removed", || !fake.inside().sandboxes.contains_key(&first)).await;
     ready(&pool, 1).await;

@@ -261,10 +261,10 @@ fn check_limits(limits: &SandboxLimits) -> Result<(), Problem> {
         ("inodes", limits.inodes),
     ];
     let zero = numbers.iter().find(|(_, limit)| *limit == Some(0)).map(|(key, _)| *key);
-    let cpus = limits.cpus.filter(|cpus| !cpus.is_finite() || *cpus <= 0.0).map(|_| "cpus");
+    let cpus = limits.cpus.filter(|cpus| !(*cpus > 0.0 && *cpus <= 4096.0)).map(|_| "cpus");
     match zero.or(cpus) {
-        Some(key) => Err(Problem::new(Code::BadRequest, format!("the limit {key} leaves nothing"))
-            .hint("give a number above 0, or leave it out to have the configured one")),
+        Some(key) => Err(Problem::new(Code::BadRequest, format!("the limit {key} is out of range"))
+            .hint("give a sensible number above 0, or leave it out to have the configured one")),
         None => Ok(()),
     }
 }

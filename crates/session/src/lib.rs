@@ -259,7 +259,8 @@ impl Sessions {
     pub async fn environments(&self) -> Result<Vec<NamedEnvironment>, Problem> {
         let mut all = environments::list(&self.registry.options).await?;
         for environment in &mut all {
-            environment.image = Some(self.registry.builds.status(&environment.name));
+            let status = self.registry.builds.status_of(&environment.name, &environment.recipe).await;
+            environment.image = Some(status);
         }
         Ok(all)
     }
@@ -267,7 +268,8 @@ impl Sessions {
     /// One environment.
     pub async fn environment(&self, name: &str) -> Result<NamedEnvironment, Problem> {
         let mut environment = environments::find(&self.registry.options, name).await?;
-        environment.image = Some(self.registry.builds.status(&environment.name));
+        let status = self.registry.builds.status_of(&environment.name, &environment.recipe).await;
+        environment.image = Some(status);
         Ok(environment)
     }
 

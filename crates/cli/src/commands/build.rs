@@ -69,14 +69,13 @@ impl Shown {
 /// A step that ended, in one line.
 pub(super) fn line(step: &StepStatus) -> String {
     let paint = style::stderr();
-    let mark = match step.state {
-        StepState::Failed => paint.bad("✗"),
-        _ => paint.good("✓"),
-    };
-    let how = match step.state {
-        StepState::Cached => "cached".to_owned(),
-        StepState::Failed => format!("failed after {}", text::duration(step.duration_ms)),
-        _ => text::duration(step.duration_ms),
+    let took = text::duration(step.duration_ms);
+    let (mark, how) = match step.state {
+        StepState::Pending => (paint.dim("·"), "waits".to_owned()),
+        StepState::Running => (paint.work("…"), "runs".to_owned()),
+        StepState::Built => (paint.good("✓"), took),
+        StepState::Cached => (paint.good("✓"), "cached".to_owned()),
+        StepState::Failed => (paint.bad("✗"), format!("failed after {took}")),
     };
     let tries = if step.attempts > 1 { format!(", {} attempts", step.attempts) } else { String::new() };
     let size = if step.bytes > 0 { format!(", {}", text::bytes(step.bytes)) } else { String::new() };

@@ -14,7 +14,7 @@ use crate::render::{print, style, table, text};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Env {
     /// Add an environment, or change one that was added
-    Add(Add),
+    Add(Box<Add>),
     /// List environments: repository, checks, and how far each image is
     Ls,
     /// Build the image of an environment now, from what is cached as far as possible
@@ -169,6 +169,7 @@ fn image_cells(image: Option<&ImageStatus>) -> [String; 4] {
     let state = match image.state {
         ImageState::None => "none",
         ImageState::Building => "building",
+        ImageState::Ready if image.outdated => "outdated",
         ImageState::Ready => "ready",
         ImageState::Failed => "failed",
     };
@@ -218,8 +219,8 @@ fn tell_egress(name: &str, status: &EgressStatus) -> anyhow::Result<()> {
 
 fn describe(repo: &Repo) -> String {
     match &repo.branch {
-        Some(branch) => format!("{} ({branch})", repo.url),
-        None => repo.url.clone(),
+        Some(branch) => format!("{} ({branch})", forge::public_url(&repo.url)),
+        None => forge::public_url(&repo.url),
     }
 }
 

@@ -8,7 +8,7 @@ use ::sandbox::egress::{CA_BUNDLE, Decision, Internet, Proxy, Rules, Secret};
 use ::sandbox::image::Images;
 use ::sandbox::native::Native;
 use ::sandbox::{Driver, Network, Sandbox, Stack, service};
-use protocol::{Egress, Environment};
+use protocol::{Egress, Environment, NamedEnvironment};
 
 use super::Context;
 use crate::exit::Usage;
@@ -40,14 +40,18 @@ impl Plan {
         let link = context.look().await?;
         let environment = link.api.environment(name).await;
         link.close_now().await?;
-        let recipe = environment?.recipe;
+        let NamedEnvironment { recipe, image: status, .. } = environment?;
+        let outdated = status.is_some_and(|status| status.outdated);
+        if outdated {
+            style::note(&format!("{name} was changed since its image was built: slipway env build {name}"));
+        }
         let native = data_dir.join("native");
         let driver = Arc::new(Native::open(&native)?);
         let shared: Arc<dyn Driver> = driver.clone();
-        let image = Images::open(&native.join("images"), shared)?.current(name);
+        let image = Images::open(&native.join("images"), shared)?.current(name).filter(|_| !outdated);
         if image.is_none() && recipe.base != "host" {
             return Err(Usage(anyhow::anyhow!(
-                "{name} has no image yet, which its base \"{}\" needs\n  build it with: slipway env build {name}",
+                "{name} has no image that is up to date, which its base \"{}\" needs\n  build it with: slipway env build {name}",
                 recipe.base
             ))
             .into());
@@ -126,8 +130,14 @@ impl Exit {
         if refused.is_empty() {
             return;
         }
-        let hosts: Vec<String> =
-            refused.iter().map(|(host, port)| format!("{}:{port}", text::harmless(host))).collect();
+        let hosts: Vec<String> = refused
+            .iter()
+            .map(|(host, port)| match port {
+                // Only its name was asked for.
+                53 => text::harmless(host),
+                port => format!("{}:{port}", text::harmless(host)),
+            })
+            .collect();
         style::note(&format!(
             "refused: {}\n  allow a host with: slipway env allow {} HOST",
             hosts.join(", "),

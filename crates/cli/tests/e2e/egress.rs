@@ -195,8 +195,11 @@ async fn programs_that_know_no_proxy_are_refused_and_told_of_too() {
     let model = Server::start(Script::new().answer(shell(look)).answer(Reply::text("Refused."))).await;
     let repo = Repo::plain();
     let world = World::with(&model, &repo);
-    let run = ["run", "--env", ENVIRONMENT, "--json", "Look around"];
-    let events = world.ok(&run).await.events();
+    let live = world.ok(&["run", "--env", ENVIRONMENT, "Look around"]).await;
+    assert!(live.stderr.contains("  refused packages.example:53: "), "people see it at once: {live}");
+    let list = world.json(&["ls"]).await;
+    let session = list["sessions"][0]["id"].as_str().unwrap();
+    let events = world.ok(&["attach", session, "--json"]).await.events();
     let refused = refusals(&events);
     for host in ["packages.example", "198.51.100.7"] {
         assert!(refused.iter().any(|(name, ..)| *name == host), "{host} is not told: {refused:?}");

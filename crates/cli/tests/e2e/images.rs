@@ -10,6 +10,9 @@ mod start;
 use testkit::model::Server;
 use testkit::repo::Repo;
 
+pub(crate) use ready::image;
+pub(crate) use start::slow_fetches;
+
 use crate::harness::{CHECK, ENVIRONMENT, World, models};
 
 /// Installs dependencies: what it writes differs each time that it runs.

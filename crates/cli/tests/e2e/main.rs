@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests too")]
 
 mod bad_input;
+mod crash;
 mod demo;
 mod egress;
+mod gc;
 mod harness;
 mod images;
 mod limits;

@@ -11,10 +11,10 @@ use crate::harness::{ENVIRONMENT, World, edit, environment, models, shell};
 /// The value, which is not written in any file but this.
 const CANARY: &str = "canary-5e1f0c7a9b";
 
-/// Whether a file holds the canary; what is no file does not.
-fn holds(path: &Path) -> bool {
+/// Whether a file holds these words; what is no file does not.
+fn holds(path: &Path, words: &str) -> bool {
     let bytes = std::fs::read(path).unwrap_or_default();
-    bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes())
+    bytes.windows(words.len()).any(|window| window == words.as_bytes())
 }
 
 /// Everything below a directory, without following links.
@@ -68,7 +68,7 @@ async fn the_value_of_a_secret_is_nowhere_in_reach() {
     for role in ["monitor", "init"] {
         for part in ["environ", "cmdline"] {
             let path = PathBuf::from(format!("/proc/{}/{part}", state[role]));
-            assert!(path.exists() && !holds(&path), "the {role}'s {part}");
+            assert!(path.exists() && !holds(&path, CANARY), "the {role}'s {part}");
         }
     }
     api.post(&format!("/sessions/{session}/prompts"), &json!({"prompt": "And now?"})).await;
@@ -90,7 +90,10 @@ async fn the_value_of_a_secret_is_nowhere_in_reach() {
     for part in ["native/layers", "native/sandboxes", "native/snapshots", "sessions", "catalogue.db"] {
         assert!(named(part), "{part} was looked at");
     }
-    let found: Vec<&PathBuf> = all.iter().filter(|path| holds(path)).collect();
+    assert!(holds(&file, CANARY), "what is there is found");
+    let in_layer = |path: &&PathBuf| path.ends_with("kept.txt") && holds(path, placeholder);
+    assert!(all.iter().filter(in_layer).count() > 1, "in the sandbox and in its snapshots");
+    let found: Vec<&PathBuf> = all.iter().filter(|path| holds(path, CANARY)).collect();
     assert!(found.is_empty(), "{found:?}");
     world.remove_sandboxes().await;
     world.finish().await;

@@ -30,6 +30,8 @@ async fn the_contract_holds_over_http() {
     assert_eq!((&session["environment"], &session["model"]), (&json!(ENVIRONMENT), &json!("chat")));
     let mut watcher = api.watch(id, 0).await;
     watcher.until_type("turn.finished").await;
+    // The last thing that happens by itself.
+    watcher.until_type("snapshot.taken").await;
 
     let shown = api.get(&format!("/sessions/{id}")).await.expect(200);
     assert_eq!((&shown["id"], &shown["status"]), (&json!(id), &json!("done")), "{shown}");

@@ -177,10 +177,17 @@ async fn what_is_no_bundle_is_refused() {
     let error = world.mirror.take(&file, "work", &world.base, "ses_1").await.unwrap_err();
     left_nothing(&world, error, "bundle cannot be unpacked").await;
 
-    let link = world.directory.path().join("link");
-    std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
-    let error = world.mirror.take(&link, "work", &world.base, "ses_1").await.unwrap_err();
-    left_nothing(&world, error, "not a regular file").await;
+    // What is not a file is refused at once, also a link to a bundle that would be taken, and a pipe that nobody writes to.
+    let (link, pipe) = (world.directory.path().join("link"), world.directory.path().join("pipe"));
+    std::os::unix::fs::symlink(world.bundle_from(&clone, &["work"]), &link).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let socket = world.directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for other in [link.as_path(), &pipe, &socket, world.directory.path()] {
+        let error = world.mirror.take(other, "work", &world.base, "ses_1").await.unwrap_err();
+        left_nothing(&world, error, "not a regular file").await;
+    }
 
     std::fs::File::create(&file).unwrap().set_len(forge::BUNDLE_LIMIT + 1).unwrap();
     let error = world.mirror.take(&file, "work", &world.base, "ses_1").await.unwrap_err();

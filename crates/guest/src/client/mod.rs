@@ -187,8 +187,8 @@ fn json(value: &impl serde::Serialize) -> Result<Bytes, Error> {
 
 impl Answer {
     /// The whole body.
-    async fn bytes(self) -> Result<Bytes, Error> {
-        let body = self.response.into_body().collect().await;
+    async fn bytes(mut self) -> Result<Bytes, Error> {
+        let body = self.connection.drive(self.response.into_body().collect()).await;
         body.map(http_body_util::Collected::to_bytes)
             .map_err(|error| Error::Unavailable(format!("the answer broke off: {error}")))
     }

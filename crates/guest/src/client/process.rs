@@ -41,7 +41,7 @@ pub struct Process {
     body: Incoming,
     buffer: BytesMut,
     ended: bool,
-    _connection: Connection,
+    connection: Connection,
 }
 
 impl fmt::Debug for Process {
@@ -56,7 +56,7 @@ impl Process {
             body: answer.response.into_body(),
             buffer: BytesMut::new(),
             ended: false,
-            _connection: answer.connection,
+            connection: answer.connection,
         }
     }
 
@@ -90,7 +90,8 @@ impl Process {
     }
 
     async fn receive(&mut self) -> Result<(), Error> {
-        let piece = tokio::time::timeout(SILENCE, self.body.frame()).await;
+        let piece = self.connection.drive(self.body.frame());
+        let piece = tokio::time::timeout(SILENCE, piece).await;
         match piece {
             Ok(Some(Ok(piece))) => {
                 if let Ok(data) = piece.into_data() {

@@ -4,6 +4,7 @@
 //! It must start in well under a millisecond and weigh next to nothing, hence a current-thread runtime and hyper's
 //! bare HTTP/1 server. Reads and writes of files happen inline: they are short, and a thread pool would cost more.
 
+mod exec;
 mod files;
 mod follow;
 mod process;
@@ -29,6 +30,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, timeout_at};
 
 use self::signals::{Signal, Signals};
+pub use self::spawn::Sacrifice;
 use self::supervise::GRACE;
 use self::table::{Children, Table};
 use crate::wire::{Failure, FailureCode};
@@ -37,12 +39,14 @@ use crate::wire::{Failure, FailureCode};
 const CONNECTION_BUFFER: usize = 64 << 10;
 
 /// What the launcher tells the guest.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Config {
     /// Variables of every process.
     pub env: Vec<(String, String)>,
     /// Working directory when none is asked for.
     pub cwd: String,
+    /// How a process is made to go before the daemon when memory is short.
+    pub sacrifice: Option<Sacrifice>,
 }
 
 /// Serves on the listening socket until the process is told to end. Never returns while there is work; runs as pid 1

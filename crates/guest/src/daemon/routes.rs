@@ -180,6 +180,6 @@ fn path(table: &Table, head: &Parts) -> Result<String, Failure> {
         Some(path) if path.is_empty() => Err(refused("the path is empty")),
         Some(path) if path.contains('\0') => Err(refused("a path cannot contain a zero byte")),
         Some(path) if path.starts_with('/') => Ok(path),
-        Some(path) => Ok(format!("{}/{path}", table.cwd)),
+        Some(path) => Ok(format!("{}/{path}", table.defaults.cwd)),
     }
 }

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// Where the handler writes; negative until it is installed.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
+/// The signals that have a handler.
+const HANDLED: [libc::c_int; 4] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGUSR1, libc::SIGPIPE];
+
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
@@ -35,20 +38,44 @@ pub(super) fn install() -> io::Result<UnixStream> {
     if previous >= 0 {
         return Err(io::Error::other("a guest already runs in this process"));
     }
+    // Whoever started the sandbox may have left some ignored, which every process would inherit.
+    for signal in 1..=64 {
+        set_default(signal);
+    }
     let flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NOCLDSTOP;
     action(libc::SIGCHLD, on_signal as *const () as usize, flags)?;
     action(libc::SIGTERM, on_signal as *const () as usize, flags)?;
     action(libc::SIGUSR1, on_excess as *const () as usize, libc::SA_SIGINFO | libc::SA_RESTART)?;
-    action(libc::SIGPIPE, libc::SIG_IGN, 0)?;
+    // Not ignored, because that would be inherited; a handler is not.
+    action(libc::SIGPIPE, on_nothing as *const () as usize, libc::SA_SIGINFO | libc::SA_RESTART)?;
     Ok(receiver)
 }
+
+/// In a child that still has the daemon's handlers: removes them. Makes only system calls.
+pub(super) fn reset() {
+    for signal in HANDLED {
+        set_default(signal);
+    }
+}
+
+/// The C library would refuse the two signals it keeps for itself; KILL and STOP refuse here, and need nothing.
+fn set_default(signal: libc::c_int) {
+    // All zero is the kernel's sigaction for the default.
+    let default = [0_usize; 8];
+    // SAFETY: the kernel reads its sigaction, at most four words with a mask of eight bytes, and writes nothing.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null::<usize>(), 8_usize)
+    };
+}
+
+extern "C" fn on_nothing(_signal: libc::c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {}
 
 fn action(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is valid: default handler, empty mask, no flags.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: the handler is SIG_IGN or `on_signal`, which has the signature SA_SIGINFO asks for and is
+    // SAFETY: the handler is one of those below, which have the signature SA_SIGINFO asks for and are
     // async-signal-safe; the old action is not wanted.
     match unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } {
         0 => Ok(()),

@@ -1,24 +1,37 @@
 //! Starting a process: its own session, three descriptors, and an environment it was given rather than one it found.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::rc::Rc;
 
+use rustix::pipe::PipeFlags;
 use rustix::process::Rlimit;
 use tokio::io::unix::AsyncFd;
 
+use super::exec::Program;
 use super::process::{Ends, Input};
 use super::ring::Stream;
 use super::{pty, refused};
-use crate::wire::{Failure, PROCESS_VARIABLE, ProcessSpec};
+use crate::wire::{Failure, PROCESS_VARIABLE, ProcessSpec, PtySize};
 
 /// What a terminal is called in the environment when nobody says otherwise.
 const TERMINAL_KIND: &str = "xterm-256color";
+
+/// How much sooner than the daemon a command goes when memory is short, of a thousand.
+const COMMAND_SCORE: i32 = 500;
+
+/// What every process is started with.
+pub(super) struct Defaults {
+    /// Working directory when none is asked for.
+    pub(super) cwd: String,
+    /// How many descriptors it may have.
+    pub(super) open_files: Rlimit,
+    /// Where to say that a process is to go before the daemon when memory is short.
+    pub(super) sacrifice: Option<Sacrifice>,
+}
 
 /// Starts it and returns its number and our ends. The caller must note the number before it awaits anything, because
 /// the reaper may run then.
@@ -26,69 +39,35 @@ pub(super) fn spawn(
     id: &str,
     spec: &ProcessSpec,
     env: &BTreeMap<String, String>,
-    cwd: &str,
-    open_files: Rlimit,
+    defaults: &Defaults,
 ) -> Result<(i32, Ends), Failure> {
-    let mut command = command(id, spec, env, cwd)?;
-    let terminal = match spec.pty {
+    let program = program(id, spec, env, &defaults.cwd)?;
+    let descriptors = |error: io::Error| refused(format!("no descriptor is free: {error}"));
+    let (theirs, ends) = match spec.pty {
         Some(size) => {
-            Some(pty::open(size).map_err(|error| refused(format!("no terminal can be opened: {error}")))?)
+            on_terminal(size).map_err(|error| refused(format!("no terminal can be opened: {error}")))?
         }
-        None => None,
+        None => on_pipes(spec.stdin).map_err(descriptors)?,
     };
-    let controller = match terminal {
-        Some(terminal) => {
-            let copy = || {
-                terminal.user.try_clone().map_err(|error| refused(format!("no descriptor is free: {error}")))
-            };
-            command.stdin(copy()?).stdout(copy()?).stderr(terminal.user);
-            Some(terminal.controller)
-        }
-        None => {
-            command.stdin(if spec.stdin { Stdio::piped() } else { Stdio::null() });
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            None
-        }
+    let [stdin, stdout, stderr] = &theirs;
+    let start = || program.start([stdin, stdout, stderr], spec.pty.is_some(), defaults.open_files);
+    let pid = match &defaults.sacrifice {
+        Some(sacrifice) => sacrifice.during(start),
+        None => start(),
     };
-    let on_terminal = controller.is_some();
-    // SAFETY: between fork and exec only system calls are made: no allocation, no lock.
-    unsafe { command.pre_exec(move || become_process(on_terminal, open_files)) };
-    let child = command.spawn();
-    // Our copies of the terminal's user end go with the command; the terminal ends when the process's own are closed.
-    drop(command);
-    let mut child = child.map_err(|error| refused(why(&error, spec)))?;
-    let pid = i32::try_from(child.id())
-        .map_err(|error| refused(format!("the kernel gave a strange pid: {error}")))?;
-    let ends = match controller {
-        Some(controller) => terminal_ends(controller),
-        None => pipe_ends(child.stdin.take(), child.stdout.take(), child.stderr.take()),
-    };
-    match ends {
-        Ok(ends) => Ok((pid, ends)),
-        Err(error) => {
-            // Nobody could hear it, so it must not live; the reaper collects it as it does any orphan.
-            let killed = child.kill();
-            Err(refused(format!(
-                "the output of {id} cannot be followed: {error}{}",
-                match killed {
-                    Ok(()) => String::new(),
-                    Err(error) => format!(", and it cannot be killed: {error}"),
-                }
-            )))
-        }
-    }
+    Ok((pid.map_err(|error| refused(why(&error, spec)))?, ends))
 }
 
-fn command(
+fn program(
     id: &str,
     spec: &ProcessSpec,
     env: &BTreeMap<String, String>,
     cwd: &str,
-) -> Result<Command, Failure> {
-    let (program, arguments) =
-        spec.argv.split_first().ok_or_else(|| refused("a process needs a program to run; argv is empty"))?;
-    if program.is_empty() {
-        return Err(refused("the name of the program is empty"));
+) -> Result<Program, Failure> {
+    match spec.argv.first() {
+        None => return Err(refused("a process needs a program to run; argv is empty")),
+        Some(program) if program.is_empty() => return Err(refused("the name of the program is empty")),
+        Some(_) => {}
     }
     check_env(&spec.env)?;
     let cwd = Path::new(cwd).join(spec.cwd.as_deref().unwrap_or_default());
@@ -100,14 +79,15 @@ fn command(
         }
         Err(error) => return Err(refused(format!("the working directory {}: {error}", cwd.display()))),
     }
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(cwd).env_clear();
+    let mut variables: BTreeMap<&str, &str> = BTreeMap::new();
     if spec.pty.is_some() {
-        command.env("TERM", TERMINAL_KIND);
+        variables.insert("TERM", TERMINAL_KIND);
     }
-    command.envs(env).envs(&spec.env);
-    command.env(PROCESS_VARIABLE, OsStr::new(id));
-    Ok(command)
+    variables.extend(env.iter().chain(&spec.env).map(|(name, value)| (name.as_str(), value.as_str())));
+    variables.insert(PROCESS_VARIABLE, id);
+    let variables = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Program::new(&spec.argv, variables, &cwd)
+        .map_err(|_| refused(format!("{:?} cannot be started: there is a zero byte in it", spec.argv)))
 }
 
 /// Refuses what the kernel would misread.
@@ -120,49 +100,6 @@ pub(super) fn check_env(variables: &BTreeMap<String, String>) -> Result<(), Fail
         Some((name, _)) => Err(refused(format!("the value of {name} has a zero byte in it"))),
         None => Ok(()),
     }
-}
-
-/// Runs in the child, just before it becomes the program.
-fn become_process(on_terminal: bool, open_files: Rlimit) -> io::Result<()> {
-    // All zero is the kernel's sigaction for the default. The C library would refuse the two signals it keeps for
-    // itself, which whoever started the sandbox may have left ignored; KILL and STOP refuse here, and need nothing.
-    let default = [0_usize; 8];
-    for signal in 1..=64 {
-        // SAFETY: the kernel reads its sigaction, at most four words with a mask of eight bytes, and writes nothing.
-        unsafe {
-            libc::syscall(
-                libc::SYS_rt_sigaction,
-                signal,
-                default.as_ptr(),
-                std::ptr::null::<usize>(),
-                8_usize,
-            )
-        };
-    }
-    // SAFETY: the set is a local that sigemptyset fills in before sigprocmask reads it; the old mask is not wanted.
-    let unmasked = unsafe {
-        let mut none = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut())
-    };
-    if unmasked != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    rustix::process::setsid()?;
-    prefer_when_memory_is_short();
-    if on_terminal {
-        // SAFETY: the request takes an integer; descriptor 0 is the terminal.
-        if unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    // The daemon allows itself more descriptors than a program should be surprised with.
-    rustix::process::setrlimit(rustix::process::Resource::Nofile, open_files)?;
-    // Everything else closes at exec and not now: the standard library still has to report a failed exec.
-    // SAFETY: close_range takes no pointers.
-    let closed =
-        unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn why(error: &io::Error, spec: &ProcessSpec) -> String {
@@ -188,32 +125,32 @@ fn why(error: &io::Error, spec: &ProcessSpec) -> String {
     }
 }
 
-fn terminal_ends(controller: OwnedFd) -> io::Result<Ends> {
+/// The process's standard descriptors on a new terminal, and our end of it.
+fn on_terminal(size: PtySize) -> io::Result<([OwnedFd; 3], Ends)> {
+    let pty::Terminal { controller, user } = pty::open(size)?;
     let terminal = Rc::new(watched(controller)?);
-    Ok(Ends {
+    let ends = Ends {
         outputs: vec![(Stream::Stdout, terminal.clone())],
         input: Input::Terminal(terminal.clone()),
         terminal: Some(terminal),
-    })
+    };
+    Ok(([user.try_clone()?, user.try_clone()?, user], ends))
 }
 
-fn pipe_ends(
-    stdin: Option<std::process::ChildStdin>,
-    stdout: Option<std::process::ChildStdout>,
-    stderr: Option<std::process::ChildStderr>,
-) -> io::Result<Ends> {
-    let mut outputs = Vec::with_capacity(2);
-    if let Some(stdout) = stdout {
-        outputs.push((Stream::Stdout, Rc::new(watched(stdout.into())?)));
-    }
-    if let Some(stderr) = stderr {
-        outputs.push((Stream::Stderr, Rc::new(watched(stderr.into())?)));
-    }
-    let input = match stdin {
-        Some(stdin) => Input::Pipe(watched(stdin.into())?),
-        None => Input::Never,
+/// The process's standard descriptors on pipes, and our ends of them.
+fn on_pipes(stdin: bool) -> io::Result<([OwnedFd; 3], Ends)> {
+    let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
+    let (stdin, input) = if stdin {
+        let (theirs, ours) = pipe()?;
+        (theirs, Input::Pipe(watched(ours)?))
+    } else {
+        (std::fs::File::open("/dev/null")?.into(), Input::Never)
     };
-    Ok(Ends { outputs, input, terminal: None })
+    let (out_ours, stdout) = pipe()?;
+    let (err_ours, stderr) = pipe()?;
+    let outputs =
+        vec![(Stream::Stdout, Rc::new(watched(out_ours)?)), (Stream::Stderr, Rc::new(watched(err_ours)?))];
+    Ok(([stdin, stdout, stderr], Ends { outputs, input, terminal: None }))
 }
 
 fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
@@ -222,15 +159,33 @@ fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register(fd) }?)
 }
 
-/// When the sandbox's memory is used up the kernel ends a command, and not the daemon that tells about it. A kernel that
-/// does not take the wish decides by size, which is nearly always a command too.
-fn prefer_when_memory_is_short() {
-    // SAFETY: plain system calls on a constant path and constant bytes; the descriptor is this function's own.
-    unsafe {
-        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if file >= 0 {
-            libc::write(file, c"500".as_ptr().cast(), 3);
-            libc::close(file);
+/// The daemon's own `oom_score_adj`, open for writing. When the sandbox's memory is used up the kernel ends a command, and
+/// not the daemon that tells about it: a process is born with the score that the daemon has at that moment. It must be
+/// opened while the daemon may still do so.
+#[derive(Debug)]
+pub struct Sacrifice {
+    file: File,
+    own: String,
+}
+
+impl Sacrifice {
+    /// Where the daemon is, so is the score; None where it would change nothing, or the system does not let us. The
+    /// kernel then decides by size, which is nearly always a command too.
+    pub fn open() -> Option<Self> {
+        let mut file = File::options().read(true).write(true).open("/proc/self/oom_score_adj").ok()?;
+        let mut own = String::new();
+        file.read_to_string(&mut own).ok()?;
+        (own.trim().parse::<i32>().ok()? < COMMAND_SCORE).then_some(Self { file, own })
+    }
+
+    fn during<T>(&self, start: impl FnOnce() -> T) -> T {
+        let set = |score: &str| (&self.file).write_all(score.as_bytes());
+        let raised = set(&COMMAND_SCORE.to_string());
+        let started = start();
+        if raised.is_ok() {
+            // What it was may always be gone back to.
+            let _kept = set(&self.own);
         }
+        started
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::process::Process;
 use super::ring::{CROWD, Held};
+use super::spawn::Defaults;
 use super::supervise::{self, Scratch};
 use super::{Config, not_found, refused, spawn, tree};
 use crate::wire::{Failure, ProcessSpec, ProcessState};
@@ -36,8 +37,7 @@ const OPEN_FILES: u64 = 16 << 10;
 
 /// The processes.
 pub(super) struct Table {
-    /// Working directory when none is asked for.
-    pub(super) cwd: String,
+    pub(super) defaults: Defaults,
     /// Variables of processes that are started from now on.
     env: RefCell<BTreeMap<String, String>>,
     by_id: RefCell<BTreeMap<String, Rc<Process>>>,
@@ -49,7 +49,6 @@ pub(super) struct Table {
     reaped: Rc<Notify>,
     held: Held,
     scratch: Scratch,
-    open_files: Rlimit,
 }
 
 /// Whether there is anything left to wait for.
@@ -68,7 +67,7 @@ impl Table {
             rustix::process::setrlimit(Resource::Nofile, more)?;
         }
         Ok(Self {
-            cwd: config.cwd,
+            defaults: Defaults { cwd: config.cwd, open_files, sacrifice: config.sacrifice },
             env: RefCell::new(config.env.into_iter().collect()),
             by_id: RefCell::default(),
             by_pid: RefCell::default(),
@@ -77,7 +76,6 @@ impl Table {
             reaped: Rc::new(Notify::new()),
             held: Held::default(),
             scratch: Rc::new(RefCell::new(vec![0; SCRATCH])),
-            open_files,
         })
     }
 
@@ -97,7 +95,7 @@ impl Table {
         if self.running.get() >= MOST_RUNNING {
             return Err(refused(format!("{MOST_RUNNING} processes run already; end one first")));
         }
-        let (pid, ends) = spawn::spawn(id, spec, &self.env.borrow(), &self.cwd, self.open_files)?;
+        let (pid, ends) = spawn::spawn(id, spec, &self.env.borrow(), &self.defaults)?;
         let process = Rc::new(Process::new(id, pid, &spec.argv, ends, self.held.clone()));
         self.by_pid.borrow_mut().insert(pid, process.clone());
         self.by_id.borrow_mut().insert(id.to_owned(), process.clone());

@@ -31,7 +31,8 @@ pub(crate) fn build(wanted: bool) -> Result<Sockets, Fault> {
     let mut sockets = vec![listener(ports::PROXY)?, datagrams(ports::NAMES)?.into()];
     let transparent = listener(ports::TRANSPARENT)?;
     let others = datagrams(ports::DATAGRAMS)?;
-    set_receive_original(&others).at(stage, "asking for the addresses of datagrams")?;
+    switch_on(&others, libc::IP_RECVORIGDSTADDR).at(stage, "asking for the addresses of datagrams")?;
+    switch_on(&others, libc::IP_TRANSPARENT).at(stage, "taking datagrams for every address")?;
     // A kernel that cannot redirect still has the proxy; without the route, everything else is refused at once.
     if redirect::install().is_ok() {
         route::every_address_is_here().at(stage, "leading every address to loopback")?;
@@ -54,14 +55,14 @@ fn datagrams(port: u16) -> Result<UdpSocket, Fault> {
     UdpSocket::bind(here(port)).at(Stage::Network, &format!("taking port {port}"))
 }
 
-fn set_receive_original(socket: &UdpSocket) -> std::io::Result<()> {
+fn switch_on(socket: &UdpSocket, option: libc::c_int) -> std::io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the option takes an int, which is valid for the size that is passed.
     check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_IP,
-            libc::IP_RECVORIGDSTADDR,
+            option,
             (&raw const on).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )

@@ -9,10 +9,21 @@
 //!         ip daddr 127.0.0.0/8 return
 //!         udp dport 53 redirect to :NAMES
 //!         meta l4proto tcp redirect to :TRANSPARENT
-//!         meta l4proto udp redirect to :DATAGRAMS
+//!     }
+//!     chain in {
+//!         type filter hook prerouting priority -150; policy accept;
+//!         ct direction reply return
+//!         ip daddr 127.0.0.0/8 return
+//!         meta l4proto udp tproxy to 127.0.0.1:DATAGRAMS accept
 //!     }
 //! }
 //! ```
+//!
+//! Of a redirected connection the kernel remembers where it wanted to go; of a redirected datagram it does not tell. So
+//! datagrams are handed to our socket unchanged as they come back in over loopback. A kernel that cannot do that redirects
+//! them too.
+
+use std::net::Ipv4Addr;
 
 use super::netlink::{Attributes, Batch};
 use crate::spec::ports;
@@ -25,16 +36,27 @@ const NEW_CHAIN: u16 = SUBSYSTEM << 8 | 3;
 const NEW_RULE: u16 = SUBSYSTEM << 8 | 6;
 
 const TABLE: &str = "slipway";
-const CHAIN: &str = "out";
+/// A place in the path of a packet, and what happens there.
+struct Chain {
+    name: &'static str,
+    kind: &'static str,
+    hook: u32,
+    priority: i32,
+    rules: Vec<Vec<Step>>,
+}
 
-/// Where in the path of a packet: as it leaves a local process, before anything else translates addresses.
+/// As a packet leaves a local process, before anything else translates addresses.
 const HOOK_OUTPUT: u32 = 3;
-const PRIORITY: i32 = -100;
-const ACCEPT: u32 = 1;
+const TRANSLATION: i32 = -100;
+/// As a packet arrives, once it is known which connection it belongs to.
+const HOOK_PREROUTING: u32 = 0;
+const MANGLING: i32 = -150;
+const ACCEPT: i32 = 1;
 const RETURN: i32 = -5;
 
 const VERDICT: u32 = 0;
 const REGISTER: u32 = 1;
+const SECOND_REGISTER: u32 = 2;
 
 /// Parts of a packet.
 const NETWORK_HEADER: u32 = 1;
@@ -42,6 +64,8 @@ const TRANSPORT_HEADER: u32 = 2;
 const DESTINATION_ADDRESS: u32 = 16;
 const DESTINATION_PORT: u32 = 2;
 const L4PROTO: u32 = 16;
+const DIRECTION: u32 = 1;
+const REPLY: u8 = 1;
 
 /// One step of a rule.
 enum Step {
@@ -49,14 +73,52 @@ enum Step {
     Packet(u32, u32, &'static [u8]),
     /// Goes on if it is of this protocol.
     Protocol(libc::c_int),
+    /// Goes on if it answers another.
+    Answer,
     /// Leaves the packet alone.
     LeaveAlone,
     /// Leads it to this port of ours.
     Redirect(u16),
+    /// Hands it, as it is, to the socket at this port of ours.
+    HandOver(u16),
 }
 
 /// Makes the table, all of it or nothing.
 pub(super) fn install() -> std::io::Result<()> {
+    make(&[leaving(false), arriving()]).or_else(|_| make(&[leaving(true)]))
+}
+
+fn to_itself() -> Vec<Step> {
+    vec![Step::Packet(NETWORK_HEADER, DESTINATION_ADDRESS, &[127]), Step::LeaveAlone]
+}
+
+fn leaving(datagrams: bool) -> Chain {
+    use Step::{Packet, Protocol, Redirect};
+    let mut rules = vec![
+        to_itself(),
+        vec![
+            Protocol(libc::IPPROTO_UDP),
+            Packet(TRANSPORT_HEADER, DESTINATION_PORT, &[0, 53]),
+            Redirect(ports::NAMES),
+        ],
+        vec![Protocol(libc::IPPROTO_TCP), Redirect(ports::TRANSPARENT)],
+    ];
+    if datagrams {
+        rules.push(vec![Protocol(libc::IPPROTO_UDP), Redirect(ports::DATAGRAMS)]);
+    }
+    Chain { name: "out", kind: "nat", hook: HOOK_OUTPUT, priority: TRANSLATION, rules }
+}
+
+fn arriving() -> Chain {
+    let rules = vec![
+        vec![Step::Answer, Step::LeaveAlone],
+        to_itself(),
+        vec![Step::Protocol(libc::IPPROTO_UDP), Step::HandOver(ports::DATAGRAMS)],
+    ];
+    Chain { name: "in", kind: "filter", hook: HOOK_PREROUTING, priority: MANGLING, rules }
+}
+
+fn make(chains: &[Chain]) -> std::io::Result<()> {
     let mut batch = Batch::default();
     let version = 0;
     // The family and, for the borders of the batch, the subsystem with its most significant byte first.
@@ -67,30 +129,22 @@ pub(super) fn install() -> std::io::Result<()> {
     batch.message(NEW_TABLE, make, &family, |table| {
         table.name(1, TABLE);
     });
-    batch.message(NEW_CHAIN, make, &family, |chain| {
-        let hook = |hook: &mut Attributes<'_>| {
-            hook.number(1, HOOK_OUTPUT).number(2, PRIORITY as u32);
-        };
-        chain.name(1, TABLE).name(3, CHAIN).nest(4, hook).number(5, ACCEPT).name(7, "nat");
-    });
-    use Step::{LeaveAlone, Packet, Protocol, Redirect};
-    for steps in [
-        &[Packet(NETWORK_HEADER, DESTINATION_ADDRESS, &[127]), LeaveAlone] as &[Step],
-        &[
-            Protocol(libc::IPPROTO_UDP),
-            Packet(TRANSPORT_HEADER, DESTINATION_PORT, &[0, 53]),
-            Redirect(ports::NAMES),
-        ],
-        &[Protocol(libc::IPPROTO_TCP), Redirect(ports::TRANSPARENT)],
-        &[Protocol(libc::IPPROTO_UDP), Redirect(ports::DATAGRAMS)],
-    ] {
-        batch.message(NEW_RULE, make | libc::NLM_F_APPEND, &family, |rule| {
-            rule.name(1, TABLE).name(2, CHAIN).nest(4, |list| {
-                for step in steps {
-                    step.write(list);
-                }
-            });
+    for Chain { name, kind, hook, priority, rules } in chains {
+        batch.message(NEW_CHAIN, make, &family, |chain| {
+            let place = |place: &mut Attributes<'_>| {
+                place.number(1, *hook).number(2, *priority as u32);
+            };
+            chain.name(1, TABLE).name(3, name).nest(4, place).number(5, ACCEPT as u32).name(7, kind);
         });
+        for steps in rules {
+            batch.message(NEW_RULE, make | libc::NLM_F_APPEND, &family, |rule| {
+                rule.name(1, TABLE).name(2, name).nest(4, |list| {
+                    for step in steps {
+                        step.write(list);
+                    }
+                });
+            });
+        }
     }
     batch.message(BATCH_END, libc::NLM_F_REQUEST, &border, |_| {});
     batch.send(libc::NETLINK_NETFILTER)
@@ -114,25 +168,49 @@ impl Step {
                 });
                 equals(list, &[*protocol as u8]);
             }
-            Self::LeaveAlone => expression(list, "immediate", |verdict| {
-                verdict.number(1, VERDICT).nest(2, |data| {
-                    data.nest(2, |code| {
-                        code.number(1, RETURN as u32);
-                    });
+            Self::Answer => {
+                expression(list, "ct", |load| {
+                    load.number(1, REGISTER).number(2, DIRECTION);
                 });
-            }),
+                equals(list, &[REPLY]);
+            }
+            Self::LeaveAlone => decide(list, RETURN),
             Self::Redirect(port) => {
-                expression(list, "immediate", |load| {
-                    load.number(1, REGISTER).nest(2, |data| {
-                        data.bytes(1, &port.to_be_bytes());
-                    });
-                });
+                put(list, REGISTER, &port.to_be_bytes());
                 expression(list, "redir", |redirect| {
                     redirect.number(1, REGISTER);
                 });
             }
+            Self::HandOver(port) => {
+                put(list, REGISTER, &Ipv4Addr::LOCALHOST.octets());
+                put(list, SECOND_REGISTER, &port.to_be_bytes());
+                expression(list, "tproxy", |socket| {
+                    socket.number(1, libc::AF_INET as u32).number(2, REGISTER).number(3, SECOND_REGISTER);
+                });
+                decide(list, ACCEPT);
+            }
         }
     }
+}
+
+/// Puts bytes where a later expression finds them.
+fn put(list: &mut Attributes<'_>, register: u32, bytes: &[u8]) {
+    expression(list, "immediate", |load| {
+        load.number(1, register).nest(2, |data| {
+            data.bytes(1, bytes);
+        });
+    });
+}
+
+/// Ends the way through the rules.
+fn decide(list: &mut Attributes<'_>, code: i32) {
+    expression(list, "immediate", |verdict| {
+        verdict.number(1, VERDICT).nest(2, |data| {
+            data.nest(2, |verdict| {
+                verdict.number(1, code as u32);
+            });
+        });
+    });
 }
 
 fn equals(list: &mut Attributes<'_>, wanted: &[u8]) {

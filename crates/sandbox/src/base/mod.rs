@@ -91,7 +91,7 @@ impl Bases {
     ) -> Result<Resolved, Error> {
         let progress = Progress::new(progress);
         match source {
-            Source::Host => Ok(Resolved { stack: Stack::host(), key: "host".to_owned() }),
+            Source::Host => Ok(Resolved { stack: Stack::host(), key: self.driver.host_key() }),
             Source::Tar(path) => self.tar(path, &progress).await,
             Source::Oci(name) => match name.parse()? {
                 Name::Registry(reference) => self.registry(&reference, &progress).await,

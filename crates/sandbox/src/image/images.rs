@@ -155,7 +155,7 @@ impl Images {
             (None, None) => ImageState::None,
         };
         let steps = entry.last.as_ref().map(|last| last.steps.clone()).unwrap_or_default();
-        ImageStatus { state, current, steps, error, warm: 0 }
+        ImageStatus { state, current, steps, error, warm: 0, outdated: false }
     }
 
     /// Why an environment's image should be built now; None while it need not be. What failed is not tried again

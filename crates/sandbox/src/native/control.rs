@@ -1,6 +1,6 @@
 //! Questions to a sandbox's monitor, over its socket.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -25,7 +25,7 @@ const LONGEST: usize = 64 << 10;
 /// what was not taken up from one set waits in the other.
 pub(super) async fn sockets(dir: &Path) -> Result<Option<egress::Sockets>, Error> {
     let (answer, descriptors) = ask(dir, Command::Sockets).await?;
-    let strange = || unexpected(dir, &answer);
+    let strange = || unexpected(&dir.join(files::CONTROL), &answer);
     let mut descriptors = descriptors.into_iter();
     match answer {
         Answer::Refused(_) => Ok(None),
@@ -47,11 +47,32 @@ pub(super) async fn sockets(dir: &Path) -> Result<Option<egress::Sockets>, Error
     }
 }
 
-/// The time of the sandbox's life begins now.
-pub(super) async fn start_clock(dir: &Path) -> Result<(), Error> {
-    match ask(dir, Command::StartClock).await?.0 {
-        Answer::Done => Ok(()),
-        answer => Err(unexpected(dir, &answer)),
+/// The time of the sandbox's life begins now. None when nobody is there to be told, which is when the sandbox has ended.
+///
+/// The monitor has been told when this returns; what it says to that comes later, and is waited for elsewhere.
+pub(super) fn start_clock(dir: &Path) -> Result<Option<Told>, Error> {
+    let path = dir.join(files::CONTROL);
+    match tell(&path, Command::StartClock) {
+        Ok(stream) => Ok(Some(Told { stream, path })),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error) => Err(Error::io(path)(error)),
+    }
+}
+
+/// A monitor that was told something.
+pub(super) struct Told {
+    stream: UnixStream,
+    path: PathBuf,
+}
+
+impl Told {
+    /// Waits until it has done that.
+    pub(super) async fn done(self) -> Result<(), Error> {
+        let Self { stream, path } = self;
+        match wait(move || hear(&stream), &path).await?.0 {
+            Answer::Done => Ok(()),
+            answer => Err(unexpected(&path, &answer)),
+        }
     }
 }
 
@@ -59,27 +80,35 @@ pub(super) async fn start_clock(dir: &Path) -> Result<(), Error> {
 pub(super) async fn disk(dir: &Path) -> Result<DiskUsage, Error> {
     match ask(dir, Command::Disk).await?.0 {
         Answer::Disk(usage) => Ok(usage),
-        answer => Err(unexpected(dir, &answer)),
+        answer => Err(unexpected(&dir.join(files::CONTROL), &answer)),
     }
 }
 
-fn unexpected(dir: &Path, answer: &Answer) -> Error {
+fn unexpected(path: &Path, answer: &Answer) -> Error {
     let source = match answer {
         Answer::Refused(why) => io::Error::other(why.clone()),
         _ => io::Error::other("the sandbox's monitor gave an answer to another question"),
     };
-    Error::Io { path: dir.join(files::CONTROL), source }
+    Error::Io { path: path.to_owned(), source }
 }
 
 async fn ask(dir: &Path, command: Command) -> Result<(Answer, Vec<OwnedFd>), Error> {
     let path = dir.join(files::CONTROL);
     let socket = path.clone();
-    // The exchange takes microseconds, and descriptors cannot be received by tokio's streams.
-    let asked = tokio::task::spawn_blocking(move || exchange(&socket, command)).await;
-    asked.map_err(io::Error::other).and_then(|result| result).map_err(Error::io(path))
+    wait(move || hear(&tell(&socket, command)?), &path).await
 }
 
-fn exchange(socket: &Path, command: Command) -> io::Result<(Answer, Vec<OwnedFd>)> {
+/// The exchange takes microseconds, and descriptors cannot be received by tokio's streams.
+async fn wait<T: Send + 'static>(
+    exchange: impl FnOnce() -> io::Result<T> + Send + 'static,
+    path: &Path,
+) -> Result<T, Error> {
+    let result = tokio::task::spawn_blocking(exchange).await;
+    result.map_err(io::Error::other).and_then(|result| result).map_err(Error::io(path))
+}
+
+/// Says it; the answer comes over what is returned.
+fn tell(socket: &Path, command: Command) -> io::Result<UnixStream> {
     // The directory stays open until the connection is made, because the short path goes through its descriptor.
     let (path, _directory) = short(socket)?;
     let stream = UnixStream::connect(path)?;
@@ -88,10 +117,14 @@ fn exchange(socket: &Path, command: Command) -> io::Result<(Answer, Vec<OwnedFd>
     let mut line = serde_json::to_vec(&command)?;
     line.push(b'\n');
     launcher::rights::send(&stream, &line, &[])?;
+    Ok(stream)
+}
+
+fn hear(stream: &UnixStream) -> io::Result<(Answer, Vec<OwnedFd>)> {
     let (mut said, mut descriptors) = (Vec::new(), Vec::new());
     loop {
         let mut piece = [0; 1024];
-        let (length, more) = launcher::rights::receive(&stream, &mut piece)?;
+        let (length, more) = launcher::rights::receive(stream, &mut piece)?;
         said.extend_from_slice(&piece[..length]);
         descriptors.extend(more);
         if let Some(end) = said.iter().position(|byte| *byte == b'\n') {

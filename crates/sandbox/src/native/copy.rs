@@ -7,14 +7,15 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use launcher::spec::Disk;
-use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, linkat, mkdirat};
+use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::Errno;
 
-use super::duplicate::{Duplicator, Metadata, blocks, too_much};
+use super::direct::Direct;
+use super::duplicate::{Kept, Metadata, blocks, too_much};
 use super::index::{Index, PATH, Version};
 use super::trail::{Trail, is_whiteout, names, open_own, stat_at};
 
@@ -40,7 +41,8 @@ pub(super) struct Order<'a> {
 
 /// An earlier copy of the same tree.
 pub(super) struct Like {
-    pub(super) root: OwnedFd,
+    /// Where its files are; None while they are only in a pack.
+    pub(super) root: Option<OwnedFd>,
     pub(super) index: Index,
 }
 
@@ -54,21 +56,39 @@ pub(super) struct Copied {
     pub(super) whole: bool,
 }
 
+/// Where a copy goes.
+pub(super) trait Sink {
+    /// Begins a directory in the current one, and makes it the current one; false if the name is taken.
+    fn enter(&mut self, name: &CStr) -> io::Result<bool>;
+    /// Finishes the current directory and goes back to where it was begun.
+    fn leave(&mut self, from: BorrowedFd<'_>, kept: &Kept, whiteouts: bool) -> io::Result<()>;
+    /// Takes in what is neither a directory nor a regular file.
+    fn special(&mut self, from: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> io::Result<()>;
+    /// Takes in a regular file, and tells how it was before; None if it is none any more.
+    fn regular(&mut self, from: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Stat>>;
+    /// Takes in another name of a file that it has; false if it must be taken in as a file of its own.
+    fn link(&mut self, first: &CStr, name: &CStr) -> io::Result<bool>;
+    /// Takes in a file of an earlier copy; false if it cannot.
+    fn share(&mut self, like: usize, path: &[u8], name: &CStr, stat: &Stat) -> io::Result<bool>;
+}
+
 /// Copies the content of `from` into `to`, which is empty.
 pub(super) fn copy(from: &Path, to: &Path, order: &Order<'_>) -> io::Result<Copied> {
+    walk(from, &mut Direct::new(to, order)?, order)
+}
+
+/// Gives the content of `from` to a sink.
+pub(super) fn walk(from: &Path, sink: &mut dyn Sink, order: &Order<'_>) -> io::Result<Copied> {
     let source = Trail::begin(open_own(from)?)?;
-    let target_root = open_own(to)?;
     let root = fstat(source.here())?;
     let mut copier = Copier {
         order,
         root,
         source,
-        target: Trail::begin(target_root.try_clone()?)?,
-        target_root,
+        sink,
         path: Vec::new(),
         index: Index::default(),
         links: HashMap::new(),
-        duplicator: Duplicator::new(order.metadata, order.limit.bytes),
         names: 0,
         size: Disk { bytes: blocks(&root), inodes: 1 },
         copied: Disk { bytes: 0, inodes: 0 },
@@ -85,13 +105,11 @@ struct Copier<'a> {
     order: &'a Order<'a>,
     root: Stat,
     source: Trail,
-    target: Trail,
-    target_root: OwnedFd,
+    sink: &'a mut dyn Sink,
     /// The current directory, from the root of the tree; ends with a slash unless it is empty.
     path: Vec<u8>,
     index: Index,
     links: HashMap<u64, CString>,
-    duplicator: Duplicator,
     names: u64,
     size: Disk,
     copied: Disk,
@@ -129,20 +147,11 @@ impl Copier<'_> {
                 }
                 continue;
             }
-            let marks = self.order.metadata.marks;
-            marks.copy(self.source.here(), self.target.here())?;
-            if frame.files.whiteouts {
-                marks.has_whiteouts(self.target.here())?;
-            }
-            let done = match frames.len() {
-                1 => self.target_root.try_clone()?,
-                _ => {
-                    self.source.leave()?;
-                    self.target.leave()?
-                }
-            };
-            if let Some(frame) = frames.pop() {
-                self.order.metadata.apply(&done, &frame.stat)?;
+            let (kept, whiteouts) = (Kept::from(&frame.stat), frame.files.whiteouts);
+            self.sink.leave(self.source.here(), &kept, whiteouts)?;
+            frames.pop();
+            if !frames.is_empty() {
+                self.source.leave()?;
             }
         }
         Ok(())
@@ -154,16 +163,11 @@ impl Copier<'_> {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             other => other?,
         };
-        // Nobody but us may use it until it is finished.
-        match mkdirat(self.target.here(), name, Mode::RWXU) {
+        if !self.sink.enter(name)? {
             // The name was something else when the directory was read.
-            Err(Errno::EXIST) => {
-                self.source.leave()?;
-                return Ok(None);
-            }
-            other => other?,
+            self.source.leave()?;
+            return Ok(None);
         }
-        self.target.enter(name)?;
         self.add(&stat);
         Ok(Some(stat))
     }
@@ -196,7 +200,7 @@ impl Copier<'_> {
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             self.file(name, &stat)?;
         } else {
-            self.duplicator.special(self.source.here(), self.target.here(), name, &stat)?;
+            self.sink.special(self.source.here(), name, &stat)?;
             self.add(&stat);
         }
         Ok(is_whiteout(&stat).then_some(Whiteout))
@@ -223,7 +227,7 @@ impl Copier<'_> {
     fn file(&mut self, name: &CStr, stat: &Stat) -> io::Result<()> {
         if stat.st_nlink > 1
             && let Some(first) = self.links.get(&stat.st_ino)
-            && linkat(&self.target_root, first, self.target.here(), name, AtFlags::empty()).is_ok()
+            && self.sink.link(first, name)?
         {
             return Ok(());
         }
@@ -232,7 +236,7 @@ impl Copier<'_> {
             true => Some(*stat),
             false => {
                 self.wait_for(stat)?;
-                self.duplicator.regular(self.source.here(), self.target.here(), name)?
+                self.sink.regular(self.source.here(), name)?
             }
         };
         let Some(copied) = copied else { return Ok(()) };
@@ -252,11 +256,10 @@ impl Copier<'_> {
     /// Links the file from an earlier copy that has it in the same state. What fails here can still be copied.
     fn share(&mut self, name: &CStr, stat: &Stat) -> io::Result<bool> {
         let version = Version::of(stat);
-        for like in self.order.likes {
+        for (number, like) in self.order.likes.iter().enumerate() {
             if let Some(path) = like.index.find(&version)
-                && linkat(&like.root, path, self.target.here(), name, AtFlags::empty()).is_ok()
+                && self.sink.share(number, path, name, stat)?
             {
-                self.duplicator.count(blocks(stat))?;
                 return Ok(true);
             }
         }
@@ -314,7 +317,7 @@ mod tests {
         let mapped = HashSet::from([inode(&from.join("mapped"))]);
         let index = copy(&from, &first, &order(limit, &mapped)).unwrap().index;
         std::fs::write(from.join("changed"), "CHANGED").unwrap();
-        let likes = [Like { root: open_own(&first).unwrap(), index }];
+        let likes = [Like { root: Some(open_own(&first).unwrap()), index }];
         let none = HashSet::new();
         let patience = Some(Disk { bytes: 0, inodes: 0 });
         let third = dir.path().join("third");

@@ -1,8 +1,8 @@
 //! Copies one file, of whatever kind, with everything about it that a layer keeps.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
@@ -15,7 +15,7 @@ use super::marks::Marks;
 use super::trail::{chmod_unopened, is_whiteout};
 
 /// A file of this size is read and written at once; it has no hole worth keeping.
-const SMALL: u64 = 4096;
+pub(super) const SMALL: u64 = 4096;
 
 /// What is kept of a file beside its content.
 #[derive(Debug, Clone, Copy)]
@@ -35,15 +35,157 @@ pub(super) enum Owners {
     Own,
 }
 
+/// Owner, permissions and time of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) mode: u32,
+    pub(super) user: u32,
+    pub(super) group: u32,
+    pub(super) seconds: i64,
+    pub(super) nanoseconds: u32,
+}
+
+impl From<&Stat> for Kept {
+    fn from(stat: &Stat) -> Self {
+        Self {
+            mode: stat.st_mode & 0o7777,
+            user: stat.st_uid,
+            group: stat.st_gid,
+            seconds: stat.st_mtime,
+            nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+        }
+    }
+}
+
+impl Kept {
+    fn mode(&self) -> Mode {
+        Mode::from_raw_mode(self.mode & 0o7777)
+    }
+
+    fn owner(&self) -> (Option<Uid>, Option<Gid>) {
+        (Some(Uid::from_raw(self.user)), Some(Gid::from_raw(self.group)))
+    }
+
+    fn times(&self) -> Timestamps {
+        let modified = Timespec { tv_sec: self.seconds, tv_nsec: self.nanoseconds.into() };
+        Timestamps { last_access: modified, last_modification: modified }
+    }
+}
+
 impl Metadata {
     /// Owner, permissions and time, in the order in which none undoes another.
-    pub(super) fn apply(self, file: impl AsFd, stat: &Stat) -> io::Result<()> {
+    pub(super) fn apply(self, file: impl AsFd, kept: &Kept) -> io::Result<()> {
         if self.owners == Owners::Inside {
-            let (user, group) = owner(stat);
-            fchown(&file, Some(user), Some(group))?;
+            let (user, group) = kept.owner();
+            fchown(&file, user, group)?;
         }
-        fchmod(&file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
-        Ok(futimens(&file, &times(stat))?)
+        fchmod(&file, kept.mode())?;
+        Ok(futimens(&file, &kept.times())?)
+    }
+
+    /// Makes what is neither a directory nor a regular file.
+    pub(super) fn make(
+        self,
+        special: &Special,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+        kept: &Kept,
+    ) -> io::Result<()> {
+        match special {
+            Special::Symlink(text) => symlinkat(text, to, name)?,
+            Special::Fifo => {
+                mknodat(to, name, FileType::Fifo, kept.mode(), 0)?;
+                rustix::fs::chmodat(to, name, kept.mode(), AtFlags::empty())?;
+            }
+            Special::Whiteout => mknodat(to, name, FileType::CharacterDevice, Mode::empty(), 0)?,
+        }
+        if self.owners == Owners::Inside {
+            let (user, group) = kept.owner();
+            chownat(to, name, user, group, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(utimensat(to, name, &kept.times(), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+}
+
+/// What is neither a directory nor a regular file, as far as a layer keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Special {
+    Symlink(CString),
+    Fifo,
+    /// Stands for a removal.
+    Whiteout,
+}
+
+impl Special {
+    /// Reads one; None for sockets and devices, which are left out, and for what was replaced a moment ago.
+    pub(super) fn read(from: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> io::Result<Option<Self>> {
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => match readlinkat(from, name, Vec::new()) {
+                Err(Errno::NOENT | Errno::INVAL) => None,
+                other => Some(Self::Symlink(other?)),
+            },
+            FileType::Fifo => Some(Self::Fifo),
+            FileType::CharacterDevice if is_whiteout(stat) => Some(Self::Whiteout),
+            FileType::Socket => None,
+            kind => {
+                let name = OsStr::from_bytes(name.to_bytes());
+                tracing::warn!(?name, ?kind, "a device in a sandbox was not copied");
+                None
+            }
+        })
+    }
+}
+
+/// A regular file that was opened to be copied.
+pub(super) struct Original {
+    file: OwnedFd,
+    stat: Stat,
+    /// The permissions it had, if it had to be opened up.
+    closed: Option<Mode>,
+}
+
+impl Original {
+    /// Opens one without following links; None if it is no regular file any more.
+    pub(super) fn open(from: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Self>> {
+        // Whatever it became meanwhile, opening it does not wait.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let mut closed = None;
+        let opened = match openat(from, name, flags, Mode::empty()) {
+            Err(Errno::ACCESS) => {
+                closed = Some(chmod_unopened(from, name, Mode::RUSR)?);
+                openat(from, name, flags, Mode::empty())
+            }
+            other => other,
+        };
+        let file = match opened {
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
+            other => other?,
+        };
+        let mut stat = fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        if let Some(mode) = closed {
+            stat.st_mode = (stat.st_mode & !0o7777) | mode.as_raw_mode();
+        }
+        Ok(Some(Self { file, stat, closed }))
+    }
+
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// How it was when it was opened, with its own permissions.
+    pub(super) fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    /// Gives it its own permissions back.
+    pub(super) fn close(self) -> io::Result<Stat> {
+        if let Some(mode) = self.closed {
+            fchmod(&self.file, mode)?;
+        }
+        Ok(self.stat)
     }
 }
 
@@ -75,72 +217,24 @@ impl Duplicator {
         name: &CStr,
         stat: &Stat,
     ) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink => {
-                let text = match readlinkat(from, name, Vec::new()) {
-                    // It was replaced a moment ago.
-                    Err(Errno::NOENT | Errno::INVAL) => return Ok(()),
-                    other => other?,
-                };
-                symlinkat(&text, to, name)?;
-            }
-            FileType::Fifo => {
-                mknodat(to, name, FileType::Fifo, mode, 0)?;
-                rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
-            }
-            FileType::CharacterDevice if is_whiteout(stat) => {
-                mknodat(to, name, FileType::CharacterDevice, Mode::empty(), 0)?;
-            }
-            FileType::Socket => return Ok(()),
-            kind => {
-                let name = OsStr::from_bytes(name.to_bytes());
-                tracing::warn!(?name, ?kind, "a device in a sandbox was not copied");
-                return Ok(());
-            }
+        match Special::read(from, name, stat)? {
+            Some(special) => self.metadata.make(&special, to, name, &stat.into()),
+            None => Ok(()),
         }
-        if self.metadata.owners == Owners::Inside {
-            let (user, group) = owner(stat);
-            chownat(to, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
-        }
-        Ok(utimensat(to, name, &times(stat), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Copies a regular file, and tells how it was before; None if it is none any more.
     pub(super) fn regular(
         &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        name: &CStr,
+        (from, name): (BorrowedFd<'_>, &CStr),
+        (to, new_name): (BorrowedFd<'_>, &CStr),
     ) -> io::Result<Option<Stat>> {
-        // Whatever it became meanwhile, opening it does not wait.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let mut closed = None;
-        let opened = match openat(from, name, flags, Mode::empty()) {
-            Err(Errno::ACCESS) => {
-                closed = Some(chmod_unopened(from, name, Mode::RUSR)?);
-                openat(from, name, flags, Mode::empty())
-            }
-            other => other,
-        };
-        let original = match opened {
-            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
-            other => other?,
-        };
-        let mut stat = fstat(&original)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Ok(None);
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let copy = openat(to, name, flags, Mode::RUSR | Mode::WUSR)?;
-        self.content(original.as_fd(), copy.as_fd(), &stat)?;
-        self.metadata.marks.copy(&original, &copy)?;
-        if let Some(mode) = closed {
-            fchmod(&original, mode)?;
-            stat.st_mode = (stat.st_mode & !0o7777) | mode.as_raw_mode();
-        }
-        self.metadata.apply(&copy, &stat)?;
-        Ok(Some(stat))
+        let Some(original) = Original::open(from, name)? else { return Ok(None) };
+        let copy = create(to, new_name)?;
+        self.content(original.file(), copy.as_fd(), original.stat())?;
+        self.metadata.marks.copy(original.file(), &copy)?;
+        self.metadata.apply(&copy, &original.stat().into())?;
+        original.close().map(Some)
     }
 
     fn content(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> io::Result<()> {
@@ -171,30 +265,50 @@ impl Duplicator {
         }
         // What is not written stays a hole.
         ftruncate(to, size)?;
-        let mut at = 0;
-        while at < size {
-            let data = match seek(from, SeekFrom::Data(at)) {
-                Err(Errno::NXIO) => break,
-                other => other?,
-            };
-            let end = match seek(from, SeekFrom::Hole(data)) {
-                Err(Errno::NXIO) => break,
-                other => other?.min(size),
-            };
-            if data >= end {
-                break;
-            }
-            self.count(end - data)?;
-            let reached = copy_range(from, to, data, end)?;
-            if reached < end {
-                // It became shorter meanwhile.
-                ftruncate(to, reached)?;
-                break;
-            }
-            at = end;
+        let reached = parts(from, size, |start, end| {
+            self.count(end - start)?;
+            copy_range(from, to, start, end)
+        })?;
+        if reached < size {
+            ftruncate(to, reached)?;
         }
         Ok(())
     }
+}
+
+/// Makes a file that only we can use until it is finished.
+pub(super) fn create(to: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(to, name, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
+/// Calls `each` with every part of a file that holds data. It says how far it got; if that is not to the end, the file
+/// became shorter meanwhile. Gives the length of the file then.
+pub(super) fn parts(
+    file: BorrowedFd<'_>,
+    size: u64,
+    mut each: impl FnMut(u64, u64) -> io::Result<u64>,
+) -> io::Result<u64> {
+    let mut at = 0;
+    while at < size {
+        let data = match seek(file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => break,
+            other => other?,
+        };
+        let end = match seek(file, SeekFrom::Hole(data)) {
+            Err(Errno::NXIO) => break,
+            other => other?.min(size),
+        };
+        if data >= end {
+            break;
+        }
+        let reached = each(data, end)?;
+        if reached < end {
+            return Ok(reached);
+        }
+        at = end;
+    }
+    Ok(size)
 }
 
 /// Copies a part of a file; gives where it ended, earlier than asked if the file did.
@@ -234,7 +348,8 @@ fn copy_range_by_hand(from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, end:
     Ok(at)
 }
 
-fn write_all(to: BorrowedFd<'_>, mut piece: &[u8], mut at: u64) -> io::Result<()> {
+/// Writes all of it at a place in a file.
+pub(super) fn write_all(to: BorrowedFd<'_>, mut piece: &[u8], mut at: u64) -> io::Result<()> {
     while !piece.is_empty() {
         match rustix::io::pwrite(to, piece, at) {
             Err(Errno::INTR) => {}
@@ -248,18 +363,9 @@ fn write_all(to: BorrowedFd<'_>, mut piece: &[u8], mut at: u64) -> io::Result<()
     Ok(())
 }
 
-fn owner(stat: &Stat) -> (Uid, Gid) {
-    (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))
-}
-
 /// Bytes on disk.
 pub(super) fn blocks(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks).unwrap_or_default().saturating_mul(512)
-}
-
-fn times(stat: &Stat) -> Timestamps {
-    let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
-    Timestamps { last_access: modified, last_modification: modified }
 }
 
 /// The error of a tree that is larger than its limit.

@@ -69,6 +69,12 @@ impl Index {
 
     pub(super) fn write(&self, path: &Path, sandbox: SandboxId) -> std::io::Result<()> {
         let mut file = BufWriter::new(std::fs::File::create(path)?);
+        self.write_to(&mut file, sandbox)?;
+        file.flush()
+    }
+
+    /// Writes it into anything.
+    pub(super) fn write_to(&self, mut file: impl Write, sandbox: SandboxId) -> std::io::Result<()> {
         file.write_all(MAGIC)?;
         writeln!(file, "{sandbox}")?;
         for (version, path) in self.entries.values() {
@@ -79,12 +85,16 @@ impl Index {
             file.write_all(&u16::try_from(path.len()).unwrap_or_default().to_le_bytes())?;
             file.write_all(path)?;
         }
-        file.flush()
+        Ok(())
     }
 
     /// Reads the index of a layer that was saved of this very sandbox. Anything else is as good as none.
     pub(super) fn read(path: &Path, sandbox: SandboxId) -> Option<Self> {
-        let mut file = BufReader::new(std::fs::File::open(path).ok()?);
+        Self::read_from(BufReader::new(std::fs::File::open(path).ok()?), sandbox)
+    }
+
+    /// The same of what was written into anything.
+    pub(super) fn read_from(mut file: impl Read, sandbox: SandboxId) -> Option<Self> {
         let mut head = vec![0; MAGIC.len()];
         file.read_exact(&mut head).ok()?;
         let mut whose = vec![0; sandbox.to_string().len() + 1];

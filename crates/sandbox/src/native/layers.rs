@@ -1,6 +1,7 @@
 //! The layers on disk: `layers/<id>/root` is the tree, `layer.json` tells about it, `index` what it is a copy of.
 //!
-//! A layer is made aside, in `layers/.new-…`, and appears by being renamed. One lock, `layers.lock`, is held shared by
+//! A layer is made aside, in `layers/.new-…`, and appears by being renamed. One that was saved of a running sandbox is
+//! only a pack at first, `packs/<id>`; see the module `packs`. One lock, `layers.lock`, is held shared by
 //! whoever begins to use a layer and exclusively by whoever removes one, so there is no moment in between.
 
 use std::collections::HashSet;
@@ -8,7 +9,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use launcher::spec::Disk;
 use protocol::{SandboxId, Timestamp};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -22,13 +22,18 @@ use crate::{Error, Layer, LayerId};
 const ROOT: &str = "root";
 const ABOUT: &str = "layer.json";
 const INDEX: &str = "index";
-const NEW: &str = ".new-";
+pub(super) const NEW: &str = ".new-";
 const GONE: &str = ".gone-";
+
+/// How long a lock is waited for that only a process which was just begun can have.
+const LOCK_TRIES: u32 = 5_000;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The store of layers.
 #[derive(Clone)]
 pub(super) struct Layers {
     dir: PathBuf,
+    pub(super) packs: PathBuf,
     sandboxes: PathBuf,
     lock: PathBuf,
     /// What its files keep.
@@ -37,7 +42,7 @@ pub(super) struct Layers {
 
 /// As long as it is held no layer is removed.
 pub(super) struct Lease {
-    _lock: OwnedFd,
+    _lock: Locked,
 }
 
 impl Layers {
@@ -45,11 +50,13 @@ impl Layers {
     pub(super) fn open(dir: &Path, sandboxes: &Path, metadata: Metadata) -> Result<Self, Error> {
         let layers = Self {
             dir: dir.join("layers"),
+            packs: dir.join("packs"),
             sandboxes: sandboxes.to_owned(),
             lock: dir.join("layers.lock"),
             metadata,
         };
         super::make_private(&layers.dir)?;
+        super::make_private(&layers.packs)?;
         layers.sweep()?;
         Ok(layers)
     }
@@ -66,6 +73,18 @@ impl Layers {
 
     /// One layer.
     pub(super) fn get(&self, id: &LayerId) -> Result<Option<Layer>, Error> {
+        if let Some(layer) = self.unfolded(id)? {
+            return Ok(Some(layer));
+        }
+        match self.packed(id)? {
+            Some(layer) => Ok(Some(layer)),
+            // It may have been unfolded just now.
+            None => self.unfolded(id),
+        }
+    }
+
+    /// One layer, if its tree is there.
+    fn unfolded(&self, id: &LayerId) -> Result<Option<Layer>, Error> {
         let path = self.dir.join(id.as_str()).join(ABOUT);
         match std::fs::read(&path) {
             Ok(text) => match serde_json::from_slice(&text) {
@@ -79,10 +98,14 @@ impl Layers {
 
     /// Every layer, by id.
     pub(super) fn all(&self) -> Result<Vec<Layer>, Error> {
-        let mut all = Vec::new();
+        // In this order: what is no longer among the packs has its tree already.
+        let mut ids = self.pending()?;
         for entry in std::fs::read_dir(&self.dir).map_err(Error::io(&self.dir))? {
             let entry = entry.map_err(Error::io(&self.dir))?;
-            let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            ids.extend(entry.file_name().to_str().and_then(|name| name.parse().ok()));
+        }
+        let mut all = Vec::new();
+        for id in ids {
             match self.get(&id) {
                 Ok(layer) => all.extend(layer),
                 Err(error) => {
@@ -90,7 +113,6 @@ impl Layers {
                 }
             }
         }
-        all.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(all)
     }
 
@@ -108,13 +130,10 @@ impl Layers {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(&self.lock, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| self.lock_error(errno))?;
-        loop {
-            match rustix::fs::flock(&file, operation) {
-                Ok(()) => return Ok(Some(Lease { _lock: file })),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(errno) => return Err(self.lock_error(errno)),
-            }
+        match Locked::take(file, operation) {
+            Ok(lock) => Ok(Some(Lease { _lock: lock })),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(self.lock_error(errno)),
         }
     }
 
@@ -135,20 +154,34 @@ impl Layers {
     /// Removes a layer, unless a sandbox stands on it.
     pub(super) fn remove(&self, id: &LayerId) -> Result<(), Error> {
         let gone = self.dir.join(unique(GONE));
-        let _lock;
-        {
-            let _nobody_begins = self.locked(FlockOperation::LockExclusive)?;
+        let _lock = {
+            let _nobody_begins = self.alone_without(id)?;
             if let Some(by) = self.user_of(id)? {
                 return Err(Error::InUse { what: format!("layer {id}"), by });
             }
+            // First the pack: if this ends in between, the layer is still whole.
+            self.forget_pack(id)?;
             let place = self.dir.join(id.as_str());
             match std::fs::rename(&place, &gone) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
                 other => other.map_err(Error::io(&place))?,
             }
-            _lock = lock_directory(&gone).map_err(Error::io(&gone))?;
-        }
+            lock_directory(&gone).map_err(Error::io(&gone))?
+        };
         launcher::tree::remove(&gone).map_err(Error::io(&gone))
+    }
+
+    /// Waits until nobody uses layers, and no pack needs this one. As long as it is held nobody begins.
+    fn alone_without(&self, id: &LayerId) -> Result<Lease, Error> {
+        loop {
+            self.unfold_those_like(id)?;
+            let alone =
+                self.locked(FlockOperation::LockExclusive)?.ok_or_else(|| self.lock_error(Errno::AGAIN))?;
+            // Another may have come in between.
+            if self.those_like(id)?.is_empty() {
+                return Ok(alone);
+            }
+        }
     }
 
     /// The sandbox that stands on a layer.
@@ -178,6 +211,7 @@ impl Layers {
         let mut rubbish = Vec::new();
         {
             let Some(_alone) = self.locked(FlockOperation::NonBlockingLockExclusive)? else { return Ok(()) };
+            self.sweep_packs()?;
             for entry in std::fs::read_dir(&self.dir).map_err(Error::io(&self.dir))? {
                 let entry = entry.map_err(Error::io(&self.dir))?;
                 let path = entry.path();
@@ -187,7 +221,10 @@ impl Layers {
                     continue;
                 }
                 // Whoever works on it holds its lock.
-                let Ok(lock) = lock_directory(&path) else { continue };
+                let directory = open_own(&path).map_err(Error::io(&path))?;
+                let Ok(lock) = Locked::take(directory, FlockOperation::NonBlockingLockExclusive) else {
+                    continue;
+                };
                 let about = read_json::<Layer>(&path.join(ABOUT));
                 match about {
                     // Whole, and only its last renaming was missing.
@@ -233,7 +270,7 @@ enum Placed {
 /// A layer that is being made. Unless it is published, it goes with this value.
 pub(super) struct Draft {
     dir: PathBuf,
-    _lock: OwnedFd,
+    _lock: Locked,
 }
 
 impl Draft {
@@ -268,10 +305,8 @@ impl Draft {
         Ok(directory)
     }
 
-    /// The same for a tree whose size is known and whose removals are marked.
-    pub(super) fn publish_sized(self, layers: &Layers, id: &LayerId, size: Disk) -> Result<Layer, Error> {
-        let made_at = Timestamp::now();
-        let layer = Layer { id: id.clone(), bytes: size.bytes, inodes: size.inodes, made_at };
+    /// The same for a tree of which everything is known and whose removals are marked.
+    pub(super) fn publish_as(self, layers: &Layers, layer: Layer) -> Result<Layer, Error> {
         self.announce(&layer)?;
         self.place(layers, layer)
     }
@@ -321,15 +356,56 @@ impl Drop for Draft {
 }
 
 /// A name that no other process and no other call uses.
-fn unique(prefix: &str) -> String {
+pub(super) fn unique(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{prefix}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn lock_directory(path: &Path) -> std::io::Result<OwnedFd> {
-    let directory = open_own(path)?;
-    rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
-    Ok(directory)
+/// Locks a directory of ours. A process that was just begun has every open file for a moment, and with them locks; so
+/// this waits a little.
+fn lock_directory(path: &Path) -> std::io::Result<Locked> {
+    let mut directory = open_own(path)?;
+    for _ in 0..LOCK_TRIES {
+        match Locked::try_take(directory) {
+            Ok(lock) => return Ok(lock),
+            Err((free, Errno::AGAIN)) => directory = free,
+            Err((_, errno)) => return Err(errno.into()),
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// A lock that is given back with this value, also if a process that was just begun has the open file too.
+pub(super) struct Locked(OwnedFd);
+
+impl Locked {
+    /// Takes a lock on an open file.
+    pub(super) fn take(file: OwnedFd, operation: FlockOperation) -> rustix::io::Result<Self> {
+        loop {
+            match rustix::fs::flock(&file, operation) {
+                Ok(()) => return Ok(Self(file)),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// The same for nobody else, without waiting; gives the file back if that is not possible.
+    fn try_take(file: OwnedFd) -> Result<Self, (OwnedFd, Errno)> {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self(file)),
+            Err(errno) => Err((file, errno)),
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if let Err(error) = rustix::fs::flock(&self.0, FlockOperation::Unlock) {
+            tracing::warn!(%error, "a lock is given back late");
+        }
+    }
 }
 
 /// What becomes of sockets and devices, which mean nothing in a layer.

@@ -78,32 +78,48 @@ impl Marks {
 
     /// Copies the attributes that a layer keeps.
     pub(super) fn copy(self, from: impl AsFd, to: impl AsFd) -> std::io::Result<()> {
+        for (name, value) in self.read(from)? {
+            set(&to, &name, &value)?;
+        }
+        Ok(())
+    }
+
+    /// The attributes that a layer keeps.
+    pub(super) fn read(self, from: impl AsFd) -> std::io::Result<Vec<(String, Vec<u8>)>> {
         let mut small = [0; 512];
         let mut large = Vec::new();
         let names = match flistxattr(&from, &mut small) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(Vec::new()),
             Ok(length) => small.get(..length).unwrap_or_default(),
             Err(Errno::RANGE) => {
                 large.resize(VALUE, 0);
                 let length = flistxattr(&from, &mut large[..])?;
                 large.get(..length).unwrap_or_default()
             }
-            Err(Errno::NOTSUP) => return Ok(()),
+            Err(Errno::NOTSUP) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
-        let mut value = Vec::new();
+        let mut kept = Vec::new();
         // A name that is no text is neither overlayfs's nor one that programs could ask for by name.
         let names = names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
         for name in names.filter(|name| self.keeps(name)) {
-            value.resize(VALUE, 0);
-            let length = match fgetxattr(&from, name, &mut value[..]) {
-                Ok(length) => length,
+            let mut value = vec![0; VALUE];
+            match fgetxattr(&from, name, &mut value[..]) {
+                Ok(length) => {
+                    value.truncate(length);
+                    value.shrink_to_fit();
+                    kept.push((name.to_owned(), value));
+                }
                 // It went away meanwhile.
-                Err(Errno::NODATA) => continue,
+                Err(Errno::NODATA) => {}
                 Err(error) => return Err(error.into()),
-            };
-            fsetxattr(&to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;
+            }
         }
-        Ok(())
+        Ok(kept)
     }
+}
+
+/// Gives a file an attribute.
+pub(super) fn set(to: impl AsFd, name: &str, value: &[u8]) -> std::io::Result<()> {
+    Ok(fsetxattr(to, name, value, XattrFlags::empty())?)
 }

@@ -1,13 +1,15 @@
 //! The native Linux driver: no daemon, no container engine, as root or as an ordinary user.
 //!
-//! Under its directory: `sandboxes/<id>/` (socket, writable layer, state; see `launcher::spec::files`), `layers/` (what
-//! they stand on) and `bases/` (what is below that). The launcher builds the walls; this side decides what is in them and
-//! finds them again.
+//! Under its directory: `sandboxes/<id>/` (socket, writable layer, state; see `launcher::spec::files`), `layers/` and
+//! `packs/` (what they stand on) and `bases/` (what is below that). The launcher builds the walls; this side decides what
+//! is in them and finds them again.
 
 mod base;
+mod capture;
 mod cgroups;
 mod control;
 mod copy;
+mod direct;
 mod duplicate;
 mod freeze;
 mod index;
@@ -16,6 +18,8 @@ mod layers;
 mod life;
 mod mapped;
 mod marks;
+mod pack;
+mod packs;
 mod plan;
 pub(crate) mod record;
 mod sandbox;
@@ -23,6 +27,8 @@ mod save;
 mod squash;
 mod toolchains;
 mod trail;
+mod unfold;
+mod unfolder;
 mod used;
 
 use std::path::{Path, PathBuf};
@@ -44,11 +50,15 @@ use save::{Busy, Subject};
 pub use base::HostBase;
 pub use cgroups::Support as CgroupSupport;
 
+/// An answer that nobody waits for is looked at after this long.
+const ANSWER_LATER: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// The driver.
 pub struct Native {
     dir: PathBuf,
     sandboxes: PathBuf,
     layers: layers::Layers,
+    unfolder: unfolder::Unfolder,
     base: HostBase,
     cgroups: cgroups::Support,
     ids: Ids,
@@ -75,6 +85,7 @@ impl Native {
             dir: dir.to_owned(),
             sandboxes,
             layers,
+            unfolder: unfolder::Unfolder::default(),
             base,
             cgroups: cgroups::Support::of_this_host(),
             ids,
@@ -97,8 +108,12 @@ impl Native {
         self.ids == Ids::Own
     }
 
-    /// Where the tree of a layer is.
+    /// Where the tree of a layer is. Waits for it if the layer was just saved.
     pub fn layer_root(&self, id: &LayerId) -> PathBuf {
+        match self.layers.lease().and_then(|lease| self.layers.ready(id, &lease)) {
+            Ok(()) | Err(Error::NoLayer(_)) => {}
+            Err(error) => tracing::warn!(layer = %id, %error, "a layer could not be unfolded"),
+        }
         self.layers.root(id)
     }
 
@@ -151,18 +166,26 @@ async fn blocking<T: Send + 'static>(
 impl Native {
     /// Makes a sandbox's directory; what it names is in use from then on.
     async fn prepare(&self, spec: &Spec, launch: &Launch) -> Result<(), Error> {
-        let _lease = match self.layers.try_lease()? {
+        let lease = match self.layers.try_lease()? {
             Some(lease) => lease,
             None => {
                 let layers = self.layers.clone();
                 blocking(move || layers.lease()).await?
             }
         };
-        for layer in &spec.stack.layers {
-            if !self.layers.root(layer).is_dir() {
-                return Err(Error::NoLayer(layer.clone()));
+        let missing = |layer: &&LayerId| !self.layers.root(layer).is_dir();
+        let missing: Vec<LayerId> = spec.stack.layers.iter().filter(missing).cloned().collect();
+        let _lease = match missing.is_empty() {
+            true => lease,
+            false => {
+                let layers = self.layers.clone();
+                let unfolded = blocking(move || {
+                    missing.iter().try_for_each(|layer| layers.ready(layer, &lease))?;
+                    Ok(lease)
+                });
+                unfolded.await?
             }
-        }
+        };
         std::fs::create_dir(&launch.dir).map_err(Error::io(&launch.dir))?;
         let record = Record {
             stack: spec.stack.clone(),
@@ -219,6 +242,14 @@ impl Native {
 impl Driver for Native {
     fn name(&self) -> &'static str {
         "native"
+    }
+
+    fn host_key(&self) -> String {
+        // The layer's name has a key of the toolchains and of what is copied from /etc, which packages change.
+        self.base
+            .layer
+            .file_name()
+            .map_or_else(|| "host".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
     async fn create(&self, spec: &Spec) -> Result<Arc<dyn Sandbox>, Error> {
@@ -295,19 +326,26 @@ impl Driver for Native {
     async fn give(&self, id: SandboxId, owner: &Owner) -> Result<(), Error> {
         let dir = self.sandbox_dir(id);
         let Some(mut record) = Record::read(&dir)? else { return Err(Error::NotFound(id)) };
-        if !monitored(&dir)? {
-            return Err(Error::NotFound(id));
-        }
+        let told = control::start_clock(&dir)?.ok_or(Error::NotFound(id))?;
         record.owner = owner.clone();
         record.write(&dir)?;
-        control::start_clock(&dir).await
+        // The new owner need not wait for it, and what it does first is not to be disturbed.
+        tokio::spawn(async move {
+            tokio::time::sleep(ANSWER_LATER).await;
+            if let Err(error) = told.done().await {
+                tracing::error!(sandbox = %id, %error, "the time limit of a sandbox was not started anew");
+            }
+        });
+        Ok(())
     }
 
     async fn save(&self, id: SandboxId, layer: &LayerId, how: Save<'_>) -> Result<Layer, Error> {
         match how {
             Save::Live { like } => {
                 let (subject, layer, like) = (self.subject(id), layer.clone(), like.cloned());
-                blocking(move || subject.live(&layer, like.as_ref())).await
+                let saved = blocking(move || subject.live(&layer, like.as_ref())).await?;
+                self.unfolder.begin(&self.layers, saved.id.clone());
+                Ok(saved)
             }
             Save::Stop { without } => self.stop(id, layer, without).await,
         }
@@ -347,10 +385,10 @@ impl Driver for Native {
         }
         let (store, from, into) = (self.layers.clone(), layers.to_vec(), into.clone());
         blocking(move || {
-            let _lease = store.lease()?;
+            let lease = store.lease()?;
             let mut roots = Vec::new();
             for layer in &from {
-                store.get(layer)?.ok_or_else(|| Error::NoLayer(layer.clone()))?;
+                store.ready(layer, &lease)?;
                 roots.push(store.root(layer));
             }
             let draft = store.draft()?;
@@ -368,6 +406,7 @@ impl Driver for Native {
 
     async fn disk_used(&self) -> Result<u64, Error> {
         let dir = self.dir.clone();
-        blocking(move || used::measure(&[&dir.join("layers"), &dir.join("sandboxes")])).await
+        blocking(move || used::measure(&[&dir.join("layers"), &dir.join("packs"), &dir.join("sandboxes")]))
+            .await
     }
 }

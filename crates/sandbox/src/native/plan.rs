@@ -10,7 +10,8 @@ use crate::{Base, Life, Limits, Network, Spec, Stack};
 impl Native {
     pub(super) fn launch(&self, spec: &Spec) -> Launch {
         let hostname = "sandbox".to_owned();
-        let mut layers: Vec<PathBuf> = spec.stack.layers.iter().map(|layer| self.layer_root(layer)).collect();
+        let mut layers: Vec<PathBuf> =
+            spec.stack.layers.iter().map(|layer| self.layers.root(layer)).collect();
         let (binds, hidden) = match spec.stack.base {
             Base::Host => {
                 layers.push(self.base.layer.clone());

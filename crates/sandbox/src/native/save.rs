@@ -1,30 +1,35 @@
 //! What a sandbox changed becomes a layer: copied while it runs, or taken as it is when it stops.
 
 use std::collections::HashSet;
-use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use launcher::spec::{Disk, State, files};
-use protocol::SandboxId;
+use protocol::{SandboxId, Timestamp};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::capture::{Captured, capture};
 use super::copy::{Copied, Like, Order, copy};
 use super::freeze::{Freezer, companions};
-use super::index::Index;
-use super::layers::{Draft, Layers};
+use super::layers::{Draft, Layers, Lease, Locked};
 use super::mapped::mapped;
+use super::pack::About;
 use super::record::{Record, read_json};
 use super::trail::{c_name, chmod_unopened, itself, open_own};
+use super::unfold::unfold;
 use crate::{Error, Layer, LayerId};
 
 /// A file that changed this shortly before a save is copied again by the next: the clock of a file system may stand
 /// still for a while, and a second change in the same moment would not show.
 const UNSETTLED_NS: i128 = 50_000_000;
 
-/// With more than this to copy, most of it is copied before the sandbox is stopped.
-const MUCH: Disk = Disk { bytes: 8 << 20, inodes: 500 };
+/// With more than this to capture, most of it is copied before the sandbox is stopped.
+const MUCH: Disk = Disk { bytes: 16 << 20, inodes: 3_000 };
+
+/// With more than this to capture even after that, all of it is copied while the sandbox is stopped.
+const TOO_MUCH: Disk = Disk { bytes: 64 << 20, inodes: 20_000 };
 
 /// A sandbox whose changes are saved.
 pub(super) struct Subject {
@@ -35,7 +40,7 @@ pub(super) struct Subject {
 
 /// Nobody else saves or removes the sandbox as long as it is held.
 pub(super) struct Busy {
-    _lock: OwnedFd,
+    _lock: Locked,
 }
 
 impl Busy {
@@ -45,8 +50,8 @@ impl Busy {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(Error::io(dir))?,
         };
-        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { _lock: directory })),
+        match Locked::take(directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(lock) => Ok(Some(Self { _lock: lock })),
             Err(Errno::AGAIN) => Ok(None),
             Err(errno) => Err(Error::Io { path: dir.to_owned(), source: errno.into() }),
         }
@@ -58,13 +63,10 @@ impl Busy {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(Error::io(dir))?,
         };
-        loop {
-            match rustix::fs::flock(&directory, FlockOperation::LockExclusive) {
-                Ok(()) if dir.exists() => return Ok(Some(Self { _lock: directory })),
-                Ok(()) => return Ok(None),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::Io { path: dir.to_owned(), source: errno.into() }),
-            }
+        match Locked::take(directory, FlockOperation::LockExclusive) {
+            Ok(lock) if dir.exists() => Ok(Some(Self { _lock: lock })),
+            Ok(_) => Ok(None),
+            Err(errno) => Err(Error::Io { path: dir.to_owned(), source: errno.into() }),
         }
     }
 }
@@ -87,129 +89,17 @@ impl Subject {
         let state: Option<State> = read_json(&self.dir.join(files::STATE));
         let running = super::monitored(&self.dir)?;
         let state = state.filter(|_| running);
+        // Held until the layer is there: it may share the files of another, which must not go before.
         let lease = self.layers.lease()?;
-        let draft = self.layers.draft()?;
-        let (copied, frozen_for) = self.copy_still(&draft, &record, state.as_ref(), like)?;
-        drop(lease);
-        copied.index.write(&draft.index(), self.id).map_err(Error::io(draft.index()))?;
-        launcher::tree::remove(&draft.aside()).map_err(Error::io(draft.aside()))?;
-        let layer = draft.publish_sized(&self.layers, layer, copied.size)?;
-        let frozen_us = frozen_for.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let freezer = state.as_ref().and_then(|state| Freezer::find(&state.cgroups));
+        if state.is_some() && freezer.is_none() {
+            tracing::warn!(sandbox = %self.id, "saved without being frozen: this host gives no way to stop it");
+        }
+        let mut saving = Saving { subject: self, record, state, freezer, likes: Vec::new(), longest: None };
+        let layer = saving.run(layer, like, &lease)?;
+        let frozen_us = saving.longest.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         tracing::debug!(sandbox = %self.id, layer = %layer.id, bytes = layer.bytes, ?frozen_us, "saved");
         Ok(layer)
-    }
-
-    /// Copies into the draft with the sandbox stopped as shortly as possible. Gives how long that was.
-    fn copy_still(
-        &self,
-        draft: &Draft,
-        record: &Record,
-        state: Option<&State>,
-        like: Option<&LayerId>,
-    ) -> Result<(Copied, Option<Duration>), Error> {
-        let freezer = state.and_then(|state| Freezer::find(&state.cgroups));
-        let freezer = freezer.as_ref();
-        let mut likes: Vec<Like> = like.and_then(|like| self.like(like)).into_iter().collect();
-        let Some(stop) = freezer else {
-            if state.is_some() {
-                tracing::warn!(sandbox = %self.id, "saved without being frozen: this host gives no way to stop it");
-            }
-            let copied = self.copy_to(&draft.make_root()?, record, &mut likes, state, freezer, None)?;
-            return Ok((copied, None));
-        };
-        // Most of the time there is little to copy, and one look at the tree is all it takes.
-        let first = draft.make_aside("first")?;
-        let (copied, time) = self.copy_frozen(&first, record, &mut likes, state, stop, Some(MUCH))?;
-        if copied.whole {
-            let root = draft.root();
-            std::fs::rename(&first, &root).map_err(Error::io(&root))?;
-            return Ok((copied, time));
-        }
-        // Otherwise most of it is copied while the sandbox goes on, and what changed meanwhile once it stands still.
-        likes.insert(0, Like { root: open_own(&first).map_err(Error::io(&first))?, index: copied.index });
-        let second = draft.make_aside("second")?;
-        match self.copy_to(&second, record, &mut likes, state, freezer, None) {
-            Ok(copied) => {
-                let root = open_own(&second).map_err(Error::io(&second))?;
-                likes.insert(0, Like { root, index: copied.index });
-            }
-            // Somebody writes faster than we read, or it cannot be copied at all: what follows will tell.
-            Err(error) => tracing::debug!(sandbox = %self.id, %error, "it must be copied while it is frozen"),
-        }
-        let (copied, again) = self.copy_frozen(&draft.make_root()?, record, &mut likes, state, stop, None)?;
-        Ok((copied, time.max(again)))
-    }
-
-    /// Copies while the sandbox stands still; gives for how long.
-    fn copy_frozen(
-        &self,
-        to: &Path,
-        record: &Record,
-        likes: &mut [Like],
-        state: Option<&State>,
-        freezer: &Freezer,
-        patience: Option<Disk>,
-    ) -> Result<(Copied, Option<Duration>), Error> {
-        let begun = Instant::now();
-        let frozen = match freezer.freeze() {
-            Ok(frozen) => Some(frozen),
-            // It cannot be stopped, whatever it waits for; what it has is still worth more than nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-                tracing::warn!(sandbox = %self.id, "saved without being frozen: it did not stop in time");
-                None
-            }
-            Err(source) => return Err(Error::Io { path: self.dir.clone(), source }),
-        };
-        let copied = self.copy_to(to, record, likes, state, Some(freezer), patience)?;
-        let Some(frozen) = frozen else { return Ok((copied, None)) };
-        frozen.thaw().map_err(Error::io(&self.dir))?;
-        Ok((copied, Some(begun.elapsed())))
-    }
-
-    /// The files that can change without a sign of it; None if nobody can tell.
-    fn mapped(&self, state: Option<&State>, freezer: Option<&Freezer>) -> Option<HashSet<u64>> {
-        let Some(state) = state else { return Some(HashSet::new()) };
-        let processes = match freezer {
-            Some(freezer) => freezer.processes(),
-            None => companions(state.init),
-        };
-        let found = processes.and_then(|processes| mapped(&processes, &open_own(&self.upper())?));
-        if let Err(error) = &found {
-            tracing::debug!(sandbox = %self.id, %error, "the next save copies everything");
-        }
-        found.ok()
-    }
-
-    fn copy_to(
-        &self,
-        to: &Path,
-        record: &Record,
-        likes: &mut [Like],
-        state: Option<&State>,
-        freezer: Option<&Freezer>,
-        patience: Option<Disk>,
-    ) -> Result<Copied, Error> {
-        // Before anything is looked at: what changes later than this is looked at again by the next save.
-        let settled = now() - UNSETTLED_NS;
-        let mapped = self.mapped(state, freezer);
-        for like in likes.iter_mut() {
-            for inode in mapped.iter().flatten() {
-                like.index.forget(*inode);
-            }
-        }
-        let order = Order {
-            metadata: self.layers.metadata,
-            // What is over the limit by a little must not be lost for it.
-            limit: Disk {
-                bytes: record.disk.bytes.saturating_add(record.disk.bytes / 8),
-                inodes: record.disk.inodes.saturating_add(record.disk.inodes / 8),
-            },
-            patience,
-            likes,
-            settled: if mapped.is_some() { settled } else { i128::MIN },
-            mapped: &mapped.unwrap_or_default(),
-        };
-        copy(&self.upper(), to, &order).map_err(|error| self.explain(error))
     }
 
     fn explain(&self, error: std::io::Error) -> Error {
@@ -222,12 +112,6 @@ impl Subject {
         }
     }
 
-    /// An earlier layer of this sandbox, if it is still there.
-    fn like(&self, layer: &LayerId) -> Option<Like> {
-        let index = Index::read(&self.layers.index(layer), self.id)?;
-        Some(Like { root: open_own(&self.layers.root(layer)).ok()?, index })
-    }
-
     /// Makes what the sandbox wrote a layer, without copying it. Nothing may write any more.
     pub(super) fn stopped(&self, layer: &LayerId, without: &[String]) -> Result<Layer, Error> {
         let upper = self.upper();
@@ -236,6 +120,157 @@ impl Subject {
         }
         self.layers.draft()?.publish_tree(&self.layers, layer, &upper)
     }
+}
+
+/// A save of a sandbox that goes on.
+struct Saving<'a> {
+    subject: &'a Subject,
+    record: Record,
+    state: Option<State>,
+    freezer: Option<Freezer>,
+    /// Earlier copies.
+    likes: Vec<Like>,
+    /// How long the sandbox was stopped at most.
+    longest: Option<Duration>,
+}
+
+impl Saving<'_> {
+    fn run(&mut self, id: &LayerId, like: Option<&LayerId>, lease: &Lease) -> Result<Layer, Error> {
+        let (sandbox, layers) = (self.subject.id, &self.subject.layers);
+        // Most of the time there is little to copy. Then it is only read while the sandbox stands still.
+        let index = like.and_then(|like| layers.index_of(like, sandbox));
+        self.likes.extend(index.map(|index| Like { root: None, index }));
+        let captured = self.frozen(|saving| saving.capture(MUCH))?;
+        if captured.copied.whole {
+            let like = like.filter(|_| captured.shares).cloned();
+            let about = About { layer: layer_of(id, captured.copied.size), like };
+            let mut index = Vec::new();
+            captured
+                .copied
+                .index
+                .write_to(&mut index, sandbox)
+                .map_err(|error| self.subject.explain(error))?;
+            return layers.place_pack(about, &index, &captured.contents, lease);
+        }
+        drop(captured);
+        let draft = layers.draft()?;
+        let size = self.run_long(&draft, like, lease)?;
+        launcher::tree::remove(&draft.aside()).map_err(Error::io(draft.aside()))?;
+        draft.publish_as(layers, layer_of(id, size))
+    }
+
+    /// Copies most of it while the sandbox goes on, and what changed meanwhile once it stands still.
+    fn run_long(&mut self, draft: &Draft, like: Option<&LayerId>, lease: &Lease) -> Result<Disk, Error> {
+        let (sandbox, layers) = (self.subject.id, &self.subject.layers);
+        if let (Some(like), Some(earlier)) = (like, self.likes.first_mut()) {
+            let root = layers.root(like);
+            match layers.ready(like, lease).and_then(|()| open_own(&root).map_err(Error::io(&root))) {
+                Ok(root) => earlier.root = Some(root),
+                Err(error) => {
+                    tracing::warn!(layer = %like, %error, "nothing is shared with an earlier layer");
+                    self.likes.clear();
+                }
+            }
+        }
+        let ahead = draft.make_aside("ahead")?;
+        match self.copy(&ahead) {
+            Ok(copied) => {
+                let root = open_own(&ahead).map_err(Error::io(&ahead))?;
+                self.likes.insert(0, Like { root: Some(root), index: copied.index });
+            }
+            // Somebody writes faster than we read, or it cannot be copied at all: what follows will tell.
+            Err(error) => tracing::debug!(%sandbox, %error, "it must be copied while it is frozen"),
+        }
+        let captured = self.frozen(|saving| saving.capture(TOO_MUCH))?;
+        let root = draft.make_root()?;
+        let copied = if captured.copied.whole {
+            let likes = self.likes.iter().map(|like| match &like.root {
+                Some(root) => root.try_clone(),
+                None => Err(std::io::ErrorKind::NotFound.into()),
+            });
+            let likes = likes.collect::<std::io::Result<_>>().map_err(Error::io(&root))?;
+            let never = AtomicBool::new(false);
+            unfold(&captured.contents, likes, &root, layers.metadata, &never).map_err(Error::io(&root))?;
+            captured.copied
+        } else {
+            drop(captured);
+            self.frozen(|saving| saving.copy(&root))?
+        };
+        copied.index.write(&draft.index(), sandbox).map_err(Error::io(draft.index()))?;
+        Ok(copied.size)
+    }
+
+    /// Does something while the sandbox stands still, if it can be made to.
+    fn frozen<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let Some(freezer) = self.freezer.clone() else { return work(self) };
+        let dir = &self.subject.dir;
+        let begun = Instant::now();
+        let frozen = match freezer.freeze() {
+            Ok(frozen) => frozen,
+            // It cannot be stopped, whatever it waits for; what it has is still worth more than nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                tracing::warn!(sandbox = %self.subject.id, "saved without being frozen: it did not stop in time");
+                return work(self);
+            }
+            Err(source) => return Err(Error::Io { path: dir.clone(), source }),
+        };
+        let done = work(self)?;
+        frozen.thaw().map_err(Error::io(dir))?;
+        self.longest = self.longest.max(Some(begun.elapsed()));
+        Ok(done)
+    }
+
+    fn capture(&mut self, patience: Disk) -> Result<Captured, Error> {
+        self.ordered(|upper, order| capture(upper, order, patience))
+    }
+
+    fn copy(&mut self, to: &Path) -> Result<Copied, Error> {
+        self.ordered(|upper, order| copy(upper, to, order))
+    }
+
+    /// Looks at the sandbox as it is now.
+    fn ordered<T>(&mut self, work: impl FnOnce(&Path, &Order<'_>) -> std::io::Result<T>) -> Result<T, Error> {
+        // Before anything is looked at: what changes later than this is looked at again by the next save.
+        let settled = now() - UNSETTLED_NS;
+        let mapped = self.mapped();
+        for like in &mut self.likes {
+            for inode in mapped.iter().flatten() {
+                like.index.forget(*inode);
+            }
+        }
+        let disk = self.record.disk;
+        let order = Order {
+            metadata: self.subject.layers.metadata,
+            // What is over the limit by a little must not be lost for it.
+            limit: Disk {
+                bytes: disk.bytes.saturating_add(disk.bytes / 8),
+                inodes: disk.inodes.saturating_add(disk.inodes / 8),
+            },
+            patience: None,
+            likes: &self.likes,
+            settled: if mapped.is_some() { settled } else { i128::MIN },
+            mapped: &mapped.unwrap_or_default(),
+        };
+        work(&self.subject.upper(), &order).map_err(|error| self.subject.explain(error))
+    }
+
+    /// The files that can change without a sign of it; None if nobody can tell.
+    fn mapped(&self) -> Option<HashSet<u64>> {
+        let Some(state) = &self.state else { return Some(HashSet::new()) };
+        let processes = match &self.freezer {
+            Some(freezer) => freezer.processes(),
+            None => companions(state.init),
+        };
+        let found = processes.and_then(|processes| mapped(&processes, &open_own(&self.subject.upper())?));
+        if let Err(error) = &found {
+            tracing::debug!(sandbox = %self.subject.id, %error, "the next save copies everything");
+        }
+        found.ok()
+    }
+}
+
+fn layer_of(id: &LayerId, size: Disk) -> Layer {
+    Layer { id: id.clone(), bytes: size.bytes, inodes: size.inodes, made_at: Timestamp::now() }
 }
 
 /// Nanoseconds since 1970.

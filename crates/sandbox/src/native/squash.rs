@@ -98,7 +98,7 @@ impl Squash {
                 }
                 self.target.leave()?
             };
-            self.metadata.apply(&done, &frame.stat)?;
+            self.metadata.apply(&done, &(&frame.stat).into())?;
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Squash {
             Err(Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => {
                 let mut duplicator = Duplicator::new(self.metadata, u64::MAX);
                 match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile => duplicator.regular(from.as_fd(), to, name).map(|_| ()),
+                    FileType::RegularFile => duplicator.regular((from.as_fd(), name), (to, name)).map(|_| ()),
                     _ => duplicator.special(from.as_fd(), to, name, &stat),
                 }
             }

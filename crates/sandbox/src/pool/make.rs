@@ -1,12 +1,19 @@
 //! Making a warm sandbox: started, connected, with its services up; and removing one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use guest::ProcessSpec;
 use protocol::SandboxId;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ready, Target};
 use crate::{Driver, Error, Life, Owner, Sandbox, Spec, egress, service};
+
+/// What is run once in every warm sandbox, under which id, and for how long at most.
+const REHEARSAL: [&str; 3] = ["/bin/sh", "-c", "/bin/true"];
+const REHEARSAL_ID: &str = "rehearsal";
+const REHEARSAL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Makes one; None when it was told to stop meanwhile. Leaves nothing behind unless it succeeds.
 pub(super) async fn make(
@@ -64,7 +71,25 @@ async fn furnish(sandbox: &dyn Sandbox, target: &Target) -> Result<Option<egress
     };
     answer.map_err(|error| Error::Start(format!("a warm sandbox does not answer: {error}")))?;
     service::start(sandbox, &target.services).await?;
+    rehearse(guest).await?;
     Ok(proxy)
+}
+
+/// Runs a command that does nothing, so that the first one that counts finds all that it needs in memory.
+async fn rehearse(guest: &guest::Client) -> Result<(), Error> {
+    let broken = |error: guest::Error| Error::Start(format!("a warm sandbox runs nothing: {error}"));
+    let command = ProcessSpec {
+        argv: REHEARSAL.map(str::to_owned).into(),
+        timeout_ms: Some(REHEARSAL_LIMIT.as_millis().try_into().unwrap_or(u64::MAX)),
+        ..ProcessSpec::default()
+    };
+    let mut process = match guest.start(REHEARSAL_ID, &command).await {
+        // An image need not have a shell.
+        Err(guest::Error::Refused(_)) => return Ok(()),
+        other => other.map_err(broken)?,
+    };
+    while process.next().await.map_err(broken)?.is_some() {}
+    guest.forget(REHEARSAL_ID).await.map_err(broken)
 }
 
 /// Removes one that nobody claimed.

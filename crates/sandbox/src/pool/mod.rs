@@ -23,8 +23,6 @@ use room::{Order, Room};
 
 /// A sandbox that was asked for with [`Pool::warm`] and that nobody claimed is kept this long.
 const WARM_FOR: Duration = Duration::from_secs(600);
-/// A sandbox that lives answers within this long; claiming waits no longer for one that does not.
-const ANSWER: Duration = Duration::from_secs(1);
 
 /// What the pool of an environment holds ready.
 #[derive(Clone)]
@@ -145,7 +143,7 @@ impl Pool {
     pub fn warm(&self, environment: &str) -> WarmStatus {
         let mut rooms = self.rooms();
         if let Some(room) = rooms.by_environment.get_mut(environment) {
-            room.warm_until = Some(Instant::now() + self.warm_for);
+            room.warm(Instant::now() + self.warm_for);
         }
         self.settle(&mut rooms, environment);
         rooms.by_environment.get(environment).map_or(WarmStatus { ready: 0, starting: 0 }, Room::status)
@@ -171,7 +169,8 @@ impl Pool {
             // Until it is handed over it is removed however this ends, also when the caller no longer waits.
             let mut held = Held { pool: self, environment, ready: Some(ready) };
             let usable = match &held.ready {
-                Some(ready) => self.hand_over(&*ready.sandbox, owner).await,
+                // One whose monitor is gone is not given; anything else shows with the first command, as in any other.
+                Some(ready) => self.driver.give(ready.sandbox.id(), owner).await,
                 None => Ok(()),
             };
             match usable {
@@ -179,8 +178,7 @@ impl Pool {
                     let ready = held.ready.take()?;
                     let mut rooms = self.rooms();
                     if let Some(room) = rooms.by_environment.get_mut(environment) {
-                        // Whoever was about to ask has asked.
-                        room.warm_until = None;
+                        room.claimed(Instant::now());
                     }
                     self.settle(&mut rooms, environment);
                     let image = ready.made_for.image.clone();
@@ -191,14 +189,6 @@ impl Pool {
                 }
             }
         }
-    }
-
-    async fn hand_over(&self, sandbox: &dyn Sandbox, owner: &Owner) -> Result<(), Error> {
-        let alive = tokio::time::timeout(ANSWER, sandbox.guest().ping()).await;
-        if !matches!(alive, Ok(Ok(()))) {
-            return Err(Error::NotFound(sandbox.id()));
-        }
-        self.driver.give(sandbox.id(), owner).await
     }
 
     /// Removes every sandbox that was not claimed, and waits until the last is gone. Nothing is made afterwards.

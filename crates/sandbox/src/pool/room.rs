@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ready, Target};
 
+/// After a claim this long nothing is made, so that the first command of whoever claimed has the machine for itself.
+const REST: Duration = Duration::from_millis(20);
 /// How many are made at the same time.
 const AT_ONCE: usize = 4;
 /// The wait after the first failure; each is twice the one before.
@@ -29,11 +31,13 @@ pub(super) struct Room {
     /// How many of this generation are being made.
     pub(super) starting: usize,
     /// One more than nothing is wanted until then.
-    pub(super) warm_until: Option<Instant>,
+    warm_until: Option<Instant>,
     /// Why the last one was not made.
     pub(super) error: Option<String>,
     failures: u32,
     retry_at: Option<Instant>,
+    /// Nothing is made until then.
+    rest_until: Option<Instant>,
 }
 
 /// What is to be done.
@@ -56,7 +60,21 @@ impl Room {
             error: None,
             failures: 0,
             retry_at: None,
+            rest_until: None,
         }
+    }
+
+    /// One was claimed: whoever was about to ask has asked, and comes first. A rest that goes on is not made longer, so
+    /// that many claims cannot keep the room empty.
+    pub(super) fn claimed(&mut self, now: Instant) {
+        self.warm_until = None;
+        self.rest_until.get_or_insert(now + REST);
+    }
+
+    /// Somebody is about to ask.
+    pub(super) fn warm(&mut self, until: Instant) {
+        self.warm_until = Some(until);
+        self.rest_until = None;
     }
 
     /// Takes another target. What was learnt of the old one is forgotten if the new one is made differently.
@@ -123,6 +141,9 @@ impl Room {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
         }
+        if self.rest_until.is_some_and(|until| until <= now) {
+            self.rest_until = None;
+        }
         let wanted = self.wanted(now);
         let fitting = self.fitting();
         let mut surplus = fitting.saturating_sub(wanted);
@@ -140,7 +161,7 @@ impl Room {
         }
         self.ready = keep;
         // After a failure one is tried, and only that one.
-        let most = match (self.retry_at, self.failures) {
+        let most = match (self.retry_at.or(self.rest_until), self.failures) {
             (Some(_), _) => 0,
             (None, 0) => AT_ONCE,
             (None, _) => 1,
@@ -153,6 +174,6 @@ impl Room {
 
     /// When time alone makes it necessary to plan again.
     pub(super) fn next(&self) -> Option<Instant> {
-        [self.warm_until, self.retry_at].into_iter().flatten().min()
+        [self.warm_until, self.retry_at, self.rest_until].into_iter().flatten().min()
     }
 }

@@ -74,7 +74,12 @@ async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
         assert!(answer.contains("evil.test"), "{answer}");
         decided(&mut decisions, |d| !d.allowed && d.host == "evil.test" && d.port == 53).await;
         bash(&*sandbox, "datagram", "echo x > /dev/udp/192.0.2.9/9999").await;
-        assert!(!decided(&mut decisions, |d| d.rule == "UDP is not let out").await.allowed);
+        let told = decided(&mut decisions, |d| d.rule == "UDP is not let out").await;
+        assert_eq!((told.host.as_str(), told.port, told.allowed), ("192.0.2.9", 9999, false));
+        // Asked for by name, it is told by name.
+        bash(&*sandbox, "named", "echo x > /dev/udp/api.test/443").await;
+        let told = decided(&mut decisions, |d| d.rule == "UDP is not let out" && d.port == 443).await;
+        assert_eq!((told.host.as_str(), told.allowed), ("api.test", false));
     }
     drop(proxy);
     drop(sandbox);

@@ -141,7 +141,13 @@ async fn files_on_the_hosts_disk_are_behind_a_closed_door() {
     let layer: sandbox::LayerId = "escape-door".parse().unwrap();
     let saved = sandbox::Driver::save(&driver, spec.id, &layer, sandbox::Save::Live { like: None }).await;
     let mut found = Vec::new();
-    super::world::walk(&dir, &mut found);
+    // A layer may come to the disk a moment after it was saved.
+    super::world::until("the file to be in the sandbox and in the layer", async || {
+        found.clear();
+        super::world::walk(&dir, &mut found);
+        found.iter().filter(|path| path.ends_with("workspace/evil")).count() == 2
+    })
+    .await;
     let evil: Vec<_> = found.iter().filter(|path| path.ends_with("workspace/evil")).collect();
     let closed = |path: &std::path::Path| {
         path.ancestors()
@@ -155,5 +161,4 @@ async fn files_on_the_hosts_disk_are_behind_a_closed_door() {
     assert!(open.is_empty(), "every user of the host can run these: {open:?}");
     assert_eq!(open_socket, None, "every user of the host can talk to this");
     saved.unwrap();
-    assert_eq!(evil.len(), 2, "the file is in the sandbox and in the layer: {evil:?}");
 }

@@ -88,15 +88,18 @@ impl Fake {
 async fn answer(listener: UnixListener) {
     const HEALTHY: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n{\"version\":1}";
+    const REFUSED: &[u8] =
+        b"HTTP/1.1 422 No\r\ncontent-length: 33\r\n\r\n{\"code\":\"refused\",\"message\":\"no\"}";
     while let Ok((mut peer, _)) = listener.accept().await {
         tokio::spawn(async move {
             let mut request = Vec::new();
-            while !request.ends_with(b"\r\n\r\n") {
+            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
                 if peer.read_buf(&mut request).await.unwrap_or(0) == 0 {
                     return;
                 }
             }
-            peer.write_all(HEALTHY).await.ok();
+            let answer = if request.starts_with(b"GET /health") { HEALTHY } else { REFUSED };
+            peer.write_all(answer).await.ok();
         });
     }
 }
@@ -144,6 +147,8 @@ impl Driver for Fake {
     }
 
     async fn give(&self, id: SandboxId, owner: &Owner) -> Result<(), Error> {
+        // Somebody else may come first, as with a real one.
+        tokio::task::yield_now().await;
         match self.inside().sandboxes.get_mut(&id) {
             Some(info) if info.state == State::Running => {
                 info.owner = Some(owner.clone());

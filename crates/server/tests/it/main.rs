@@ -5,7 +5,9 @@
 
 mod client;
 mod events;
+mod images;
 mod sessions;
+mod snapshots;
 mod socket;
 mod world;
 
@@ -46,8 +48,22 @@ async fn the_description_and_the_routes_agree() {
             assert!(!text.contains("there is nothing at"), "{method} {path}: {text}");
         }
     }
-    assert_eq!(operations.len(), 18, "a route is not described, two have one name, or this number is old");
-    for schema in ["CreateSession", "Session", "Event", "EventPage", "Problem", "Environment", "ModelList"] {
+    assert_eq!(operations.len(), 26, "a route is not described, two have one name, or this number is old");
+    for schema in [
+        "CreateSession",
+        "Session",
+        "Event",
+        "EventPage",
+        "Problem",
+        "Environment",
+        "ModelList",
+        "ImageStatus",
+        "WarmStatus",
+        "EgressStatus",
+        "GarbageReport",
+        "SnapshotList",
+        "ForkSession",
+    ] {
         assert!(description["components"]["schemas"][schema].is_object(), "{schema}");
     }
 }

@@ -69,9 +69,21 @@ impl World {
 
 fn session_options(directory: &std::path::Path, repository: &str) -> session::Options {
     let repos = vec![Repo { url: repository.to_owned(), branch: None }];
+    let driver: Arc<dyn Driver> = Arc::new(NoSandboxes);
+    let images = sandbox::image::Images::open(&directory.join("images"), Arc::clone(&driver)).unwrap();
+    let snapshots =
+        sandbox::snapshot::Snapshots::open(&directory.join("snapshots"), Arc::clone(&driver)).unwrap();
     session::Options {
         store: store::Store::open(directory).unwrap(),
-        driver: Arc::new(NoSandboxes),
+        images: Arc::new(images),
+        pool: sandbox::pool::Pool::new(Arc::clone(&driver)),
+        snapshots: Arc::new(snapshots),
+        outside: Arc::new(sandbox::egress::Internet),
+        disk: sandbox::gc::Policy::default(),
+        pool_size: 0,
+        rebuild: Duration::from_secs(1800),
+        prebuild: false,
+        driver,
         models: vec![llm::Model {
             name: "main".into(),
             provider: llm::Provider::OpenAiCompatible,

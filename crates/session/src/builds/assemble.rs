@@ -70,13 +70,50 @@ async fn check_out(mirror: &Mirror, tip: &Tip, files: &Path) -> Result<PathBuf, 
     Ok(to)
 }
 
-/// The steps with what their inputs are at the commit.
+/// Whether an image was built from something else than what the environment says now.
+pub(super) async fn outdated(
+    options: &Options,
+    exits: &Arc<Exits>,
+    name: &str,
+    environment: &Environment,
+    image: &Image,
+) -> Result<bool, Failure> {
+    let url = repository_url(environment)?;
+    let Some(mirror) = options.mirrors.existing(url) else { return Ok(false) };
+    let tip = Tip { branch: image.branch.clone(), commit: image.commit.clone() };
+    let resolved = recipe::resolve(environment, &mirror, &tip).await?;
+    let recipe = image::Recipe {
+        environment: name.to_owned(),
+        base: resolved.base.parse()?,
+        checkout: None,
+        setup: steps(&mirror, &tip, &resolved.setup).await?,
+        warm: steps(&mirror, &tip, &resolved.warm).await?,
+        repo: image::Repo {
+            url: forge::public_url(url),
+            branch: tip.branch,
+            commit: tip.commit.clone(),
+            bundle: PathBuf::new(),
+        },
+        services: resolved.services,
+        limits: limits::merge(&options.limits, &environment.limits),
+        egress: exits.of_a_build(name, environment)?,
+    };
+    let wanted = image::Wanted { commit: &tip.commit, recipe: &recipe.digest(), max_age: Duration::MAX };
+    Ok(options.images.needs_build(name, &wanted) == Some(image::Reason::RecipeChanged))
+}
+
+/// The steps with what their inputs are at the commit. A step whose inputs are not all there, as after a slip of the pen,
+/// depends on everything: it runs too often rather than not at all.
 async fn steps(mirror: &Mirror, tip: &Tip, steps: &[SetupStep]) -> Result<Vec<image::Step>, Failure> {
     let mut all = Vec::new();
     for step in steps {
         let mut inputs = Vec::new();
         for path in &step.inputs {
             inputs.push((path.clone(), mirror.object(&tip.commit, path).await?));
+        }
+        if let Some((absent, _)) = inputs.iter().find(|(_, content)| content.is_none()) {
+            tracing::warn!(step = %step.run, input = %absent, "an input is not in the repository: the step runs for each commit");
+            inputs.clear();
         }
         all.push(image::Step {
             run: step.run.clone(),

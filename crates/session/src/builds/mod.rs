@@ -40,6 +40,9 @@ struct Entry {
     confirmed: bool,
 }
 
+/// The disk is looked at no more often than this.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
+
 /// Builds images, keeps them fresh and keeps sandboxes ready on them.
 pub(crate) struct Builds {
     options: Arc<Options>,
@@ -48,6 +51,10 @@ pub(crate) struct Builds {
     tasks: TaskTracker,
     end: CancellationToken,
     collecting: tokio::sync::Mutex<()>,
+    /// When the disk was last looked at, and whether there was more on it than there may be.
+    disk: Mutex<(Option<Instant>, bool)>,
+    /// Set once what builds of an earlier process left was removed.
+    swept: tokio::sync::OnceCell<()>,
 }
 
 impl Builds {
@@ -59,6 +66,8 @@ impl Builds {
             tasks: TaskTracker::new(),
             end: CancellationToken::new(),
             collecting: tokio::sync::Mutex::new(()),
+            disk: Mutex::default(),
+            swept: tokio::sync::OnceCell::new(),
         })
     }
 
@@ -74,6 +83,58 @@ impl Builds {
     /// The image that sandboxes of an environment start from.
     pub(crate) fn current(&self, name: &str) -> Option<Image> {
         self.options.images.current(name)
+    }
+
+    /// Refuses a new sandbox when there is more on the disk than there may be, also after collecting. Measuring takes its
+    /// time, so it is done beside the work, and only an answer that says so is checked where somebody waits.
+    pub(crate) async fn refuse_when_crowded(self: &Arc<Self>) -> Result<(), Problem> {
+        let (due, crowded) = {
+            let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = disk.0.is_none_or(|at| at.elapsed() > BETWEEN_LOOKS);
+            if due {
+                disk.0 = Some(Instant::now());
+            }
+            (due, disk.1)
+        };
+        if crowded {
+            self.collect_garbage(false).await?;
+            let room = self.room().await;
+            self.note_disk(room.is_err());
+            return room.map(drop);
+        }
+        if due {
+            let this = Arc::clone(self);
+            self.tasks.spawn(async move {
+                match this.options.driver.disk_used().await {
+                    Ok(used) => this.note_disk(used > this.options.disk.budget_bytes),
+                    Err(error) => tracing::warn!(%error, "the disk could not be looked at"),
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn note_disk(&self, crowded: bool) {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner).1 = crowded;
+    }
+
+    /// Whether an image was built from something else than what the environment says now.
+    pub(crate) async fn outdated(&self, name: &str, environment: &Environment, image: &Image) -> bool {
+        let outdated = assemble::outdated(&self.options, &self.exits, name, environment, image).await;
+        outdated.unwrap_or_else(|failure| {
+            let problem = failure.into_problem();
+            tracing::warn!(environment = %name, error = %problem.title, "an image could not be compared");
+            false
+        })
+    }
+
+    /// How far an environment's image is, and whether it is still what the environment says.
+    pub(crate) async fn status_of(&self, name: &str, environment: &Environment) -> ImageStatus {
+        let mut status = self.status(name);
+        if let Some(image) = self.current(name) {
+            status.outdated = self.outdated(name, environment, &image).await;
+        }
+        status
     }
 
     /// How far an environment's image is.
@@ -135,6 +196,14 @@ impl Builds {
     }
 
     async fn build(self: &Arc<Self>, name: &str) -> Result<Image, Problem> {
+        // A build that died with its process has left its sandbox.
+        self.swept
+            .get_or_init(|| async {
+                if let Err(error) = self.options.images.sweep().await {
+                    tracing::warn!(%error, "what earlier builds left could not be removed");
+                }
+            })
+            .await;
         let found = environments::find(&self.options, name).await?;
         let assembled = match self.room().await {
             Ok(_left) => assemble::recipe(&self.options, &self.exits, name, &found.recipe).await,
@@ -185,6 +254,8 @@ impl Builds {
         let rules =
             sandbox::egress::Rules::parse(&recipe.egress).map_err(|error| problem::sandbox(&error))?;
         let size = recipe.pool.unwrap_or(self.options.pool_size);
+        // A service that was started before the secrets came would never see them; those start with the claim.
+        let services = if recipe.secrets.is_empty() { services } else { Vec::new() };
         let target = pool::Target {
             size: if self.options.prebuild { size } else { 0 },
             image,

@@ -76,6 +76,7 @@ mkdir -p .git/info
   printf '%s\n' '__pycache__/' '*.pyc' 'node_modules/' '.pytest_cache/' '.mypy_cache/' '.ruff_cache/'
   find . -maxdepth 4 \( -name .git -o -name node_modules \) -prune -o -name CACHEDIR.TAG -print 2>/dev/null |
     while IFS= read -r tag; do tag=${tag#.}; printf '%s\n' "${tag%/*}/"; done
+  for product; do printf '%s\n' "$product"; done
 } > .git/info/exclude
 hidden=$(g ls-files -v 2>/dev/null | grep -c '^[a-zS]' || :)
 GIT_INDEX_FILE=$(mktemp /tmp/slipway-index.XXXXXX)
@@ -114,6 +115,12 @@ if [ "$commit" != "$6" ]; then
 fi
 echo "$commit $parent"
 "#;
+
+/// Lists untracked files and directories, those that are untracked as a whole as one.
+const PRODUCTS: &str =
+    r#"g ls-files -z --others --exclude-standard --directory --no-empty-directory 2>/dev/null || :"#;
+/// Longest list of them.
+const PRODUCTS_LIMIT: usize = 96 * 1024;
 
 const NUMSTAT: &str = r#"g diff --no-ext-diff --no-textconv --numstat "$1" "$2""#;
 const PATCH: &str = r#"g diff --no-ext-diff --no-textconv --no-color "$1" "$2""#;
@@ -251,9 +258,20 @@ impl Git<'_> {
         self.run(BRANCH, &[name], 0, None).await.map(drop)
     }
 
-    /// The id of the whole working tree, without what git ignores.
-    pub(crate) async fn tree(&self) -> Result<String, Failure> {
-        let captured = self.run(TREE, &[], 256, None).await?;
+    /// What is in the workspace that git neither tracks nor ignores, as patterns that match exactly that.
+    pub(crate) async fn products(&self) -> Result<Vec<String>, Failure> {
+        let listed = self.run(PRODUCTS, &[], PRODUCTS_LIMIT, None).await?;
+        let text = String::from_utf8_lossy(&listed.stdout);
+        // What was cut off in the middle is no name.
+        let whole = text.rfind('\0').map_or("", |end| &text[..end]);
+        let names = whole.split('\0').filter(|name| !name.is_empty() && !name.contains(['\n', '\u{fffd}']));
+        Ok(names.map(pattern).collect())
+    }
+
+    /// The id of the whole working tree, without what git ignores and what the set-up left there.
+    pub(crate) async fn tree(&self, products: Option<&[String]>) -> Result<String, Failure> {
+        let products: Vec<&str> = products.unwrap_or_default().iter().map(String::as_str).collect();
+        let captured = self.run(TREE, &products, 256, None).await?;
         object_id(&String::from_utf8_lossy(&captured.stdout))
     }
 
@@ -303,6 +321,18 @@ fn count(numstat: &str) -> (u32, u32, u32) {
         deletions = deletions.saturating_add(removed.parse().unwrap_or(0));
     }
     (files, insertions, deletions)
+}
+
+/// A line of an ignore file that matches this path of the workspace and nothing else.
+fn pattern(path: &str) -> String {
+    let mut pattern = String::from("/");
+    for letter in path.chars() {
+        if matches!(letter, '\\' | '*' | '?' | '[' | ']' | ' ' | '!' | '#') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern
 }
 
 /// What the sandbox printed, if it is an object id and nothing else.

@@ -228,7 +228,11 @@ impl Workspace {
         if saved.found.as_ref().is_some_and(|found| found.turn == turn) {
             return Ok(());
         }
-        let tree = self.git(sandbox).tree().await?;
+        let git = self.git(sandbox);
+        if saved.products.is_none() && saved.kept.is_none() {
+            saved.products = Some(git.products().await?);
+        }
+        let tree = git.tree(saved.products.as_deref()).await?;
         saved.found = Some(Found { turn, tree });
         Ok(self.record.put(saved)?)
     }
@@ -247,8 +251,9 @@ impl Workspace {
         sandbox: &dyn Sandbox,
         turn: TurnId,
     ) -> Result<Option<String>, Failure> {
-        let tree = self.git(sandbox).tree().await?;
-        let found = self.require()?.found.filter(|found| found.turn == turn);
+        let saved = self.require()?;
+        let tree = self.git(sandbox).tree(saved.products.as_deref()).await?;
+        let found = saved.found.filter(|found| found.turn == turn);
         Ok(Some(tree).filter(|tree| found.is_none_or(|found| found.tree != *tree)))
     }
 
@@ -317,9 +322,9 @@ impl Workspace {
 
     /// Files, lines added and lines removed since the session began.
     pub(crate) async fn counts(&self, sandbox: &dyn Sandbox) -> Result<(u32, u32, u32), Failure> {
-        let git = self.git(sandbox);
-        let tree = git.tree().await?;
-        git.counts(&self.require()?.base, &tree).await
+        let (git, saved) = (self.git(sandbox), self.require()?);
+        let tree = git.tree(saved.products.as_deref()).await?;
+        git.counts(&saved.base, &tree).await
     }
 
     fn scratch(&self) -> Result<tempfile::TempDir, Failure> {
@@ -374,7 +379,7 @@ impl Workspace {
         let Some(saved) = self.saved() else { return Ok(empty("")) };
         if let Some(held) = self.attached(recorder).await {
             let git = self.git(&*held.sandbox);
-            let inside = async { git.diff(&saved.base, &git.tree().await?).await };
+            let inside = async { git.diff(&saved.base, &git.tree(saved.products.as_deref()).await?).await };
             match inside.await {
                 // Between a sandbox's death and the moment the actor learns of it, the kept work is the answer.
                 Err(Failure::Lost(_)) => {}

@@ -118,6 +118,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         services: resolved.services,
         frozen: None,
         running: Vec::new(),
+        products: None,
     }
 }
 

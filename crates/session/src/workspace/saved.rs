@@ -41,6 +41,10 @@ pub(crate) struct Saved {
     /// What ran in the sandbox when it was stopped, by name: it does not run in the next one.
     #[serde(default)]
     pub(crate) running: Vec<String>,
+    /// What the set-up left in the workspace that git neither tracks nor ignores, as patterns of its ignore files. It was
+    /// there before the work began, so it is no part of it. None before the first turn.
+    #[serde(default)]
+    pub(crate) products: Option<Vec<String>>,
 }
 
 /// A snapshot of the workspace.

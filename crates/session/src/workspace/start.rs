@@ -70,6 +70,7 @@ impl Workspace {
         if let Some(ready) = self.find(recorder).await? {
             return Ok(ready);
         }
+        self.platform.builds.refuse_when_crowded().await?;
         let mut live = self.live.lock().await;
         let mut notices = Vec::new();
         let mut made = None;
@@ -99,8 +100,17 @@ impl Workspace {
         {
             match self.attempt(recorder, Origin::Image(Box::new(image)), stop).await? {
                 Ok(ready) => made = Some(ready),
-                Err(why) => {
+                Err(why) if self.recipe.base == "host" => {
                     tracing::warn!(session = %self.session, error = %why, "an image could not be used");
+                }
+                // The host's system is not what this environment asks for.
+                Err(why) => {
+                    return Err(Problem::new(
+                        Code::SandboxUnavailable,
+                        format!("the image of {} cannot be used: {why}", self.environment),
+                    )
+                    .hint(format!("build it again: slipway env build {}", self.environment))
+                    .into());
                 }
             }
         }
@@ -150,7 +160,11 @@ impl Workspace {
                     && repo.branch.as_ref().is_none_or(|branch| *branch == image.branch)
             })
         };
-        let current = builds.current(&self.environment).filter(fits);
+        let current = match builds.current(&self.environment).filter(fits) {
+            // What the environment was before an edit is not what this session is to work in.
+            Some(image) if builds.outdated(&self.environment, &self.recipe, &image).await => None,
+            other => other,
+        };
         if current.is_some() || self.recipe.base == "host" {
             return Ok(current);
         }
@@ -301,7 +315,6 @@ impl Making<'_> {
         let workspace = self.workspace;
         let owner = Owner::Session(workspace.session);
         let claimed = workspace.options.pool.claim(&workspace.environment, &image.key, &owner).await;
-        let warm = claimed.is_some();
         let (sandbox, proxy) = match claimed {
             Some(claimed) => {
                 *id = claimed.sandbox.id();
@@ -314,14 +327,13 @@ impl Making<'_> {
         };
         let held = self.hold(sandbox, proxy).await?;
         if workspace.saved().is_some() {
-            return self.kept_on_image(*id, held, &image, warm).await;
+            return self.kept_on_image(*id, held, &image).await;
         }
         let mirror = workspace.mirror().await?;
         let tip = forge::Tip { branch: image.branch.clone(), commit: image.commit.clone() };
         let resolved = recipe::resolve(&workspace.recipe, &mirror, &tip).await?;
-        if !warm {
-            self.serve(&held, &resolved.services).await?;
-        }
+        // Those that run already are left alone.
+        self.serve(&held, &resolved.services).await?;
         let notices = resolved.notices.clone();
         let branch = branch_name(&workspace.title, workspace.session);
         let saved = begun(resolved, &tip, branch, forge::public_url(workspace.url()?));
@@ -331,13 +343,7 @@ impl Making<'_> {
     }
 
     /// The work as it was kept, on the image instead of a bare base: what the set-up steps made is there.
-    async fn kept_on_image(
-        &self,
-        id: SandboxId,
-        held: Held,
-        image: &Image,
-        warm: bool,
-    ) -> Result<Ready, Trouble> {
+    async fn kept_on_image(&self, id: SandboxId, held: Held, image: &Image) -> Result<Ready, Trouble> {
         let workspace = self.workspace;
         let content = workspace.content().await?;
         self.tell(id, SandboxState::Preparing).await?;
@@ -358,9 +364,7 @@ impl Making<'_> {
             unfinished: content.unfinished(),
         };
         workspace.git(&*held.sandbox).go(&to, self.stop).await?;
-        if !warm {
-            self.serve(&held, &saved.services).await?;
-        }
+        self.serve(&held, &saved.services).await?;
         self.tell(id, SandboxState::Ready).await?;
         Ok(Ready { held, saved: content.saved, notices: content.notices, made: true, sync: None })
     }

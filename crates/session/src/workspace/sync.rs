@@ -15,6 +15,8 @@ use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 
+/// A remote that is silent for longer than this is not waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 /// Most files that a note names.
 const NAMED: usize = 20;
 
@@ -45,8 +47,12 @@ impl Workspace {
         stop: &Stop,
     ) -> Result<Synced, Failure> {
         let fetched = tokio::select! {
-            fetched = self.fetch_tip() => fetched,
+            fetched = tokio::time::timeout(PATIENCE, self.fetch_tip()) => fetched,
             () = stop.given() => return Err(Failure::Stopped),
+        };
+        let fetched = match fetched {
+            Ok(fetched) => fetched.map_err(|error| crate::problem::forge(&error).title),
+            Err(_) => Err(format!("the remote gave no answer in {} s", PATIENCE.as_secs())),
         };
         let Sync { sandbox, tip: from, saved, began } = sync;
         let (to, mut note) = match fetched {
@@ -54,8 +60,7 @@ impl Workspace {
             Err(error) => (
                 from.clone(),
                 Some(format!(
-                    "The branch could not be fetched: {}. The work begins at commit {} of {}, which may be behind.",
-                    crate::problem::forge(&error).title,
+                    "The branch could not be fetched: {error}. The work begins at commit {} of {}, which may be behind.",
                     shortened(&from.commit),
                     from.branch,
                 )),
@@ -113,7 +118,8 @@ async fn steps_to_repeat(
 ) -> Result<Vec<SetupStep>, Failure> {
     let mut again = Vec::new();
     for step in now {
-        let mut changed = !before.contains(step);
+        // What a step without inputs depends on is everything, and a step builds on those before it.
+        let mut changed = !again.is_empty() || step.inputs.is_empty() || !before.contains(step);
         for path in &step.inputs {
             changed |= mirror.object(&from.commit, path).await? != mirror.object(&to.commit, path).await?;
         }

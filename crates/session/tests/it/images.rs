@@ -18,9 +18,10 @@ fn states(follow: &Follow) -> Vec<SandboxState> {
     follow.events.iter().filter_map(state).collect()
 }
 
-/// A set-up step that leaves a trace which git ignores.
+/// A set-up step that leaves a trace which git ignores, and one which it does not.
 fn marked(environment: &mut protocol::Environment) {
-    let run = "mkdir -p node_modules; date +%s%N > node_modules/once".to_owned();
+    let run = "mkdir -p node_modules 'made [up]'; date +%s%N > node_modules/once; echo x > 'made [up]/a #b'"
+        .to_owned();
     environment.setup = vec![SetupStep { run, ..SetupStep::default() }];
 }
 
@@ -32,6 +33,7 @@ async fn a_session_starts_from_the_image_and_its_work_is_delivered() {
             json!({"command": "cat node_modules/once; git branch --show-current; git log --format=%s -1"}),
         )
         .call("edit", json!({"path": "answer.txt", "old": "41", "new": "42"}))
+        .call("write", json!({"path": "made u", "content": "the agent's own\n"}))
         .say("Done.");
     let world = World::new(script).await.environment(marked);
     let sessions = world.start().await;
@@ -51,7 +53,9 @@ async fn a_session_starts_from_the_image_and_its_work_is_delivered() {
     let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
     assert_eq!(world.repo.file(&branch, "answer.txt").as_deref(), Some("42\n"));
     assert_eq!(world.repo.log(&branch)[0], "Correct the answer");
-    assert_eq!(finished.receipt.files_changed, 1, "what the image has beside the repository is no work");
+    assert_eq!(world.repo.file(&branch, "made u").as_deref(), Some("the agent's own\n"));
+    assert_eq!(world.repo.file(&branch, "made [up]/a #b"), None, "what the set-up left there is no work");
+    assert_eq!(finished.receipt.files_changed, 2, "what the image has beside the repository is no work");
     world.end(sessions).await;
 }
 

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use testkit::model::{Reply, Script, Server};
 
 use super::{repository, steps, world};
-use crate::harness::{Api, ENVIRONMENT, PATIENCE};
+use crate::harness::{Api, ENVIRONMENT, PATIENCE, shell};
 
 /// Waits until the image's status fits, and gives it.
-pub(super) async fn image(api: &Api, fits: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn image(api: &Api, fits: impl Fn(&Value) -> bool) -> Value {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
         let status = api.get(&format!("/environments/{ENVIRONMENT}/image")).await.expect(200);
@@ -21,9 +21,13 @@ pub(super) async fn image(api: &Api, fits: impl Fn(&Value) -> bool) -> Value {
 
 #[tokio::test]
 async fn a_session_takes_the_sandbox_that_is_ready() {
-    let model = Server::start(Script::new().answer(Reply::text("Hello.")).repeat_last()).await;
+    // What the environment serves is up in a sandbox that was kept ready, before the first prompt.
+    let ask = "bash -c 'exec 3<>/dev/tcp/127.0.0.1/8123 && echo it answers'";
+    let model = Server::start(Script::new().answer(shell(ask)).answer(Reply::text("Hello."))).await;
     let repo = repository();
-    let world = world(&model, &repo, &format!("{}pool = 1\n", steps()));
+    let service =
+        "services = [{ name = \"echo\", run = \"python3 -m http.server 8123\", ready = { tcp = 8123 } }]\n";
+    let world = world(&model, &repo, &format!("{}{service}pool = 1\n", steps()));
     let serving = world.serve().await;
     let api = &serving.api;
     // The server builds what it is configured for, without being asked.
@@ -43,6 +47,8 @@ async fn a_session_takes_the_sandbox_that_is_ready() {
     let session = api.create(ENVIRONMENT, "Say hello").await;
     let mut watcher = api.watch(&session, 0).await;
     watcher.until_type("turn.finished").await;
+    let said = watcher.seen.calls("shell")[0]["output"]["text"].as_str().unwrap();
+    assert!(said.starts_with("it answers\n"), "{said}");
     let changes = watcher.seen.of("sandbox.changed");
     assert!(changes.iter().all(|changed| changed["sandbox"] == ready["id"]), "{changes:?}");
     let states: Vec<&Value> = changes.iter().map(|changed| &changed["state"]).collect();
@@ -86,7 +92,7 @@ async fn somebody_who_is_about_to_ask_makes_one_ready() {
 
 #[tokio::test]
 async fn a_new_image_comes_with_new_sandboxes() {
-    let script = Script::new().answer(crate::harness::shell("cat notes/later.txt")).say("Later.");
+    let script = Script::new().answer(shell("cat notes/later.txt")).say("Later.");
     let model = Server::start(script).await;
     let repo = repository();
     let world = world(&model, &repo, "pool = 1\n");

@@ -8,7 +8,7 @@ use super::{inside, repository, steps, world};
 use crate::harness::{ENVIRONMENT, Events, World, edit, shell};
 
 /// The states that the sandboxes of a session were in.
-pub(super) fn states(events: &Events) -> Vec<&str> {
+fn states(events: &Events) -> Vec<&str> {
     events.of("sandbox.changed").into_iter().map(|changed| changed["state"].as_str().unwrap()).collect()
 }
 
@@ -47,7 +47,7 @@ async fn a_session_starts_from_the_image_and_sees_the_tip() {
 }
 
 /// From now on git on the host waits before it fetches, as long as there is the file `hold`.
-pub(super) fn slow_fetches(world: &mut World) -> std::path::PathBuf {
+pub(crate) fn slow_fetches(world: &mut World) -> std::path::PathBuf {
     let bin = world.root().join("bin");
     let hold = world.root().join("hold");
     std::fs::create_dir(&bin).unwrap();

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::bombs::number;
+use super::sys::sys;
 use super::{Case, Verdict, case, holds};
 
 const PIECE: usize = 1 << 20;
@@ -66,6 +67,27 @@ pub(super) fn nameless_cases() -> Vec<Case> {
         let files = files_in("/workspace/bomb");
         std::fs::remove_dir_all("/workspace/bomb").unwrap();
         write_to_all(files)
+    })
+}
+
+pub(super) fn thread_cases() -> Vec<Case> {
+    bomb("files that only one thread has open, of a process whose first thread has ended", || {
+        let (verdict, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // A table of descriptors of its own; the others keep theirs.
+            let apart = sys(libc::SYS_unshare, [libc::CLONE_FILES as u64]);
+            let files = files_in("/workspace/bomb");
+            std::fs::remove_dir_all("/workspace/bomb").unwrap();
+            drop(verdict.send(holds(apart.is_ok(), format!("{apart:?}"))));
+            write_to_all(files)
+        });
+        match receiver.recv() {
+            // Ends this thread only.
+            Ok(Verdict::Held) => drop(sys(libc::SYS_exit, [0])),
+            Ok(other) => return other,
+            Err(error) => return Verdict::Open(error.to_string()),
+        }
+        Verdict::Open("the first thread has not ended".to_owned())
     })
 }
 

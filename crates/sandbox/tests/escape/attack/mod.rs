@@ -91,6 +91,7 @@ pub(crate) fn groups() -> Vec<(&'static str, Cases)> {
         ("closed_disk_bomb", disk::closed_cases),
         ("nameless_disk_bomb", disk::nameless_cases),
         ("mapped_disk_bomb", disk::mapped_cases),
+        ("thread_disk_bomb", disk::thread_cases),
         ("moving_disk_bomb", disk::moving_cases),
         ("posted_disk_bomb", disk::posted_cases),
         ("inode_bomb", bombs::inode_cases),

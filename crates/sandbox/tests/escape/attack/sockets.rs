@@ -7,13 +7,15 @@ use super::{Case, Verdict, case, holds, refused};
 const ALLOWED: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Families that the filter itself must refuse, whether this kernel has them or not.
-const FILTERED: [(&str, i32); 6] = [
+const FILTERED: [(&str, i32); 8] = [
     ("AF_ALG", libc::AF_ALG),
     ("AF_VSOCK", libc::AF_VSOCK),
     ("AF_PACKET", libc::AF_PACKET),
     ("AF_KEY", libc::AF_KEY),
     ("AF_XDP", libc::AF_XDP),
     ("AF_RDS", libc::AF_RDS),
+    ("AF_SMC", 43),
+    ("a family that is yet to be invented", 60),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -42,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
             let got: Vec<String> = (1..64)
                 .filter(|family| !ALLOWED.contains(family))
                 .flat_map(|family| (1..=5).map(move |kind| (family, kind)))
-                .filter(|(family, kind)| socket(*family, *kind, 0).is_ok())
+                .filter(|(family, kind)| socket(*family, *kind, 0) != Err(libc::EPERM))
                 .map(|(family, kind)| format!("family {family} kind {kind}"))
                 .collect();
             holds(got.is_empty(), got.join(", "))
@@ -59,8 +61,44 @@ pub(super) fn cases() -> Vec<Case> {
                 &[libc::EPERM, libc::EAFNOSUPPORT],
             )
         }),
-        case("news of devices", || {
-            refused(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT), &[libc::EPERM])
+        case("any other protocol of IP", || {
+            let got: Vec<String> = [libc::AF_INET, libc::AF_INET6]
+                .into_iter()
+                .flat_map(|family| (1..=6).map(move |kind| (family, kind)))
+                .flat_map(|(family, kind)| {
+                    [libc::IPPROTO_SCTP, libc::IPPROTO_DCCP, libc::IPPROTO_UDPLITE, 115, 262]
+                        .map(|protocol| (family, kind, protocol))
+                })
+                .filter(|(family, kind, protocol)| socket(*family, *kind, *protocol) != Err(libc::EPERM))
+                .map(|(family, kind, protocol)| format!("family {family} kind {kind} protocol {protocol}"))
+                .collect();
+            holds(got.is_empty(), got.join(", "))
+        }),
+        case("news and questions of the kernel but those of addresses", || {
+            let got: Vec<String> = (1..32)
+                .filter(|family| socket(libc::AF_NETLINK, libc::SOCK_RAW, *family) != Err(libc::EPERM))
+                .map(|family| family.to_string())
+                .collect();
+            holds(got.is_empty(), got.join(", "))
+        }),
+        case("sockets that programs need", || {
+            let needed = [
+                (libc::AF_UNIX, libc::SOCK_STREAM, 0),
+                (libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::IPPROTO_TCP),
+                (libc::AF_INET, libc::SOCK_DGRAM, 0),
+                (libc::AF_INET6, libc::SOCK_STREAM, 0),
+                (libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+                (libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE),
+            ];
+            let missing: Vec<_> = needed
+                .into_iter()
+                .map(|(family, kind, protocol)| (family, kind, socket(family, kind, protocol)))
+                .filter(|(.., got)| matches!(got, Err(errno) if *errno != libc::EAFNOSUPPORT))
+                .collect();
+            let mut pair = [0_i32; 2];
+            let call = [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, at_mut(&mut pair)];
+            let paired = sys(libc::SYS_socketpair, call);
+            holds(missing.is_empty() && paired.is_ok(), format!("{missing:?} {paired:?}"))
         }),
         case("a new route", || netlink(libc::NETLINK_ROUTE, &[route_message()], libc::EPERM)),
         case("a new interface", || {
