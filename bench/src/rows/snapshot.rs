@@ -24,8 +24,8 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let image = Stack::host().with(layer);
     let spec = Spec::new(image.clone(), Life::Own, Owner::OneOff);
     let sandbox = fixture.driver.create(&spec).await?;
-    let (mut first, mut next, mut restored, mut forked, mut fresh) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut first, mut next) = (Vec::new(), Vec::new());
+    let (mut at_once, mut restored, mut forked, mut fresh) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut last: Option<LayerId> = None;
     for round in 0..WARM_UP + settings.rounds(ROUNDS) {
         settings.interrupt.check()?;
@@ -39,7 +39,12 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         let after = save(&fixture, &spec, &shared, last.as_ref().or(Some(&whole))).await?;
         let stack = image.with(shared.clone());
         let mut times = Vec::new();
-        // Going on from it, a fork of it while the first still runs, and a start of the image as it was.
+        // Going on from it at once, while its tree is in the making.
+        let spec_at_once = Spec::new(stack.clone(), Life::Own, Owner::OneOff);
+        times.push(
+            life::start(&fixture.driver, &fixture.path().join("native"), &spec_at_once).await?.first_byte,
+        );
+        // Going on from it later, a fork of it while that still runs, and a start of the image as it was.
         let going_on = Spec::new(stack.clone(), Life::Own, Owner::OneOff);
         tokio::time::sleep(SETTLE).await;
         let began = Instant::now();
@@ -54,7 +59,9 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         if counted {
             first.push(ms(alone));
             next.push(ms(after));
-            for (samples, time) in [&mut restored, &mut forked, &mut fresh].into_iter().zip(times) {
+            for (samples, time) in
+                [&mut at_once, &mut restored, &mut forked, &mut fresh].into_iter().zip(times)
+            {
                 samples.push(ms(time));
             }
         }
@@ -71,7 +78,8 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
             .against("tar -c of the workspace", archives)
             .also("slipway, after another snapshot", next),
         Table::new("restore → first byte", "ms", "slipway, restored", restored)
-            .against("slipway, fresh from the image", fresh.clone()),
+            .against("slipway, fresh from the image", fresh.clone())
+            .also("slipway, restored right after the snapshot", at_once),
         Table::new("fork → first byte", "ms", "slipway, forked", forked)
             .against("slipway, fresh from the image", fresh),
     ])

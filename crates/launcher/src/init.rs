@@ -6,7 +6,6 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use guest::daemon::Sacrifice;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::fault::{Context, Fault};
@@ -31,16 +30,14 @@ pub(crate) fn main(
     listener: UnixListener,
     outside: &BTreeMap<&'static str, String>,
 ) -> i32 {
-    let built = build(launch, users, outside).and_then(|(sockets, sacrifice)| {
-        rights::send(&monitor, &[signal::READY], &sockets).at(Stage::Guest, "handing the sockets over")?;
-        Ok(sacrifice)
+    let built = build(launch, users, outside).and_then(|sockets| {
+        rights::send(&monitor, &[signal::READY], &sockets).at(Stage::Guest, "handing the sockets over")
     });
-    let sacrifice = match built {
-        Ok(sacrifice) => sacrifice,
-        Err(fault) => return tell(&mut monitor, fault),
-    };
+    if let Err(fault) = built {
+        return tell(&mut monitor, fault);
+    }
     drop(monitor);
-    let config = guest::daemon::Config { env: launch.env.clone(), cwd: launch.cwd.clone(), sacrifice };
+    let config = guest::daemon::Config { env: launch.env.clone(), cwd: launch.cwd.clone() };
     match guest::daemon::run(listener, config) {
         Ok(()) => 0,
         Err(_) => 3,
@@ -59,11 +56,7 @@ fn tell(monitor: &mut UnixStream, fault: Fault) -> i32 {
     if monitor.write_all(&message).is_ok() { 1 } else { 2 }
 }
 
-fn build(
-    launch: &Launch,
-    users: Users,
-    outside: &BTreeMap<&'static str, String>,
-) -> Result<(Sockets, Option<Sacrifice>), Fault> {
+fn build(launch: &Launch, users: Users, outside: &BTreeMap<&'static str, String>) -> Result<Sockets, Fault> {
     cgroup::enter(&launch.cgroups)?;
     // SAFETY: a new cgroup namespace does not touch file descriptors or memory.
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.at(Stage::Namespaces, "making a cgroup namespace")?;
@@ -71,8 +64,7 @@ fn build(
     let sockets = network::build(launch.network)?;
     mounts::enter_root(launch, &users)?;
     places::check(Path::new("/"), launch.furnish)?;
-    // Once hidden from its processes, the guest may not even open what is its own.
-    let sacrifice = Sacrifice::open();
+    expect_to_go_first();
     privileges::limit(&launch.rlimits)?;
     // The walls are built and owned by the outer user namespace; from here on we are in an inner one, which has no
     // power over any of them.
@@ -82,5 +74,13 @@ fn build(
     landlock::restrict()?;
     seccomp::install()?;
     verify::walls(launch, outside)?;
-    Ok((sockets, sacrifice))
+    Ok(sockets)
+}
+
+/// When the whole machine is short of memory, what runs in a sandbox goes before what serves it. Inside its own limit the
+/// kernel takes the largest process, which is a command and not the guest.
+fn expect_to_go_first() {
+    const SCORE: &str = "500";
+    // A system that does not let us has lost nothing but an order of preference.
+    let _preference = std::fs::write("/proc/self/oom_score_adj", SCORE);
 }

@@ -117,6 +117,7 @@ fn image() -> ImageStatus {
         }],
         error: Some("the step `npm ci` exited with 1".to_owned()),
         warm: 1,
+        outdated: true,
     }
 }
 

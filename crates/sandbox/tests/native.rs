@@ -133,6 +133,31 @@ async fn a_layer_that_was_whole_when_its_server_died_is_finished_and_any_other_i
     assert_eq!(here.leftovers(), Vec::<PathBuf>::new());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_is_there_at_once_for_everyone_who_asks() {
+    let here = Here::new();
+    let driver = here.open();
+    let spec = Spec::new(Stack::host(), Life::Own, Owner::OneOff);
+    let sandbox = driver.create(&spec).await.unwrap();
+    let script = "for i in $(seq 300); do mkdir $i; echo $i > $i/x; done";
+    conformance::sh(&*sandbox, script).await;
+    let id: sandbox::LayerId = "saved".parse().unwrap();
+    let saved = driver.save(spec.id, &id, Save::Live { like: None }).await.unwrap();
+    // Nothing waits for the tree, which is in the making: not a list, not another server, not two forks.
+    let other = here.open();
+    assert_eq!(driver.layer(&id).await.unwrap(), Some(saved.clone()));
+    assert_eq!(other.layers().await.unwrap(), [saved]);
+    let forks = [(); 2].map(|()| Spec::new(Stack::host().with(id.clone()), Life::Own, Owner::OneOff));
+    let (one, two) = tokio::join!(driver.create(&forks[0]), other.create(&forks[1]));
+    for fork in [one.unwrap(), two.unwrap()] {
+        assert_eq!(conformance::sh(&*fork, "cat */x | wc -l; cat 300/x").await, "300\n300");
+        driver.remove(fork.id()).await.unwrap();
+    }
+    driver.remove(spec.id).await.unwrap();
+    driver.remove_layer(&id).await.unwrap();
+    assert_eq!(here.leftovers(), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn the_suite_passes_as_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() {

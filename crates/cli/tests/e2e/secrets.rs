@@ -91,8 +91,8 @@ async fn the_value_of_a_secret_is_nowhere_in_reach() {
         assert!(named(part), "{part} was looked at");
     }
     assert!(holds(&file, CANARY), "what is there is found");
-    let in_layer = |path: &&PathBuf| path.ends_with("kept.txt") && holds(path, placeholder);
-    assert!(all.iter().filter(in_layer).count() > 1, "in the sandbox and in its snapshots");
+    let wrote = |path: &PathBuf| path.ends_with("kept.txt") && holds(path, placeholder);
+    assert!(all.iter().any(wrote), "what the sandbox wrote was looked at");
     let found: Vec<&PathBuf> = all.iter().filter(|path| holds(path, CANARY)).collect();
     assert!(found.is_empty(), "{found:?}");
     world.remove_sandboxes().await;

@@ -77,7 +77,8 @@ async fn a_fork_goes_on_from_the_snapshot_that_was_chosen() {
     let list = world.json(&["snapshots", session]).await;
     let begin = list["snapshots"].as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned();
     world.run(&["prompt", session, "Second"]).await.expect_code(1);
-    let delivered = repo.branches();
+    let delivered: Vec<(String, String)> =
+        repo.branches().into_iter().map(|name| (repo.tip(&name), name)).collect();
 
     let script =
         Script::new().answer(shell("cat kept.tmp new.txt answer.txt; git log -1 --format=%s")).say("Seen.");
@@ -93,7 +94,9 @@ async fn a_fork_goes_on_from_the_snapshot_that_was_chosen() {
     assert!(!told.contains("Second"), "{told}");
     let shown = world.json(&["show", fork]).await;
     assert_eq!(shown["forked_from"], json!({"session": session, "snapshot": begin}), "{shown}");
-    assert_eq!(repo.branches()[..delivered.len()].len(), delivered.len());
+    for (tip, name) in &delivered {
+        assert_eq!(repo.tip(name), *tip, "{name} is the first session's");
+    }
     let whole = world.ok(&["attach", fork, "--json"]).await.events();
     whole.assert_gap_free(0);
     assert_eq!(whole.of("turn.finished").len(), 2, "the first turn is part of it");

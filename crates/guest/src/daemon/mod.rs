@@ -30,7 +30,6 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, timeout_at};
 
 use self::signals::{Signal, Signals};
-pub use self::spawn::Sacrifice;
 use self::supervise::GRACE;
 use self::table::{Children, Table};
 use crate::wire::{Failure, FailureCode};
@@ -45,8 +44,6 @@ pub struct Config {
     pub env: Vec<(String, String)>,
     /// Working directory when none is asked for.
     pub cwd: String,
-    /// How a process is made to go before the daemon when memory is short.
-    pub sacrifice: Option<Sacrifice>,
 }
 
 /// Serves on the listening socket until the process is told to end. Never returns while there is work; runs as pid 1

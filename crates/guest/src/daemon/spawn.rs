@@ -1,8 +1,7 @@
 //! Starting a process: its own session, three descriptors, and an environment it was given rather than one it found.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
@@ -20,17 +19,12 @@ use crate::wire::{Failure, PROCESS_VARIABLE, ProcessSpec, PtySize};
 /// What a terminal is called in the environment when nobody says otherwise.
 const TERMINAL_KIND: &str = "xterm-256color";
 
-/// How much sooner than the daemon a command goes when memory is short, of a thousand.
-const COMMAND_SCORE: i32 = 500;
-
 /// What every process is started with.
 pub(super) struct Defaults {
     /// Working directory when none is asked for.
     pub(super) cwd: String,
     /// How many descriptors it may have.
     pub(super) open_files: Rlimit,
-    /// Where to say that a process is to go before the daemon when memory is short.
-    pub(super) sacrifice: Option<Sacrifice>,
 }
 
 /// Starts it and returns its number and our ends. The caller must note the number before it awaits anything, because
@@ -50,11 +44,7 @@ pub(super) fn spawn(
         None => on_pipes(spec.stdin).map_err(descriptors)?,
     };
     let [stdin, stdout, stderr] = &theirs;
-    let start = || program.start([stdin, stdout, stderr], spec.pty.is_some(), defaults.open_files);
-    let pid = match &defaults.sacrifice {
-        Some(sacrifice) => sacrifice.during(start),
-        None => start(),
-    };
+    let pid = program.start([stdin, stdout, stderr], spec.pty.is_some(), defaults.open_files);
     Ok((pid.map_err(|error| refused(why(&error, spec)))?, ends))
 }
 
@@ -157,35 +147,4 @@ fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     rustix::io::ioctl_fionbio(&fd, true)?;
     // SAFETY: an OwnedFd is open, stays the same, and is closed only when the AsyncFd that owns it is dropped.
     Ok(unsafe { AsyncFd::register(fd) }?)
-}
-
-/// The daemon's own `oom_score_adj`, open for writing. When the sandbox's memory is used up the kernel ends a command, and
-/// not the daemon that tells about it: a process is born with the score that the daemon has at that moment. It must be
-/// opened while the daemon may still do so.
-#[derive(Debug)]
-pub struct Sacrifice {
-    file: File,
-    own: String,
-}
-
-impl Sacrifice {
-    /// Where the daemon is, so is the score; None where it would change nothing, or the system does not let us. The
-    /// kernel then decides by size, which is nearly always a command too.
-    pub fn open() -> Option<Self> {
-        let mut file = File::options().read(true).write(true).open("/proc/self/oom_score_adj").ok()?;
-        let mut own = String::new();
-        file.read_to_string(&mut own).ok()?;
-        (own.trim().parse::<i32>().ok()? < COMMAND_SCORE).then_some(Self { file, own })
-    }
-
-    fn during<T>(&self, start: impl FnOnce() -> T) -> T {
-        let set = |score: &str| (&self.file).write_all(score.as_bytes());
-        let raised = set(&COMMAND_SCORE.to_string());
-        let started = start();
-        if raised.is_ok() {
-            // What it was may always be gone back to.
-            let _kept = set(&self.own);
-        }
-        started
-    }
 }

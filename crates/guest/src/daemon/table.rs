@@ -67,7 +67,7 @@ impl Table {
             rustix::process::setrlimit(Resource::Nofile, more)?;
         }
         Ok(Self {
-            defaults: Defaults { cwd: config.cwd, open_files, sacrifice: config.sacrifice },
+            defaults: Defaults { cwd: config.cwd, open_files },
             env: RefCell::new(config.env.into_iter().collect()),
             by_id: RefCell::default(),
             by_pid: RefCell::default(),

@@ -135,7 +135,6 @@ fn daemon() {
     let config = Config {
         env: vec![("PATH".into(), std::env::var("PATH").unwrap()), ("FROM_CONFIG".into(), "yes".into())],
         cwd,
-        sacrifice: guest::daemon::Sacrifice::open(),
     };
     run(listener, config).unwrap();
 }

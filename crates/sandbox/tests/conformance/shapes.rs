@@ -139,7 +139,8 @@ pub async fn closed_directories_survive<H: Harness>() {
 pub async fn holes_and_links_survive<H: Harness>() {
     let change = "truncate -s 3G sparse; printf end | dd of=sparse bs=1 seek=1073741824 conv=notrunc 2>/dev/null; \
                   echo x > one; ln one two; mkdir d; ln one d/three; ln -s one l; ln l m";
-    let check = "stat -c '%s %h' sparse one; test $(stat -c %b sparse) -lt 1000 && echo sparse; \
+    // How many names a file has is not looked at: layers that share it have some of them.
+    let check = "stat -c %s sparse one; test $(stat -c %b sparse) -lt 1000 && echo sparse; \
                  test one -ef two && test one -ef d/three && echo linked; \
                  dd if=sparse bs=1 skip=1073741824 count=3 2>/dev/null";
     let world = World::<H>::new();

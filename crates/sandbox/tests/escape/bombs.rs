@@ -93,6 +93,30 @@ async fn bytes_on_disk_without_end() {
     disk_bomb("disk_bomb").await;
 }
 
+/// What is free on the file system only grows while this bomb writes, because somebody else makes more room than it takes.
+#[tokio::test]
+async fn bytes_on_disk_that_somebody_else_makes_room_for() {
+    const MOST: u64 = 3 << 29;
+    const PIECE: u64 = 16 << 20;
+    let world = World::new();
+    // Taken before the sandbox's monitor looks for the first time.
+    let room = std::fs::File::create(world.outside().join("room")).unwrap();
+    rustix::fs::fallocate(&room, rustix::fs::FallocateFlags::empty(), 0, MOST).unwrap();
+    let sandbox = world.armed(Limits { disk_bytes: 96 << 20, ..modest() }).await;
+    let making = tokio::spawn(async move {
+        let mut left = MOST;
+        while left > 0 {
+            left -= PIECE;
+            room.set_len(left).unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    run_to_its_end(&*sandbox, "disk_bomb", &[("BYTES", (2_u64 << 30).to_string())]).await;
+    making.abort();
+    assert!(sandbox.usage().await.unwrap().disk_hits > 0);
+    still_answers(&*sandbox).await;
+}
+
 #[tokio::test]
 async fn bytes_in_a_directory_that_nobody_may_enter() {
     disk_bomb("closed_disk_bomb").await;

@@ -141,3 +141,26 @@ async fn the_guest_holds_nothing_of_the_monitors() {
         .collect();
     assert_eq!(held, Vec::<String>::new(), "these were left open");
 }
+
+/// What the filter leaves of sockets is what programs use to find out about addresses and to talk to each other.
+#[tokio::test]
+async fn programs_find_addresses_and_each_other() {
+    let world = World::new();
+    let sandbox = world.sandbox(modest()).await;
+    let python = "import socket; assert socket.if_nameindex(); socket.getaddrinfo('localhost', 80); \
+                  s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname()); \
+                  socket.socketpair(); print('found')";
+    let node = "const net = require('net'); if (!require('os').networkInterfaces().lo) throw 'lo'; \
+                const s = net.createServer(c => c.end('found')).listen(0, '127.0.0.1', () => \
+                net.connect(s.address().port, '127.0.0.1').on('data', d => { console.log('' + d); s.close() }))";
+    for (program, option, code) in [("python3", "-c", python), ("node", "-e", node)] {
+        let (_, exit) = sh(&*sandbox, &format!("command -v {program}")).await;
+        if exit.code != 0 {
+            println!("skipped: {program} is not installed");
+            continue;
+        }
+        let argv = [program, option, code].map(str::to_owned).into();
+        let (text, exit) = run(&*sandbox, &ProcessSpec { argv, ..ProcessSpec::default() }).await;
+        assert_eq!((text.as_str(), exit.code), ("found", 0), "{program}");
+    }
+}

@@ -92,8 +92,7 @@ async fn somebody_who_is_about_to_ask_makes_one_ready() {
 
 #[tokio::test]
 async fn a_new_image_comes_with_new_sandboxes() {
-    let script = Script::new().answer(shell("cat notes/later.txt")).say("Later.");
-    let model = Server::start(script).await;
+    let model = Server::start(Script::new()).await;
     let repo = repository();
     let world = world(&model, &repo, "pool = 1\n");
     let serving = world.serve().await;
