@@ -104,8 +104,14 @@ fn nameless(line: &[u8]) -> Option<String> {
 /// Every process below another. Below pid 1 of a namespace that is all of them: orphans become its children.
 fn descendants(top: i32) -> Vec<i32> {
     // Most sandboxes are idle most of the time, and looking at every process of the host for each of them adds up.
-    let childless = std::fs::read(of(top).join("task").join(top.to_string()).join("children"));
-    if childless.is_ok_and(|list| list.is_empty()) {
+    let tasks: Vec<PathBuf> = std::fs::read_dir(of(top).join("task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|task| task.path())
+        .collect();
+    let childless = |task: &PathBuf| std::fs::read(task.join("children")).is_ok_and(|list| list.is_empty());
+    if !tasks.is_empty() && tasks.iter().all(childless) {
         return Vec::new();
     }
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
