@@ -30,12 +30,13 @@ pub(crate) enum Name {
     Snapshot,
     /// Sandbox: a command in one that runs
     Exec,
-    /// Sandbox: 300 at once, memory and the start of the last
-    Density,
     /// Agent loop: what we add to each step of a scripted turn of 20
     LoopOverhead,
     /// Sandbox: memory of an idle one
     SandboxMemory,
+    // Last, because the kernel is busy for seconds with what 300 sandboxes leave it to clean up.
+    /// Sandbox: 300 at once, memory and the start of the last
+    Density,
 }
 
 /// How a row is run.
