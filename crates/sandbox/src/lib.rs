@@ -8,6 +8,7 @@
 //! `docs/threat-model.md`.
 
 pub mod base;
+mod base64;
 pub mod doctor;
 pub mod egress;
 mod error;
@@ -17,6 +18,7 @@ pub mod layer;
 pub mod native;
 pub mod pool;
 pub mod service;
+pub mod shell;
 pub mod snapshot;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use guest::{Exit, Output, Process, ProcessSpec};
-use sandbox::{Sandbox, WORKSPACE};
+use sandbox::Sandbox;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -54,27 +54,6 @@ impl Live {
     fn flush(&mut self) {
         self.stdout.flush();
         self.stderr.flush();
-    }
-}
-
-/// A shell command for the workspace, with `bash` where there is one. Nothing in it may wait for a person.
-pub(crate) fn shell(command: &str, timeout: Duration) -> ProcessSpec {
-    const CHOOSE: &str =
-        r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi"#;
-    let env = [
-        ("CI", "true"),
-        ("GIT_PAGER", "cat"),
-        ("GIT_TERMINAL_PROMPT", "0"),
-        ("PAGER", "cat"),
-        ("TERM", "dumb"),
-    ];
-    ProcessSpec {
-        argv: ["sh", "-c", CHOOSE, "sh", command].map(str::to_owned).to_vec(),
-        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        cwd: Some(WORKSPACE.to_owned()),
-        timeout_ms: Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
-        pty: None,
-        stdin: false,
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use oci_client::secrets::RegistryAuth;
 use serde::Deserialize;
 
-use super::base64;
 use super::progress::Progress;
 use crate::Error;
+use crate::base64;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,7 +5,6 @@
 //! Everything that is downloaded is checked against its digest before anything looks at it.
 
 mod accounts;
-mod base64;
 mod beneath;
 mod build;
 mod cache;

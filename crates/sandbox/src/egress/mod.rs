@@ -6,7 +6,6 @@
 //! (`explicit`), and those that do not (`transparent`).
 
 mod address;
-mod base64;
 mod datagrams;
 mod decide;
 mod dns;

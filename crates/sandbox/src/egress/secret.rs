@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
-use super::base64;
 use super::rules::{Host, Pattern};
 use crate::Error;
+use crate::base64;
 
 /// Headers that frame or route a request: a secret there would do something else than prove who asks.
 const NOT_FOR_SECRETS: [&str; 9] = [

@@ -16,8 +16,9 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use super::rules::Host;
 use super::scrub::Scrubber;
 use super::secret::Secret;
-use super::{base64, outside, tls};
+use super::{outside, tls};
 use crate::Error;
+use crate::base64;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use guest::{Exit, Output, Process, ProcessSpec};
 
-use crate::{Error, Sandbox, WORKSPACE, egress, service};
+use crate::{Error, Sandbox, egress, service};
 
 /// Largest piece of a file that is sent at once.
 const PIECE: u64 = 8 << 20;
@@ -20,39 +20,6 @@ const GRACE: Duration = Duration::from_secs(60);
 const SERVICES: Duration = Duration::from_secs(20);
 /// Asks a process to end.
 const TERM: i32 = 15;
-
-/// A script of our own with arguments, for `sh`.
-pub(super) fn script(text: &str, args: &[&str], timeout: Duration) -> ProcessSpec {
-    let mut argv: Vec<String> = ["sh", "-c", text, "sh"].map(str::to_owned).to_vec();
-    argv.extend(args.iter().map(|arg| (*arg).to_owned()));
-    spec(argv, timeout)
-}
-
-/// A step's command, for `bash` where there is one.
-pub(super) fn command(run: &str, timeout: Duration) -> ProcessSpec {
-    const CHOOSE: &str =
-        r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi"#;
-    script(CHOOSE, &[run], timeout)
-}
-
-/// Nothing in it may wait for a person.
-fn spec(argv: Vec<String>, timeout: Duration) -> ProcessSpec {
-    let env = [
-        ("CI", "true"),
-        ("GIT_PAGER", "cat"),
-        ("GIT_TERMINAL_PROMPT", "0"),
-        ("PAGER", "cat"),
-        ("TERM", "dumb"),
-    ];
-    ProcessSpec {
-        argv,
-        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        cwd: Some(WORKSPACE.to_owned()),
-        timeout_ms: Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
-        pty: None,
-        stdin: false,
-    }
-}
 
 /// Runs a command to its end; `output` gets what it prints.
 pub(super) async fn run(
@@ -158,7 +125,8 @@ pub(super) async fn copy_in(sandbox: &dyn Sandbox, host: &Path, inside: &str) ->
     }
     const JOIN: &str =
         r#"set -e; : > "$1"; for piece in "$1".??????; do cat "$piece" >> "$1"; rm -f "$piece"; done"#;
-    let (exit, said) = capture(sandbox, &script(JOIN, &[inside], Duration::from_secs(600))).await?;
+    let (exit, said) =
+        capture(sandbox, &crate::shell::script(JOIN, &[inside], Some(Duration::from_secs(600)))).await?;
     if exit.code == 0 {
         return Ok(());
     }

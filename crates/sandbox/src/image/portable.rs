@@ -46,7 +46,7 @@ head -n 5 "$seen/status"
 /// Called before a step runs. False where the base has no git: nobody can tell then.
 pub(super) async fn before(sandbox: &dyn Sandbox) -> Result<bool, Error> {
     let script = format!("{PRELUDE}g rev-parse -q --verify HEAD >/dev/null\n{BEFORE}");
-    let (exit, said) = inside::capture(sandbox, &inside::script(&script, &[], TIMEOUT)).await?;
+    let (exit, said) = inside::capture(sandbox, &crate::shell::script(&script, &[], Some(TIMEOUT))).await?;
     if exit.code != 0 {
         tracing::info!(sandbox = %sandbox.id(), said, "git does not work in this base; a step's layer is for one commit");
     }
@@ -65,7 +65,7 @@ pub(super) async fn conflict(sandbox: &dyn Sandbox) -> Result<Option<String>, Er
 
 async fn look(sandbox: &dyn Sandbox, script: &str) -> Result<Option<String>, Error> {
     let script = format!("{PRELUDE}{script}");
-    let (exit, said) = inside::capture(sandbox, &inside::script(&script, &[], TIMEOUT)).await?;
+    let (exit, said) = inside::capture(sandbox, &crate::shell::script(&script, &[], Some(TIMEOUT))).await?;
     match (exit.code, said.is_empty()) {
         (0, true) => Ok(None),
         (0, false) => Ok(Some(said)),

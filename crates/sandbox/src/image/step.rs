@@ -113,7 +113,7 @@ impl Build<'_> {
             let work = async {
                 inside::copy_in(&*sandbox, &repo.bundle, BUNDLE).await?;
                 let args = [BUNDLE, &repo.branch, &repo.commit, &repo.url];
-                let script = inside::script(CLONE, &args, CLONE_TIMEOUT);
+                let script = crate::shell::script(CLONE, &args, Some(CLONE_TIMEOUT));
                 let exit = self.follow(Place::Clone, &*sandbox, &script).await?;
                 if exit.code != 0 {
                     return Err(Error::Build {
@@ -171,7 +171,7 @@ impl Build<'_> {
         if !services.is_empty() {
             service::start(sandbox, services).await?;
         }
-        let exit = self.follow(place, sandbox, &inside::command(&step.run, step.timeout)).await?;
+        let exit = self.follow(place, sandbox, &crate::shell::command(&step.run, Some(step.timeout))).await?;
         if exit.code != 0 || exit.timed_out {
             return Err(self.step_failed(place, step, &exit, sandbox, &refused).await);
         }

@@ -13,7 +13,7 @@ use guest::{Output, ProcessSpec};
 use protocol::Service;
 use tokio::time::Instant;
 
-use crate::{Error, Sandbox, WORKSPACE};
+use crate::{Error, Sandbox};
 use probe::Question;
 
 /// The ids of their processes begin like this.
@@ -211,17 +211,11 @@ impl Running<'_> {
     }
 }
 
-/// A shell command in the workspace, with `bash` where there is one, that runs for as long as it likes.
+/// A service's own command, that runs for as long as it likes.
 fn shell(command: &str) -> ProcessSpec {
-    const CHOOSE: &str =
-        r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi"#;
     ProcessSpec {
-        argv: ["sh", "-c", CHOOSE, "sh", command].map(str::to_owned).to_vec(),
         env: [("TERM".to_owned(), "dumb".to_owned())].into(),
-        cwd: Some(WORKSPACE.to_owned()),
-        timeout_ms: None,
-        pty: None,
-        stdin: false,
+        ..crate::shell::command(command, None)
     }
 }
 

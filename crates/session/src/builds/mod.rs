@@ -38,6 +38,16 @@ struct Entry {
     pooled: bool,
     /// Whether this process has looked whether the image is what the recipe says now.
     confirmed: bool,
+    /// What an image was last compared with, and whether it was outdated. Comparing takes several runs of git, and every
+    /// session asks.
+    compared: Option<Compared>,
+}
+
+/// A comparison of an image with a recipe.
+struct Compared {
+    image: String,
+    recipe: Environment,
+    outdated: bool,
 }
 
 /// The disk is looked at no more often than this.
@@ -120,12 +130,25 @@ impl Builds {
 
     /// Whether an image was built from something else than what the environment says now.
     pub(crate) async fn outdated(&self, name: &str, environment: &Environment, image: &Image) -> bool {
-        let outdated = assemble::outdated(&self.options, &self.exits, name, environment, image).await;
-        outdated.unwrap_or_else(|failure| {
-            let problem = failure.into_problem();
-            tracing::warn!(environment = %name, error = %problem.title, "an image could not be compared");
-            false
-        })
+        let known = self.entry(name, |entry| {
+            let same = |one: &&Compared| one.image == image.key && one.recipe == *environment;
+            entry.compared.as_ref().filter(same).map(|one| one.outdated)
+        });
+        if let Some(outdated) = known {
+            return outdated;
+        }
+        match assemble::outdated(&self.options, &self.exits, name, environment, image).await {
+            Ok(outdated) => {
+                let (image, recipe) = (image.key.clone(), environment.clone());
+                self.entry(name, |entry| entry.compared = Some(Compared { image, recipe, outdated }));
+                outdated
+            }
+            Err(failure) => {
+                let problem = failure.into_problem();
+                tracing::warn!(environment = %name, error = %problem.title, "an image could not be compared");
+                false
+            }
+        }
     }
 
     /// How far an environment's image is, and whether it is still what the environment says.
@@ -221,6 +244,7 @@ impl Builds {
                 Err(problem)
             }
         };
+        self.entry(name, |entry| entry.compared = None);
         match built {
             Ok((image, services)) => {
                 self.entry(name, |entry| {

@@ -84,7 +84,7 @@ impl Runner {
         let name = id.to_string();
         let process = sandbox
             .guest()
-            .start(&name, &process::shell(&check.run, self.context.options.command_timeout))
+            .start(&name, &sandbox::shell::command(&check.run, Some(self.context.options.command_timeout)))
             .await?;
         let ending =
             process::follow(&*sandbox, &name, process, collector, Some(&mut live), Some(&self.stop)).await?;

@@ -196,7 +196,7 @@ pub(super) async fn set_up(sandbox: &dyn Sandbox, step: &SetupStep, stop: &Stop)
     let timeout = step.timeout_s.map_or(SETUP_TIMEOUT, Duration::from_secs);
     let id = protocol::ItemId::new().to_string();
     let mut collector = Collector::bounded();
-    let process = sandbox.guest().start(&id, &process::shell(command, timeout)).await?;
+    let process = sandbox.guest().start(&id, &sandbox::shell::command(command, Some(timeout))).await?;
     let ending = process::follow(sandbox, &id, process, &mut collector, None, Some(stop)).await?;
     process::forget(sandbox, &id).await;
     let exit = match ending {

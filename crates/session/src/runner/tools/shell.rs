@@ -14,7 +14,7 @@ use crate::runner::output::Collector;
 pub(super) async fn run(scope: &Scope, command: &str, timeout_ms: u64) -> Result<ToolEnd, Failure> {
     let asked = Duration::from_millis(timeout_ms);
     let timeout = if asked.is_zero() { scope.timeout } else { asked.min(scope.timeout) };
-    let spec = process::shell(command, timeout);
+    let spec = sandbox::shell::command(command, Some(timeout));
     match scope.sandbox.guest().start(&scope.item.to_string(), &spec).await {
         Ok(process) => follow(scope, process).await,
         Err(guest::Error::NotFound(detail) | guest::Error::Refused(detail)) => {
