@@ -26,6 +26,7 @@ test: ## Check format, lints and rules, and run every test
 test-slow: ## Run every test, those that take minutes too
 	@scripts/need.sh test
 	PROPTEST_CASES=4096 cargo nextest run --locked --workspace --all-features --profile slow --run-ignored all
+	scripts/websocket-conformance.sh
 
 bench: ## Measure, and print a table
 	@scripts/need.sh build

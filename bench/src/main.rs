@@ -5,6 +5,7 @@ mod fixture;
 mod install;
 mod interrupt;
 mod life;
+mod load;
 mod machine;
 mod peers;
 mod report;
@@ -49,6 +50,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == peers::bare::ARGUMENT) {
         return peers::bare::main(arguments.collect());
+    }
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().is_some_and(|first| first == load::ARGUMENT) {
+        return load::main(&arguments.next().unwrap_or_default());
     }
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -1,10 +1,14 @@
 //! The rows of the suite, one file each. A row interleaves its rounds (ours, theirs, ours, theirs, …), so that what else
 //! happens on the machine meets all of them alike.
 
+mod appends;
 mod density;
 mod exec;
+mod fan_out;
+mod idle_sockets;
 mod image_start;
 mod loop_overhead;
+mod noisy;
 mod pool_claim;
 mod sandbox_memory;
 mod sandbox_start;
@@ -32,6 +36,14 @@ pub(crate) enum Name {
     Exec,
     /// Agent loop: what we add to each step of a scripted turn of 20
     LoopOverhead,
+    /// Log: durable appends, of one session and of 200
+    Appends,
+    /// Feed: 100 sessions with three readers each
+    FanOut,
+    /// Feed: one noisy session beside others
+    Noisy,
+    /// Feed: 1,000 idle sessions with a socket each
+    IdleSockets,
     /// Sandbox: memory of an idle one
     SandboxMemory,
     // Last, because the kernel is busy for seconds with what 300 sandboxes leave it to clean up.
@@ -85,6 +97,10 @@ impl Name {
             Self::Snapshot => "snapshot",
             Self::Exec => "exec",
             Self::Density => "density",
+            Self::Appends => "appends",
+            Self::FanOut => "fan-out",
+            Self::Noisy => "noisy",
+            Self::IdleSockets => "idle-sockets",
             Self::LoopOverhead => "loop-overhead",
             Self::SandboxMemory => "sandbox-memory",
         }
@@ -99,6 +115,10 @@ impl Name {
             Self::Snapshot => snapshot::run(settings).await,
             Self::Exec => exec::run(settings).await,
             Self::Density => density::run(settings).await,
+            Self::Appends => appends::run(settings).await,
+            Self::FanOut => fan_out::run(settings).await,
+            Self::Noisy => noisy::run(settings).await,
+            Self::IdleSockets => idle_sockets::run(settings).await,
             Self::LoopOverhead => loop_overhead::run(settings).await,
             Self::SandboxMemory => sandbox_memory::run(settings).await,
         }

@@ -99,6 +99,10 @@ impl Fold {
             | EventBody::PromptQueued { .. }
             | EventBody::PromptEdited { .. }
             | EventBody::PromptRemoved { .. }
+            | EventBody::PromptMoved { .. }
+            | EventBody::QueuePaused { .. }
+            | EventBody::QueueResumed {}
+            | EventBody::TurnStopping { .. }
             | EventBody::ApprovalRequested { .. }
             | EventBody::ApprovalResolved { .. }
             | EventBody::PlanUpdated { .. }
@@ -107,7 +111,9 @@ impl Fold {
             | EventBody::SnapshotTaken { .. }
             | EventBody::EgressDecided(_)
             | EventBody::LimitExceeded { .. }
+            | EventBody::ServiceChanged { .. }
             | EventBody::DeliveryUpdated(_)
+            | EventBody::NotificationUpdated(_)
             | EventBody::MemoryChanged { .. }
             | EventBody::ErrorRaised { .. } => {}
         }

@@ -45,7 +45,7 @@ impl Api {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        if method == Method::POST {
+        if method != Method::GET {
             // A request that is sent twice is carried out once.
             request = request.header("Idempotency-Key", PromptId::new().to_string());
         }
@@ -73,6 +73,39 @@ impl Api {
             "cannot reach the server at {}: {cause}\n  is it running? start it with: slipway serve",
             self.url
         )
+    }
+
+    /// The pieces of an archive of everything.
+    pub(crate) async fn backup(
+        &self,
+    ) -> anyhow::Result<impl futures_util::Stream<Item = reqwest::Result<bytes::Bytes>> + Unpin + use<>> {
+        let request = self.http.get(format!("{}/api/v1/backup", self.url));
+        let response = self.accepted(request).await?;
+        Ok(Box::pin(response.bytes_stream()))
+    }
+
+    /// Sends an archive whose content is to be added.
+    pub(crate) async fn restore(&self, archive: reqwest::Body) -> anyhow::Result<RestoreReport> {
+        let request = self.http.put(format!("{}/api/v1/backup", self.url)).body(archive);
+        let response = self.accepted(request.header("Content-Type", "application/x-tar")).await?;
+        response.json().await.map_err(|error| self.unreachable(&error))
+    }
+
+    /// The answer, if it is not a refusal.
+    async fn accepted(&self, mut request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => Err(problem.into()),
+            Err(_) => Err(anyhow!("{} answered {status}: is it a slipway server?", self.url)),
+        }
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -107,13 +140,48 @@ impl Api {
         self.get(&format!("/sessions/{id}")).await
     }
 
-    pub(crate) async fn prompt(&self, id: SessionId, prompt: &str) -> anyhow::Result<PromptCreated> {
-        let body = CreatePrompt { prompt: prompt.to_owned() };
+    pub(crate) async fn prompt(
+        &self,
+        id: SessionId,
+        prompt: &str,
+        now: bool,
+    ) -> anyhow::Result<PromptCreated> {
+        let body = CreatePrompt { prompt: prompt.to_owned(), now };
         self.ask(Method::POST, &format!("/sessions/{id}/prompts"), Some(body)).await
     }
 
-    pub(crate) async fn stop(&self, id: SessionId) -> anyhow::Result<Stopped> {
-        self.ask(Method::POST, &format!("/sessions/{id}/stop"), None::<()>).await
+    pub(crate) async fn queue(&self, id: SessionId) -> anyhow::Result<Queue> {
+        self.get(&format!("/sessions/{id}/queue")).await
+    }
+
+    pub(crate) async fn set_queue(&self, id: SessionId, paused: bool) -> anyhow::Result<Queue> {
+        self.ask(Method::PUT, &format!("/sessions/{id}/queue"), Some(SetQueue { paused })).await
+    }
+
+    pub(crate) async fn edit_prompt(
+        &self,
+        id: SessionId,
+        prompt: PromptId,
+        edit: &EditPrompt,
+    ) -> anyhow::Result<Queue> {
+        self.ask(Method::PATCH, &format!("/sessions/{id}/prompts/{prompt}"), Some(edit)).await
+    }
+
+    pub(crate) async fn remove_prompt(&self, id: SessionId, prompt: PromptId) -> anyhow::Result<Queue> {
+        self.ask(Method::DELETE, &format!("/sessions/{id}/prompts/{prompt}"), None::<()>).await
+    }
+
+    pub(crate) async fn stop(&self, id: SessionId, pause: bool) -> anyhow::Result<Stopped> {
+        self.ask(Method::POST, &format!("/sessions/{id}/stop"), Some(StopSession { pause })).await
+    }
+
+    pub(crate) async fn decide(
+        &self,
+        id: SessionId,
+        approval: ApprovalId,
+        decide: &Decide,
+    ) -> anyhow::Result<Decision> {
+        self.ask(Method::POST, &format!("/sessions/{id}/approvals/{approval}"), Some(decide)).await
     }
 
     pub(crate) async fn diff(&self, id: SessionId) -> anyhow::Result<Diff> {
@@ -177,20 +245,24 @@ impl Api {
         self.get("/models").await
     }
 
-    /// Every event of a session in the log now.
+    /// Every event of a session in the log now; of a damaged log, those before the damage, which is told.
     pub(crate) async fn events(&self, id: SessionId) -> anyhow::Result<Vec<Event>> {
         let mut events = Vec::new();
         loop {
             let after = events.last().map_or(0, |event: &Event| event.seq);
-            let mut request = self
+            let request = self
                 .http
                 .get(format!("{}/api/v1/sessions/{id}/events?after={after}", self.url))
                 .header("Accept", "application/json");
-            if let Some(token) = &self.token {
-                request = request.bearer_auth(token);
-            }
-            let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-            let page: EventPage = response.error_for_status()?.json().await?;
+            let response = match self.accepted(request).await {
+                Ok(response) => response,
+                Err(error) if !events.is_empty() && is_damage(&error) => {
+                    crate::render::style::error(&format!("after event {after}: {error}"));
+                    return Ok(events);
+                }
+                Err(error) => return Err(error),
+            };
+            let page: EventPage = response.json().await?;
             let more = page.more;
             events.extend(page.events);
             if !more {
@@ -203,6 +275,10 @@ impl Api {
     pub(crate) fn follow(&self, session: SessionId, after: u64) -> Stream {
         Stream { api: self.clone(), session, after, socket: None, broken_since: None }
     }
+}
+
+fn is_damage(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Problem>().is_some_and(|problem| problem.code == Code::StorageDamaged)
 }
 
 /// A name as one part of a path, whatever is in it.

@@ -1,9 +1,12 @@
 //! `slipway.toml`: what can be set, what it is when it is not set, and where it is looked for. Unknown keys are an
 //! error, because a misspelled key that is ignored is a setting that silently does not hold.
 
+mod outside;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -20,6 +23,9 @@ pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) agent: Agent,
     pub(crate) sandbox: Sandbox,
+    pub(crate) notify: outside::Notify,
+    #[serde(skip_serializing)]
+    pub(crate) forges: BTreeMap<String, outside::Forge>,
     #[serde(skip_serializing)]
     pub(crate) models: BTreeMap<String, Model>,
     #[serde(skip_serializing)]
@@ -34,6 +40,9 @@ pub(crate) struct Server {
     pub(crate) data_dir: PathBuf,
     pub(crate) token_env: String,
     pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) sockets_per_user: usize,
+    /// People by name, each with the variable that holds their token.
+    pub(crate) tokens: BTreeMap<String, String>,
 }
 
 impl Default for Server {
@@ -43,6 +52,8 @@ impl Default for Server {
             data_dir: PathBuf::from("~/.local/share/slipway"),
             token_env: "SLIPWAY_TOKEN".to_owned(),
             allowed_hosts: Vec::new(),
+            sockets_per_user: 4096,
+            tokens: BTreeMap::new(),
         }
     }
 }
@@ -89,6 +100,8 @@ pub(crate) struct Sandbox {
     pub(crate) disk_budget_gb: u64,
     pub(crate) snapshots: usize,
     pub(crate) snapshot_days: u64,
+    /// A file with certificate authorities that are trusted beside this machine's; empty for none.
+    pub(crate) ca_file: PathBuf,
 }
 
 impl Default for Sandbox {
@@ -107,6 +120,7 @@ impl Default for Sandbox {
             disk_budget_gb: 50,
             snapshots: 20,
             snapshot_days: 14,
+            ca_file: PathBuf::new(),
         }
     }
 }
@@ -127,6 +141,15 @@ impl Sandbox {
 }
 
 impl Sandbox {
+    /// How sandboxes' connections reach the network, once they are allowed.
+    pub(crate) fn outside(&self) -> anyhow::Result<Arc<dyn sandbox::egress::Outside>> {
+        if self.ca_file.as_os_str().is_empty() {
+            return Ok(Arc::new(sandbox::egress::Internet));
+        }
+        let trusting = sandbox::egress::Trusting::read(&self.ca_file).context("ca_file in [sandbox]")?;
+        Ok(Arc::new(trusting))
+    }
+
     /// When what is on disk goes.
     pub(crate) fn garbage(&self) -> sandbox::gc::Policy {
         sandbox::gc::Policy {
@@ -207,8 +230,11 @@ impl Config {
         Ok(config)
     }
 
-    /// Paths of repositories, bases and secrets are relative to the file they stand in.
+    /// Paths of repositories, bases, secrets and certificates are relative to the file they stand in.
     fn resolve_paths(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
+        if let Some(file) = self.sandbox.ca_file.to_str().filter(|file| !file.is_empty()) {
+            self.sandbox.ca_file = resolve(file, dir)?.into();
+        }
         for environment in self.environments.values_mut() {
             for repo in &mut environment.repos {
                 if repo.url.starts_with(['.', '~']) {
@@ -293,7 +319,7 @@ mod tests {
             .flat_map(|line| [line, "\n"])
             .collect();
         let config = Config::parse(&shown).unwrap();
-        assert!(!config.models.is_empty() && !config.environments.is_empty());
+        assert!(!config.models.is_empty() && !config.environments.is_empty() && !config.forges.is_empty());
     }
 
     #[test]

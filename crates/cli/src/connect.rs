@@ -1,13 +1,13 @@
 //! Finds the server of the data directory, or is one for the length of a command.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::{Code, Problem};
 use session::{Duty, ShutDown};
 
 use crate::api::Api;
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Interrupted, Usage};
 use crate::interrupt::Interrupts;
 use crate::node::{Address, Node, Role, address_file};
 use crate::render::style;
@@ -26,7 +26,12 @@ pub(crate) struct Remote {
 
 impl Link {
     /// To the named server, else the one that runs on the data directory, else one in this process.
-    pub(crate) async fn open(config: &Config, remote: &Remote, duty: Duty) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        config: &Config,
+        remote: &Remote,
+        duty: Duty,
+        role: Role,
+    ) -> anyhow::Result<Self> {
         let token = std::env::var(&config.server.token_env).ok().filter(|token| !token.is_empty());
         if let Some(url) = &remote.url {
             if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -38,18 +43,17 @@ impl Link {
             return Ok(Self { api: Api::new(url, token)?, own: None });
         }
         // Another command may be starting or ending its server right now; then the lock is taken for a moment.
-        let mut tries = 0;
+        let mut wait = Wait::default();
         loop {
-            if let Some(api) = running(config, token.clone()).await? {
+            if let Some(api) = running(config, token.clone(), duty).await? {
                 return Ok(Self { api, own: None });
             }
-            match Node::start(config, ([127, 0, 0, 1], 0).into(), duty, Role::Command).await {
+            match Node::start(config, ([127, 0, 0, 1], 0).into(), duty, role).await {
                 Ok(node) => return Ok(Self { api: Api::new(&node.url, token)?, own: Some(node) }),
-                Err(error) if tries < 50 && matches!(error.downcast_ref(), Some(store::Error::Locked(_))) => {
-                    tries += 1;
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                Err(error) => return Err(error),
+                Err(error) => match error.downcast_ref() {
+                    Some(store::Error::Locked(holder)) if wait.goes_on() => wait.a_little(holder).await?,
+                    _ => return Err(error),
+                },
             }
         }
     }
@@ -86,11 +90,62 @@ impl Link {
     }
 }
 
-/// The server that runs on the data directory, if one does.
-pub(crate) async fn running(config: &Config, token: Option<String>) -> anyhow::Result<Option<Api>> {
+/// Waiting for another command that has the data directory and serves nobody.
+struct Wait {
+    began: Instant,
+    told: bool,
+    interrupts: Option<Interrupts>,
+}
+
+impl Default for Wait {
+    fn default() -> Self {
+        Self { began: Instant::now(), told: false, interrupts: None }
+    }
+}
+
+impl Wait {
+    /// Such commands read a repository or measure the disk at most; who takes longer than this hangs.
+    const PATIENCE: Duration = Duration::from_secs(600);
+    /// Nobody needs to hear of a shorter wait.
+    const SILENCE: Duration = Duration::from_secs(2);
+
+    fn goes_on(&self) -> bool {
+        self.began.elapsed() < Self::PATIENCE
+    }
+
+    async fn a_little(&mut self, holder: &store::Holder) -> anyhow::Result<()> {
+        if !self.told && self.began.elapsed() >= Self::SILENCE {
+            self.told = true;
+            let process = holder.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            style::note(&format!(
+                "waiting for another slipway command{process} that is using {} (interrupt to give up)",
+                holder.dir.display()
+            ));
+        }
+        // Whoever called may have caught them before, and would not notice.
+        let interrupts = match &mut self.interrupts {
+            Some(interrupts) => interrupts,
+            none => none.insert(Interrupts::catch()?),
+        };
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(100)) => Ok(()),
+            _signal = interrupts.next() => Err(Interrupted.into()),
+        }
+    }
+}
+
+/// The server that runs on the data directory, if one does that is of use: one that only looks does no work.
+pub(crate) async fn running(
+    config: &Config,
+    token: Option<String>,
+    duty: Duty,
+) -> anyhow::Result<Option<Api>> {
     let Ok(bytes) = std::fs::read(address_file(&config.server.data_dir)) else { return Ok(None) };
     // A torn or foreign file is no server.
     let Ok(address) = serde_json::from_slice::<Address>(&bytes) else { return Ok(None) };
+    if address.only_looks && duty == Duty::Work {
+        return Ok(None);
+    }
     let api = Api::new(&address.url, token)?;
     match api.health().await {
         // Of a server that was killed the file stays, and its port may be somebody else's by now.

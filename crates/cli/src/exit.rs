@@ -63,6 +63,11 @@ impl From<Status> for Exit {
 #[error("{0:#}")]
 pub(crate) struct Usage(pub(crate) anyhow::Error);
 
+/// It was told to end while it waited.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
 /// Tells an error and gives its exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let text = match error.downcast_ref::<Problem>() {
@@ -76,6 +81,9 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn code_of(error: &anyhow::Error) -> Exit {
     if error.is::<Usage>() {
         return Exit::Usage;
+    }
+    if error.is::<Interrupted>() {
+        return Exit::Interrupted;
     }
     match error.downcast_ref::<Problem>().map(|problem| problem.code) {
         Some(Code::Unauthorized | Code::Forbidden) => Exit::NotAllowed,

@@ -10,6 +10,7 @@ mod connect;
 mod demo;
 mod exit;
 mod interrupt;
+mod memory;
 mod node;
 mod render;
 

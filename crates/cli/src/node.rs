@@ -24,7 +24,13 @@ pub(crate) struct Node {
     shutdown: CancellationToken,
     serving: JoinHandle<std::io::Result<()>>,
     address_file: PathBuf,
+    only_looks: bool,
 }
+
+/// A session that nobody uses leaves memory after this long.
+const SLEEP: Duration = Duration::from_secs(60);
+/// How long others have for their request after they found a server that is about to end.
+const FAREWELL: Duration = Duration::from_millis(100);
 
 /// How long a server is meant to live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +39,8 @@ pub(crate) enum Role {
     Server,
     /// As long as one command, or its work: nobody would be there to use what it prepared.
     Command,
+    /// As long as one look: it is gone before anybody could make use of it, so nobody is told where it is.
+    Moment,
 }
 
 /// `server.json` in the data directory: how other commands find the server of that directory.
@@ -41,6 +49,9 @@ pub(crate) struct Address {
     pub(crate) url: String,
     pub(crate) pid: u32,
     pub(crate) instance: String,
+    /// Whether it only answers: it takes up no work, so whoever has some waits until it is gone.
+    #[serde(default)]
+    pub(crate) only_looks: bool,
 }
 
 /// Where a data directory's server writes its address.
@@ -99,6 +110,7 @@ impl Node {
         duty: Duty,
         role: Role,
     ) -> anyhow::Result<Self> {
+        raise_open_files();
         // The port first: when it is taken nothing else has been touched.
         let listener = TcpListener::bind(listen).await.map_err(|error| bind_error(listen, &error))?;
         let address = listener.local_addr()?;
@@ -106,18 +118,24 @@ impl Node {
         access.check(address).map_err(|error| {
             Usage(anyhow!("{error}\n  (the token is read from the variable {})", config.server.token_env))
         })?;
+        let people = people(config)?;
         let sessions = sessions(config, duty, role).await?;
         let mut options = server::Options::new(sessions.clone(), access);
         options.local_user = user();
         options.allowed_hosts = config.server.allowed_hosts.clone();
+        options.people = people;
+        options.limits.sockets_per_user = config.server.sockets_per_user;
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server::serve(listener, options, shutdown.clone().cancelled_owned()));
         let url = format!("http://{address}");
         let address_file = address_file(&config.server.data_dir);
-        let node = Self { url, sessions, shutdown, serving, address_file };
-        // One that only looks is gone in a moment: nobody should come to rely on it.
-        if duty == Duty::Look {
+        let only_looks = duty == Duty::Look;
+        let node = Self { url, sessions, shutdown, serving, address_file, only_looks };
+        if role == Role::Moment {
             return Ok(node);
+        }
+        if role == Role::Server {
+            crate::memory::give_back_now_and_then(node.shutdown.clone());
         }
         if let Err(error) = node.write_address() {
             node.stop(ShutDown::RemoveSandboxes).await?;
@@ -131,6 +149,7 @@ impl Node {
             url: self.url.clone(),
             pid: std::process::id(),
             instance: server::instance().to_owned(),
+            only_looks: self.only_looks,
         };
         let temporary = self.address_file.with_extension("new");
         let context = || format!("cannot write {}", self.address_file.display());
@@ -141,13 +160,19 @@ impl Node {
     /// Whether a session is being worked on, or about to be.
     pub(crate) async fn busy(&self) -> bool {
         let sessions = self.sessions.list().await.unwrap_or_default();
-        sessions.iter().any(|session| matches!(session.status, Status::Working | Status::Queued))
+        // What is paused waits for a person, as what is to be approved does.
+        sessions.iter().any(|session| match session.status {
+            Status::Working => true,
+            Status::Queued => !session.paused,
+            _ => false,
+        })
     }
 
     /// Ends the server.
     pub(crate) async fn stop(self, mode: ShutDown) -> anyhow::Result<()> {
         // From here on nobody finds us, if anybody did.
         match std::fs::remove_file(&self.address_file) {
+            Ok(()) if self.only_looks => tokio::time::sleep(FAREWELL).await,
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!("cannot remove {}: {error}", self.address_file.display());
             }
@@ -156,6 +181,15 @@ impl Node {
         self.sessions.shut_down(mode).await;
         self.shutdown.cancel();
         self.serving.await.context("the server broke down")?.context("the server ended with an error")
+    }
+}
+
+/// Every socket is a file, and so is every log in use: the soft limit of most systems is for programs that use `select`.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::debug!(%error, "the limit on open files stays as it is");
     }
 }
 
@@ -185,6 +219,21 @@ fn access(config: &Config) -> anyhow::Result<server::Access> {
         }
         _ => Ok(server::Access::Loopback),
     }
+}
+
+/// People with tokens of their own.
+fn people(config: &Config) -> anyhow::Result<Vec<(String, server::Secret)>> {
+    let secret = |(name, variable): (&String, &String)| {
+        let token = std::env::var(variable).unwrap_or_default();
+        let secret = server::Secret::new(token.trim()).map_err(|_| {
+            Usage(anyhow!(
+                "[server.tokens] takes the token of {name} from the variable {variable}, which is not set or holds what \
+                 cannot be a token\n  set it, such as to the output of `openssl rand -hex 32`"
+            ))
+        })?;
+        Ok((name.clone(), secret))
+    };
+    config.server.tokens.iter().map(secret).collect()
 }
 
 async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Sessions> {
@@ -228,7 +277,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
             &native.join("snapshots"),
             Arc::clone(&driver),
         )?),
-        outside: Arc::new(sandbox::egress::Internet),
+        outside: config.sandbox.outside()?,
         disk: config.sandbox.garbage(),
         pool_size: config.sandbox.pool,
         rebuild: Duration::from_secs(config.sandbox.rebuild_s),
@@ -246,7 +295,9 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         },
         command_timeout: Duration::from_secs(config.agent.command_timeout_s),
         idle: Duration::from_secs(config.sandbox.idle_s),
+        sleep: SLEEP,
         author: author(),
+        outbox: config.outbox().map_err(Usage)?,
         duty,
     };
     Ok(Sessions::start(options).await?)

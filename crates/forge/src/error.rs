@@ -50,7 +50,35 @@ pub enum Error {
     Io(String),
 }
 
+/// What git and servers say when it is the network or the server's bad moment, and nobody's mistake.
+const PASSING: [&str; 12] = [
+    "Could not resolve host",
+    "Failed to connect",
+    "Couldn't connect",
+    "Connection refused",
+    "Connection reset",
+    "onnection timed out",
+    "peration timed out",
+    "Network is unreachable",
+    "early EOF",
+    "hung up unexpectedly",
+    "URL returned error: 5",
+    "took longer than",
+];
+
 impl Error {
+    /// Whether the same may work a little later, without anybody's doing.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unavailable { detail, .. } | Self::Push { detail, .. } => {
+                PASSING.iter().any(|sign| detail.contains(sign))
+            }
+            Self::NoBranch { .. } | Self::Empty { .. } | Self::Refused(_) | Self::NoGit | Self::Io(_) => {
+                false
+            }
+        }
+    }
+
     /// A failed file operation, with what was being done.
     pub(crate) fn io(doing: impl std::fmt::Display, error: &std::io::Error) -> Self {
         Self::Io(format!("cannot {doing}: {error}"))

@@ -1,8 +1,11 @@
-//! Git on the host side. The sandbox has a plain clone and no credentials; the host keeps a bare mirror, hands the
-//! sandbox a bundle, takes a verified bundle back, and pushes. The sandbox's `.git` is never read or run on the host.
+//! The world outside. Git on the host side: the sandbox has a plain clone and no credentials; the host keeps a bare
+//! mirror, hands the sandbox a bundle, takes a verified bundle back, and pushes. The sandbox's `.git` is never read or run
+//! on the host. Forges: pull requests, looked up before they are opened. The webhook: what is told to others.
 
 mod error;
+mod forges;
 mod git;
+mod http;
 mod image;
 mod mirror;
 mod name;
@@ -11,10 +14,18 @@ mod push;
 mod remote;
 mod scratch;
 mod take;
+mod token;
 mod url;
+mod webhook;
+mod whole;
 
 pub use error::Error;
+pub use forges::{Forge, Forges, NewPullRequest, PullRequest, Repository, github};
+pub use http::Refusal;
 pub use mirror::{Mirror, Mirrors, Tip};
 pub use objects::{PATCH_LIMIT, READ_LIMIT};
 pub use take::BUNDLE_LIMIT;
-pub use url::public_url;
+pub use token::Token;
+pub use url::{covered_url, is_covered, public_url};
+pub use webhook::Webhook;
+pub use whole::Packed;

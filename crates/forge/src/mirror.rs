@@ -15,7 +15,7 @@ use crate::scratch::{self, Scratch};
 use crate::url::{Url, public_url};
 
 /// The file in a mirror that says, for people, what it is a mirror of.
-const URL_FILE: &str = "slipway-url";
+pub(crate) const URL_FILE: &str = "slipway-url";
 /// Where the remote's branches are.
 const BRANCHES: &str = "refs/remotes/origin/";
 /// As many branches are named in an error.
@@ -30,7 +30,7 @@ pub struct Mirrors {
     locks: Arc<Mutex<HashMap<String, Lock>>>,
 }
 
-type Lock = Arc<tokio::sync::Mutex<()>>;
+pub(crate) type Lock = Arc<tokio::sync::Mutex<()>>;
 
 impl Mirrors {
     /// Mirrors in this directory, which is made when the first is needed.
@@ -62,18 +62,33 @@ impl Mirrors {
     }
 
     fn mirror(&self, url: Url) -> Mirror {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = locks.entry(url.key.clone()).or_default().clone();
-        Mirror { path: self.dir.join(format!("{}.git", url.key)), url: Arc::new(url), lock }
+        Mirror { path: self.path_of(&url.key), lock: self.lock_of(&url.key), url: Arc::new(url) }
     }
 
-    /// Fetches into a temporary directory and moves it into place, so that a mirror is whole or not there.
-    async fn create(&self, mirror: &Mirror, listing: &Listing) -> Result<(), Error> {
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn path_of(&self, key: &str) -> PathBuf {
+        self.dir.join(format!("{key}.git"))
+    }
+
+    pub(crate) fn lock_of(&self, key: &str) -> Lock {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.entry(key.to_owned()).or_default().clone()
+    }
+
+    pub(crate) fn make_dir(&self) -> Result<(), Error> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.dir)
-            .map_err(|error| Error::io(format_args!("make the directory {}", self.dir.display()), &error))?;
+            .map_err(|error| Error::io(format_args!("make the directory {}", self.dir.display()), &error))
+    }
+
+    /// Fetches into a temporary directory and moves it into place, so that a mirror is whole or not there.
+    async fn create(&self, mirror: &Mirror, listing: &Listing) -> Result<(), Error> {
+        self.make_dir()?;
         self.sweep();
         let temporary = scratch::temporary(&self.dir)?;
         let path = temporary.path().join("mirror.git");

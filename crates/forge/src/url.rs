@@ -17,6 +17,26 @@ pub fn public_url(url: &str) -> String {
     split(url).public
 }
 
+/// What stands in a covered URL for what was taken out of it.
+const COVER: &str = "redacted";
+
+/// The URL as it may be shown to somebody who may send it back: like [`public_url`], with a mark where something was taken
+/// out over HTTP.
+pub fn covered_url(url: &str) -> String {
+    let parts = split(url);
+    match parts.scheme.as_deref() {
+        Some(scheme @ ("http" | "https")) if parts.user.is_some() || !parts.query.is_empty() => {
+            format!("{scheme}://{COVER}@{}", parts.address)
+        }
+        _ => parts.public,
+    }
+}
+
+/// Whether this is a URL that something was taken out of: what it was is known only to whoever took it out.
+pub fn is_covered(url: &str) -> bool {
+    split(url).user.as_deref() == Some(COVER) && covered_url(url) == url
+}
+
 /// A checked address.
 #[derive(Clone)]
 pub(crate) struct Url {
@@ -254,6 +274,10 @@ mod tests {
             ("file:///srv/a@b.git", "file:///srv/a@b.git"),
         ] {
             assert_eq!(public_url(given), shown);
+            assert!(!covered_url(given).contains("s3cret"));
+            assert_eq!(is_covered(&covered_url(given)), given.starts_with("http"), "{given}");
+            assert_eq!(public_url(&covered_url(given)), shown);
+            assert!(!is_covered(given));
             let url = Url::parse(given).unwrap();
             assert!(!format!("{url:?} {}", url.public).contains("s3cret"));
         }

@@ -28,8 +28,7 @@ pub struct ProcessSpec {
     /// Working directory.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// Killed after this long, with everything it started that can be found: its process group, its session, and
-    /// whatever still carries its mark in the environment.
+    /// Killed after this long, with everything it started, also what left its session and cleared its variables.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
     /// Run on a terminal of this size; standard error then comes with standard output.
@@ -76,6 +75,13 @@ pub struct ProcessState {
     /// How it ended; absent while it runs.
     #[serde(default)]
     pub exit: Option<Exit>,
+}
+
+/// The answer to a signal. Guests before this one answered with nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signalled {
+    /// How many processes it reached; none are left of a tree that it reached none of.
+    pub reached: usize,
 }
 
 /// The answer of `GET /health`.

@@ -121,6 +121,7 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::DiskUsage;
     use std::io::Write;
 
     fn control() -> (tempfile::TempDir, Control) {
@@ -137,19 +138,19 @@ mod tests {
         let _silent = connect();
         let mut asks = connect();
         let mut babbles = connect();
-        asks.write_all(b"\"start_").unwrap();
+        asks.write_all(b"\"di").unwrap();
         babbles.write_all(&[b'x'; 3 * LONGEST]).unwrap();
         control.serve(|_| panic!("nobody has asked yet"));
-        asks.write_all(b"clock\"\n").unwrap();
+        asks.write_all(b"sk\"\n").unwrap();
         let mut asked = Vec::new();
         control.serve(|command| {
             asked.push(command);
-            (Answer::Done, &[])
+            (Answer::Disk(DiskUsage::default()), &[])
         });
-        assert_eq!(asked, [Command::StartClock]);
+        assert_eq!(asked, [Command::Disk]);
         let mut text = String::new();
         asks.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "\"done\"\n");
+        assert!(text.starts_with("{\"disk\":{") && text.ends_with("}}\n"), "{text}");
         assert_eq!(control.peers.len(), 1, "the silent one waits");
         drop((dir, asks, babbles));
     }

@@ -8,6 +8,7 @@
 //! limit and cleans up when the sandbox ends, whether or not a server is alive; and *init* (inside, pid 1), which
 //! builds the walls around itself and then runs the guest daemon.
 
+pub mod given;
 pub mod rights;
 pub mod spec;
 pub mod tree;

@@ -34,7 +34,8 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
     /// Working directory of processes inside.
     pub cwd: String,
-    /// The sandbox ends after this long; the time begins at the launch, and anew with [`Command::StartClock`].
+    /// The sandbox ends after this long; the time begins at the launch, and anew when it is given
+    /// to another owner ([`crate::given`]).
     pub wall_clock_ms: Option<u64>,
     /// Whether connections out are led to sockets that [`Command::Sockets`] hands out. Without it there is only loopback.
     pub network: bool,
@@ -60,8 +61,6 @@ pub struct Disk {
 pub enum Command {
     /// Hand out the sockets of the sandbox's network; their descriptors come with the answer.
     Sockets,
-    /// The time of the sandbox's life begins now.
-    StartClock,
     /// Measure the disk now, and tell.
     Disk,
 }
@@ -76,8 +75,6 @@ pub enum Answer {
         /// Whether the kernel redirects.
         transparent: bool,
     },
-    /// It is done.
-    Done,
     /// What is on the disk, and how often a limit was reached.
     Disk(DiskUsage),
     /// It cannot be done.
@@ -316,6 +313,8 @@ pub mod files {
     pub const CONTROL: &str = "control.sock";
     /// Locked by the monitor while it lives.
     pub const LOCK: &str = "lock";
+    /// [`crate::given`].
+    pub const GIVEN: &str = "given";
     /// [`super::State`].
     pub const STATE: &str = "state.json";
     /// [`super::Ended`].

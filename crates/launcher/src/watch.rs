@@ -2,6 +2,7 @@
 //! and keeps an eye on the disk.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,6 +11,7 @@ use rustix::process::{Pid, Signal};
 use crate::control::Control;
 use crate::disk::{self, Keeper};
 use crate::fault::{Context, Fault};
+use crate::given::{self, Given};
 use crate::spec::{Answer, Cause, Command, DiskUsage, Launch, Life, Stage};
 
 /// What is watched.
@@ -18,7 +20,8 @@ pub(crate) struct Watch {
     disk: Keeper,
     /// What [`Command::Sockets`] hands out.
     sockets: Vec<OwnedFd>,
-    clock: Instant,
+    /// When the time of the sandbox's life began ([`given::time`]).
+    began: Duration,
 }
 
 impl Watch {
@@ -27,7 +30,7 @@ impl Watch {
         let control = Control::open().at(Stage::Directory, "making the monitor's socket")?;
         let disk = Keeper::new(launch.disk, &launch.cgroups)
             .at(Stage::Directory, "looking at the writable layer")?;
-        Ok(Self { control, disk, sockets, clock: Instant::now() })
+        Ok(Self { control, disk, sockets, began: given::time() })
     }
 
     /// How it is with the disk, as was found last.
@@ -41,9 +44,13 @@ impl Watch {
         loop {
             let now = Instant::now();
             let limit = launch.wall_clock_ms.map(Duration::from_millis);
-            let deadline = limit.and_then(|limit| self.clock.checked_add(limit));
-            if deadline.is_some_and(|deadline| deadline <= now) {
-                return Cause::WallClock;
+            let left = limit.map(|limit| self.began.saturating_add(limit).saturating_sub(given::time()));
+            if left.is_some_and(|left| left.is_zero()) {
+                match given_later(self.began) {
+                    Some(later) => self.began = later,
+                    None => return Cause::WallClock,
+                }
+                continue;
             }
             if look <= now {
                 look = now + disk::PERIOD;
@@ -51,7 +58,8 @@ impl Watch {
                     end_processes(handle);
                 }
             }
-            let next = deadline.map_or(look, |deadline| deadline.min(look)).saturating_duration_since(now);
+            let look_in = look.saturating_duration_since(now);
+            let next = left.map_or(look_in, |left| left.min(look_in));
             let next = self.control.patience(now).map_or(next, |patience| patience.min(next));
             match self.wait(launch, handle, next) {
                 Some(Woken::Ended) => return Cause::Died,
@@ -87,17 +95,13 @@ impl Watch {
     }
 
     fn answer(&mut self, init: Pid, handle: &OwnedFd) {
-        let Self { control, disk, sockets, clock } = self;
+        let Self { control, disk, sockets, .. } = self;
         let sockets: &[OwnedFd] = sockets;
         control.serve(|command| match command {
             Command::Sockets if sockets.is_empty() => {
                 (Answer::Refused("this sandbox has no network".to_owned()), &[] as &[OwnedFd])
             }
             Command::Sockets => (Answer::Sockets { transparent: sockets.len() > 2 }, sockets),
-            Command::StartClock => {
-                *clock = Instant::now();
-                (Answer::Done, &[])
-            }
             Command::Disk => {
                 if disk.count(init) {
                     end_processes(handle);
@@ -106,6 +110,14 @@ impl Watch {
             }
         });
     }
+}
+
+/// When the sandbox was given to another owner, if that was after its time began. Nobody tells the monitor of it: when the
+/// time is up is early enough to look, and whoever claims a sandbox waits for nothing.
+fn given_later(began: Duration) -> Option<Duration> {
+    // What cannot be read gives no more time. The working directory is the sandbox's own.
+    let given = Given::read(Path::new(".")).ok().flatten()?;
+    Some(given.at).filter(|at| *at > began)
 }
 
 /// Why the wait was over.

@@ -28,6 +28,106 @@ pub struct CreatePrompt {
     /// What is to be done.
     #[serde(alias = "text")]
     pub prompt: String,
+    /// Stop the turn under way and do this next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub now: bool,
+}
+
+/// `PATCH /sessions/{id}/prompts/{prompt}`: only while it waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EditPrompt {
+    /// Its new text.
+    #[serde(default, alias = "text", skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// Its new place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// A place in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Place {
+    /// The next to be worked on.
+    First,
+    /// After all others.
+    Last,
+    /// Right before this one.
+    Before(PromptId),
+}
+
+/// `PUT /sessions/{id}/queue`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SetQueue {
+    /// Whether waiting prompts stay where they are.
+    pub paused: bool,
+}
+
+/// The prompts that wait: the answer to every change of the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Queue {
+    /// Whether they stay where they are.
+    pub paused: bool,
+    /// The next one first.
+    pub prompts: Vec<QueuedPrompt>,
+}
+
+/// `POST /sessions/{id}/stop`; the body may be left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StopSession {
+    /// Pause the queue too, so that no waiting prompt begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pause: bool,
+}
+
+/// `POST /sessions/{id}/approvals/{approval}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Decide {
+    /// Whether the work may go on.
+    pub approved: bool,
+    /// What the agent is told with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// How an approval was decided: by whoever was first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Decision {
+    /// The approval.
+    pub approval: crate::ApprovalId,
+    /// Whether the work may go on.
+    pub approved: bool,
+    /// Who decided.
+    pub by: String,
+    /// What they said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// An approval that somebody must give or refuse.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PendingApproval {
+    /// Its id.
+    pub id: crate::ApprovalId,
+    /// What is asked.
+    pub question: String,
+    /// What waits for it.
+    pub gate: crate::Gate,
+    /// Since when.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub since: Timestamp,
 }
 
 /// Answer to `POST /sessions/{id}/prompts`.
@@ -67,12 +167,21 @@ pub struct Session {
     pub spend: Spend,
     /// Prompts that wait.
     pub queued: Vec<QueuedPrompt>,
+    /// Whether they stay there until somebody resumes the queue.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// What somebody must decide before the turn goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<PendingApproval>,
     /// The turn under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
     /// The last delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// Whether a notification is still on its way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notifying: bool,
     /// The sandbox, while there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxId>,

@@ -44,6 +44,9 @@ pub struct Environment {
     /// The image is built again after this many seconds; the configured time when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_s: Option<u64>,
+    /// What a person must approve before it happens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approve: Vec<Gate>,
     /// Name of the model used when none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -72,10 +75,21 @@ impl Default for Environment {
             limits: SandboxLimits::default(),
             pool: None,
             rebuild_s: None,
+            approve: Vec::new(),
             model: None,
             instructions: None,
         }
     }
+}
+
+/// What can wait for a person's approval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Gate {
+    /// The push of work that passed its checks.
+    #[default]
+    Delivery,
 }
 
 /// A repository of an environment.
@@ -124,6 +138,27 @@ pub struct Service {
     /// It must be up within this many seconds; 60 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<u64>,
+    /// What is done when it ends by itself while a session uses the sandbox.
+    #[serde(default, skip_serializing_if = "Restart::is_default")]
+    pub restart: Restart,
+}
+
+/// What is done about a service that ended by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Restart {
+    /// It is started again, a few times within ten minutes.
+    #[default]
+    Always,
+    /// It is told of and left as it is.
+    Never,
+}
+
+impl Restart {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How to tell that a service is up; one of the keys.

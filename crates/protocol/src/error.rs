@@ -43,6 +43,8 @@ pub enum Code {
     DeliveryFailed,
     /// The body is larger than allowed.
     TooLarge,
+    /// More at once, or more often, than allowed.
+    RateLimited,
     /// A fault of ours.
     Internal,
 }
@@ -69,6 +71,7 @@ impl Code {
             Self::StorageDamaged => "storage_damaged",
             Self::DeliveryFailed => "delivery_failed",
             Self::TooLarge => "too_large",
+            Self::RateLimited => "rate_limited",
             Self::Internal => "internal",
         }
     }
@@ -82,6 +85,7 @@ impl Code {
             Self::NotFound | Self::EnvironmentNotFound | Self::ModelNotFound => 404,
             Self::Conflict => 409,
             Self::TooLarge => 413,
+            Self::RateLimited => 429,
             Self::IdempotencyMismatch
             | Self::RepositoryUnavailable
             | Self::BranchNotFound

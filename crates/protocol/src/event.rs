@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::item::Item;
+use crate::item::{Item, ItemStatus};
 use crate::usage::{Spend, Usage};
 use crate::{
     ApprovalId, Code, ItemId, PromptId, SandboxId, SessionId, SnapshotId, Timestamp, TurnId, VERSION,
@@ -102,6 +102,9 @@ pub enum EventBody {
         prompt: PromptId,
         /// Its text.
         text: String,
+        /// It comes before all others that wait, and the turn under way is stopped for it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        now: bool,
     },
     /// A waiting prompt was changed.
     #[serde(rename = "prompt.edited")]
@@ -117,6 +120,24 @@ pub enum EventBody {
         /// Its id.
         prompt: PromptId,
     },
+    /// A waiting prompt has another place in the queue.
+    #[serde(rename = "prompt.moved")]
+    PromptMoved {
+        /// Its id.
+        prompt: PromptId,
+        /// The prompt that it comes before; the last place when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<PromptId>,
+    },
+    /// Waiting prompts stay where they are until the queue is resumed.
+    #[serde(rename = "queue.paused")]
+    QueuePaused {
+        /// Why.
+        reason: String,
+    },
+    /// The queue goes on.
+    #[serde(rename = "queue.resumed")]
+    QueueResumed {},
     /// Work on a prompt began.
     #[serde(rename = "turn.started")]
     TurnStarted {
@@ -124,6 +145,12 @@ pub enum EventBody {
         turn: TurnId,
         /// The prompt it works on.
         prompt: PromptId,
+    },
+    /// Somebody stopped the turn: no more work is begun, and `turn.finished` follows.
+    #[serde(rename = "turn.stopping")]
+    TurnStopping {
+        /// The turn.
+        turn: TurnId,
     },
     /// The turn is over. Comes exactly once for each turn.
     #[serde(rename = "turn.finished")]
@@ -163,6 +190,9 @@ pub enum EventBody {
         turn: TurnId,
         /// What is asked.
         question: String,
+        /// What waits for it.
+        #[serde(default)]
+        gate: crate::Gate,
     },
     /// A person decided.
     #[serde(rename = "approval.resolved")]
@@ -257,9 +287,25 @@ pub enum EventBody {
         /// What happened and how to raise it.
         message: String,
     },
+    /// A service of the sandbox ended by itself, or runs again.
+    #[serde(rename = "service.changed")]
+    ServiceChanged {
+        /// The sandbox.
+        sandbox: SandboxId,
+        /// Its name.
+        service: String,
+        /// How it is now.
+        state: ServiceState,
+        /// How it ended, with the end of its output; or what is done about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+    },
     /// The branch moved on its way to the remote.
     #[serde(rename = "delivery.updated")]
     DeliveryUpdated(Delivery),
+    /// A notification moved on its way to whoever is told.
+    #[serde(rename = "notification.updated")]
+    NotificationUpdated(crate::Notification),
     /// Something was remembered or forgotten.
     #[serde(rename = "memory.changed")]
     MemoryChanged {
@@ -288,7 +334,11 @@ impl EventBody {
             Self::PromptQueued { .. } => "prompt.queued",
             Self::PromptEdited { .. } => "prompt.edited",
             Self::PromptRemoved { .. } => "prompt.removed",
+            Self::PromptMoved { .. } => "prompt.moved",
+            Self::QueuePaused { .. } => "queue.paused",
+            Self::QueueResumed {} => "queue.resumed",
             Self::TurnStarted { .. } => "turn.started",
+            Self::TurnStopping { .. } => "turn.stopping",
             Self::TurnFinished { .. } => "turn.finished",
             Self::ItemStarted { .. } => "item.started",
             Self::ItemCompleted { .. } => "item.completed",
@@ -301,7 +351,9 @@ impl EventBody {
             Self::SnapshotTaken { .. } => "snapshot.taken",
             Self::EgressDecided(_) => "egress.decided",
             Self::LimitExceeded { .. } => "limit.exceeded",
+            Self::ServiceChanged { .. } => "service.changed",
             Self::DeliveryUpdated(_) => "delivery.updated",
+            Self::NotificationUpdated(_) => "notification.updated",
             Self::MemoryChanged { .. } => "memory.changed",
             Self::ErrorRaised { .. } => "error.raised",
         }
@@ -358,6 +410,12 @@ pub struct Receipt {
     /// Lines removed.
     #[serde(default)]
     pub deletions: u32,
+    /// What ran to its end, in order, where the turn is not done; the first hundred.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub completed: Vec<Work>,
+    /// What was asked for and did not run, or was broken off; the first hundred.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Work>,
     /// The last result of each check of this turn: name and whether it passed.
     #[serde(default)]
     pub checks: Vec<CheckOutcome>,
@@ -371,6 +429,18 @@ pub struct Receipt {
     /// Time in tools and checks.
     #[serde(default)]
     pub tools_ms: u64,
+}
+
+/// A piece of a turn's work, for its receipt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Work {
+    /// The item.
+    pub item: ItemId,
+    /// What it is, in a few words: the tool with its command or file, or the check.
+    pub what: String,
+    /// How it ended.
+    pub status: ItemStatus,
 }
 
 /// The last result of a check.
@@ -415,6 +485,8 @@ pub enum PlanState {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum SandboxState {
+    /// There is none yet: the image that it starts from is being built. The detail says which step is under way.
+    Building,
     /// It is being made.
     Creating,
     /// The workspace is being prepared: clone and set-up steps.
@@ -472,6 +544,17 @@ pub enum LimitKind {
     WallClock,
 }
 
+/// How a service is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ServiceState {
+    /// It does not run.
+    Down,
+    /// It was started again and is up.
+    Up,
+}
+
 /// Branch and commits on their way to the remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -488,6 +571,9 @@ pub struct Delivery {
     /// The pull request, when there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The pull request's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -502,8 +588,24 @@ pub enum DeliveryState {
     Intended,
     /// The remote has the branch.
     Pushed,
+    /// The remote has the branch, and its pull request is about to be opened.
+    Opening,
+    /// The pull request is there.
+    Opened,
     /// It did not work.
     Failed,
+    /// The push or the pull request was asked for, and nobody knows whether it is there.
+    Unknown,
+}
+
+impl DeliveryState {
+    /// Whether something is still to be done without being asked.
+    pub fn is_pending(self) -> bool {
+        match self {
+            Self::Intended | Self::Opening => true,
+            Self::Pushed | Self::Opened | Self::Failed | Self::Unknown => false,
+        }
+    }
 }
 
 /// An event that is never stored. A reader that is late misses it.

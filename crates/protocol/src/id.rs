@@ -47,9 +47,14 @@ macro_rules! id {
                 now.checked_sub(std::time::Duration::from_millis(self.0.timestamp_ms()))
             }
 
-            /// An id with a fixed value, for golden files and tests.
+            /// An id with a fixed value: one that was given out before, or one of golden files and tests.
             pub const fn from_u128(value: u128) -> Self {
                 Self(Ulid(value))
+            }
+
+            /// The value, to be kept and used again.
+            pub const fn to_u128(self) -> u128 {
+                self.0.0
             }
         }
 

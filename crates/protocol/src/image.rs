@@ -181,7 +181,7 @@ pub struct RefusedHost {
     pub port: u16,
     /// Why.
     pub reason: String,
-    /// How often since the server started.
+    /// How often.
     pub count: u64,
     /// The last time.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
@@ -196,6 +196,9 @@ pub struct EgressStatus {
     pub egress: crate::Egress,
     /// What was refused, latest first.
     pub refused: Vec<RefusedHost>,
+    /// What else whoever changed it should know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// `POST /environments/{name}/egress`: allows more, also in sandboxes that run.

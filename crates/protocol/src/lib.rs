@@ -4,6 +4,7 @@
 //! [`VERSION`], additive, and pinned by the golden files in `tests/golden`.
 
 pub mod api;
+pub mod backup;
 pub mod chat;
 pub mod egress;
 pub mod environment;
@@ -12,21 +13,29 @@ pub mod event;
 pub mod id;
 pub mod image;
 pub mod item;
+pub mod notification;
 pub mod report;
+pub mod socket;
 pub mod usage;
 
 pub use api::*;
+pub use backup::RestoreReport;
 pub use egress::Egress;
-pub use environment::{Check, Environment, Probe, Repo, SandboxLimits, Secret, Service, SetupStep};
+pub use environment::{
+    Check, Environment, Gate, Probe, Repo, Restart, SandboxLimits, Secret, Service, SetupStep,
+};
 pub use error::{Code, Problem};
 pub use event::{
-    Actor, ActorKind, EgressDecision, Ephemeral, EphemeralBody, Event, EventBody, LimitKind, Outcome, Receipt,
+    Actor, ActorKind, EgressDecision, Ephemeral, EphemeralBody, Event, EventBody, LimitKind, Outcome,
+    Receipt, Work,
 };
 pub use id::{ApprovalId, ItemId, PromptId, SandboxId, SessionId, SnapshotId, TurnId, UserId};
 pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
+pub use notification::{Notification, NotificationKind, NotificationState};
 pub use report::{Diagnostic, Report, Severity, TestCase, TestStatus};
+pub use socket::{ClientMessage, ServerBody, ServerMessage};
 pub use usage::{Spend, Usage};
 
 /// Version of the event envelope. A new meaning gets a new event type; the version changes only if the envelope does.

@@ -26,22 +26,23 @@ pub struct Usage {
 impl Usage {
     /// All tokens.
     pub fn total(&self) -> u64 {
-        self.input + self.cache_read + self.cache_write + self.output + self.reasoning
+        self.prompt().saturating_add(self.output).saturating_add(self.reasoning)
     }
 
     /// All tokens of the prompt side.
     pub fn prompt(&self) -> u64 {
-        self.input + self.cache_read + self.cache_write
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 }
 
+// Whatever a model server reports, a log with it must fold.
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input += other.input;
-        self.cache_read += other.cache_read;
-        self.cache_write += other.cache_write;
-        self.output += other.output;
-        self.reasoning += other.reasoning;
+        self.input = self.input.saturating_add(other.input);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.output = self.output.saturating_add(other.output);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
     }
 }
 

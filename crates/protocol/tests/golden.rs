@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on has failed the test that called it")]
 
+#[path = "golden/socket.rs"]
+mod socket;
+
 use std::path::PathBuf;
 
 use protocol::event::{
@@ -70,6 +73,7 @@ fn whole_environment() -> Environment {
             run: "postgres -D data".to_owned(),
             ready: Probe { tcp: Some(5432), ..Probe::default() },
             timeout_s: Some(30),
+            restart: protocol::Restart::Never,
         }],
         egress: Egress::Allow(vec!["registry.npmjs.org".to_owned()]),
         secrets: vec![Secret {
@@ -90,6 +94,7 @@ fn whole_environment() -> Environment {
         },
         pool: Some(2),
         rebuild_s: Some(900),
+        approve: vec![Gate::Delivery],
         ..environment()
     }
 }
@@ -155,7 +160,17 @@ fn delivery() -> Delivery {
         commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
         remote: "/srv/git/shop.git".to_owned(),
         url: None,
+        number: None,
         error: None,
+    }
+}
+
+fn opened() -> Delivery {
+    Delivery {
+        state: DeliveryState::Opened,
+        url: Some("https://github.com/acme/shop/pull/7".to_owned()),
+        number: Some(7),
+        ..delivery()
     }
 }
 
@@ -175,7 +190,14 @@ fn events() -> Vec<Event> {
             },
         ),
         (&ana, EventBody::SessionRenamed { title: "Fix the cart total".to_owned() }),
-        (&ana, EventBody::PromptQueued { prompt, text: "The cart total is off by one cent".to_owned() }),
+        (
+            &ana,
+            EventBody::PromptQueued {
+                prompt,
+                text: "The cart total is off by one cent".to_owned(),
+                now: false,
+            },
+        ),
         (&ana, EventBody::PromptEdited { prompt, text: "The cart total is off by a cent".to_owned() }),
         (&ana, EventBody::PromptRemoved { prompt }),
         (&system, EventBody::TurnStarted { turn, prompt }),
@@ -309,7 +331,15 @@ fn events() -> Vec<Event> {
                 items: vec![PlanItem { text: "find the rounding".to_owned(), state: PlanState::InProgress }],
             },
         ),
-        (&system, EventBody::ApprovalRequested { approval, turn, question: "Push?".to_owned() }),
+        (
+            &system,
+            EventBody::ApprovalRequested {
+                approval,
+                turn,
+                question: "Push?".to_owned(),
+                gate: Gate::Delivery,
+            },
+        ),
         (&ana, EventBody::ApprovalResolved { approval, approved: true, comment: Some("go".to_owned()) }),
         (
             &system,
@@ -353,6 +383,12 @@ fn events() -> Vec<Event> {
                     files_changed: 1,
                     insertions: 2,
                     deletions: 1,
+                    completed: Vec::new(),
+                    skipped: vec![protocol::event::Work {
+                        item: ItemId::from_u128(12),
+                        what: "shell npm test".to_owned(),
+                        status: ItemStatus::Cancelled,
+                    }],
                     checks: vec![CheckOutcome { name: "test".to_owned(), passed: false }],
                     spend: spend(),
                     duration_ms: 12_000,
@@ -395,6 +431,39 @@ fn events() -> Vec<Event> {
                 message: "The sandbox came to its memory limit of 64 MiB.".to_owned(),
             },
         ),
+        (
+            &system,
+            EventBody::ServiceChanged {
+                sandbox,
+                service: "postgres".to_owned(),
+                state: protocol::event::ServiceState::Down,
+                detail: Some("it exited with 1".to_owned()),
+            },
+        ),
+        (&ana, EventBody::PromptQueued { prompt, text: "Do this first".to_owned(), now: true }),
+        (&ana, EventBody::PromptMoved { prompt, before: Some(PromptId::from_u128(7)) }),
+        (&ana, EventBody::PromptMoved { prompt, before: None }),
+        (&ana, EventBody::QueuePaused { reason: "ana paused it".to_owned() }),
+        (&ana, EventBody::QueueResumed {}),
+        (&ana, EventBody::TurnStopping { turn }),
+        (&agent, EventBody::DeliveryUpdated(opened())),
+        (
+            &system,
+            EventBody::NotificationUpdated(Notification {
+                key: format!("{}.{turn}.finished", SessionId::from_u128(1)),
+                state: NotificationState::Failed,
+                kind: NotificationKind::TurnFinished,
+                turn,
+                title: "Fix cart".to_owned(),
+                outcome: Some(Outcome::Escalated),
+                text: Some("1 test still fails".to_owned()),
+                approval: Some(approval),
+                branch: Some("slipway/fix-cart-00000001".to_owned()),
+                url: Some("https://github.com/acme/shop/pull/7".to_owned()),
+                attempts: 10,
+                error: Some("the receiver answered 500".to_owned()),
+            }),
+        ),
     ];
     bodies.into_iter().zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }
@@ -433,8 +502,11 @@ fn bodies() -> Vec<serde_json::Value> {
             text: "and add a test".to_owned(),
             author: "ben".to_owned(),
         }],
+        paused: false,
+        approval: None,
         turn: Some(TurnId::from_u128(2)),
         delivery: Some(delivery()),
+        notifying: false,
         sandbox: Some(SandboxId::from_u128(5)),
         forked_from: None,
     };
@@ -463,7 +535,31 @@ fn bodies() -> Vec<serde_json::Value> {
     };
     vec![
         round_trip(&create),
-        round_trip(&CreatePrompt { prompt: "go on".to_owned() }),
+        round_trip(&CreatePrompt { prompt: "go on".to_owned(), now: false }),
+        round_trip(&CreatePrompt { prompt: "this first".to_owned(), now: true }),
+        round_trip(&EditPrompt { prompt: Some("go on".to_owned()), place: Some(Place::First) }),
+        round_trip(&EditPrompt { prompt: None, place: Some(Place::Before(PromptId::from_u128(7))) }),
+        round_trip(&SetQueue { paused: true }),
+        round_trip(&Queue { paused: true, prompts: session.queued.clone() }),
+        round_trip(&StopSession { pause: true }),
+        round_trip(&Decide { approved: false, comment: Some("add a test".to_owned()) }),
+        round_trip(&Decision {
+            approval: ApprovalId::from_u128(4),
+            approved: true,
+            by: "ana".to_owned(),
+            comment: None,
+        }),
+        round_trip(&Session {
+            status: Status::Waiting,
+            paused: true,
+            approval: Some(PendingApproval {
+                id: ApprovalId::from_u128(4),
+                question: "Push?".to_owned(),
+                gate: Gate::Delivery,
+                since: at(),
+            }),
+            ..session.clone()
+        }),
         round_trip(&PromptCreated { id: PromptId::from_u128(7) }),
         round_trip(&SessionList { sessions: vec![session] }),
         round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false }),
@@ -508,6 +604,7 @@ fn bodies() -> Vec<serde_json::Value> {
                 count: 2,
                 last_at: at(),
             }],
+            note: None,
         }),
         round_trip(&AllowEgress { allow: vec!["evil.example".to_owned()] }),
         round_trip(&CollectGarbage { dry_run: true }),
@@ -612,19 +709,23 @@ fn every_word_is_spelled_as_it_always_was() {
         e::ActorKind => [User, Agent, System],
         e::Outcome => [Done, Escalated, Cancelled, Failed, OutOfBudget],
         e::PlanState => [Pending, InProgress, Completed, Skipped, Failed],
-        e::SandboxState => [Creating, Preparing, Syncing, Ready, Stopped, Lost],
+        e::SandboxState => [Building, Creating, Preparing, Syncing, Ready, Stopped, Lost],
         e::LimitKind => [Memory, Processes, OpenFiles, DiskBytes, DiskInodes, WallClock],
+        e::ServiceState => [Down, Up],
+        Restart => [Always, Never],
         ImageState => [None, Building, Ready, Failed],
         StepKind => [Base, Clone, Setup, Warm],
         StepState => [Pending, Running, Built, Cached, Failed],
-        e::DeliveryState => [Intended, Pushed, Failed],
+        e::DeliveryState => [Intended, Pushed, Opening, Opened, Failed, Unknown],
+        NotificationState => [Intended, Sent, Failed],
+        NotificationKind => [TurnFinished, ApprovalRequested],
         e::Channel => [Text, Reasoning, Stdout, Stderr],
         ItemStatus => [InProgress, Completed, Failed, Interrupted, Cancelled],
         Severity => [Error, Warning, Note],
         TestStatus => [Passed, Failed, Skipped],
         Status => [Queued, Working, Waiting, Done, Escalated, Failed, Cancelled, OutOfBudget],
         EnvironmentSource => [Config, Catalogue],
-        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, Internal],
+        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal],
     };
     compare("words.jsonl", words);
 }

@@ -135,15 +135,6 @@ async fn way_out(sandbox: &dyn crate::Sandbox) -> Finding {
 fn limits(native: &Native) -> Finding {
     let missing = native.cgroups().missing();
     let have = native.cgroups().describe();
-    if missing.is_empty() && !native.cgroups().freezes() {
-        return Finding::weaker(
-            "limits",
-            format!(
-                "control groups: {have}; none that can be frozen, so a snapshot of a running sandbox may be torn"
-            ),
-            "mount version 2 of control groups, or the freezer of version 1",
-        );
-    }
     if missing.is_empty() {
         return Finding::holds("limits", format!("control groups: {have}"));
     }

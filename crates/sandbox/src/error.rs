@@ -38,6 +38,18 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
+    /// The same, and the likely reason is a limit that the sandbox came to meanwhile.
+    #[error("{message}\n  {hint}")]
+    Limit {
+        /// The sandbox; it may be gone.
+        sandbox: SandboxId,
+        /// Which limit.
+        limit: protocol::event::LimitKind,
+        /// What went wrong, with the end of the output.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
     /// The directory of the sandboxes cannot be used.
     #[error("{}", describe(path, source))]
     Io {

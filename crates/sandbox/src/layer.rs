@@ -59,6 +59,10 @@ pub struct Layer {
     pub inodes: u64,
     /// When it was made.
     pub made_at: protocol::Timestamp,
+    /// Whether something that could not be stopped may have written while it was saved. Then its files can be of
+    /// different moments.
+    #[serde(default)]
+    pub blurred: bool,
 }
 
 /// What is below the layers.

@@ -11,6 +11,7 @@ pub mod base;
 mod base64;
 pub mod doctor;
 pub mod egress;
+mod end;
 mod error;
 pub mod gc;
 pub mod image;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use protocol::SandboxId;
 use serde::{Deserialize, Serialize};
 
+pub use end::End;
 pub use error::Error;
 pub use layer::{Archive, Base, Layer, LayerId, Stack};
 
@@ -63,6 +65,19 @@ impl Default for Limits {
             inodes: 2_000_000,
             wall_clock: None,
         }
+    }
+}
+
+/// The key of the configuration that raises a limit.
+pub fn limit_key(limit: protocol::event::LimitKind) -> &'static str {
+    use protocol::event::LimitKind;
+    match limit {
+        LimitKind::Memory => "memory_mb",
+        LimitKind::Processes => "processes",
+        LimitKind::OpenFiles => "open_files",
+        LimitKind::DiskBytes => "disk_mb",
+        LimitKind::DiskInodes => "inodes",
+        LimitKind::WallClock => "wall_clock_s",
     }
 }
 
@@ -174,6 +189,11 @@ pub trait Driver: Send + Sync {
     async fn create(&self, spec: &Spec) -> Result<Arc<dyn Sandbox>, Error>;
     /// Finds a running sandbox again, after a restart of the server.
     async fn adopt(&self, id: SandboxId) -> Result<Arc<dyn Sandbox>, Error>;
+    /// Why a sandbox that no longer runs ended, as long as its remains are there; None while it runs, and where there is
+    /// nothing of it.
+    async fn ended(&self, _id: SandboxId) -> Option<End> {
+        None
+    }
     /// Everything this driver has, running or not, oldest first.
     async fn list(&self) -> Result<Vec<Info>, Error>;
     /// Ends it and removes every trace.
@@ -210,7 +230,7 @@ pub trait Sandbox: Send + Sync {
     /// What it stands on.
     fn stack(&self) -> &Stack;
     /// Why it ended, once it has; None while it runs.
-    async fn ended(&self) -> Option<String>;
+    async fn ended(&self) -> Option<End>;
     /// What it uses, and which limits it came to.
     async fn usage(&self) -> Result<Usage, Error>;
     /// The sockets at which its connections out end; None without a network.

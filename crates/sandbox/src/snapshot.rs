@@ -8,7 +8,7 @@ use protocol::{SandboxId, SessionId, SnapshotId, Timestamp, TurnId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::native::record::write_json;
+use crate::native::record::write_json_durably;
 use crate::{Driver, Error, LayerId, Sandbox, Save, Stack};
 
 /// A frozen workspace.
@@ -108,7 +108,7 @@ impl Snapshots {
         let taken_at = Timestamp::now();
         let snapshot = Snapshot { id, session, turn, stack, bytes: saved.bytes, taken_at };
         let record = Record { snapshot: snapshot.clone(), sandbox: sandbox.id() };
-        write_json(&self.path(id), &record)?;
+        write_json_durably(&self.path(id), &record)?;
         self.records().insert(id, record);
         Ok(snapshot)
     }

@@ -110,7 +110,7 @@ async fn says_first_and_then_does_the_same() {
     let gone = ["gone", &lost, "repo-gone", "setup-old", &lost];
     assert_eq!(removed(&said), gone);
     assert_eq!(fake.layer_names().len(), 6, "nothing was done");
-    assert!(entry(&said, "setup-young").reason.contains("young"));
+    assert!(entry(&said, "setup-young").reason.contains("made 1 hour ago"));
     assert!(
         entry(&said, "repo-app").reason.contains("image of app")
             || entry(&said, "repo-app").reason.contains("snapshot")

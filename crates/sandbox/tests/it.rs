@@ -335,7 +335,7 @@ async fn the_wall_clock_ends_it_and_says_so() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(reason.as_deref(), Some("its time limit was reached"));
+    assert_eq!(reason, Some(sandbox::End::Limit(protocol::event::LimitKind::WallClock)));
     host.driver.remove(sandbox.id()).await.unwrap();
     assert!(host.sandbox_dirs().is_empty() && traces(sandbox.id()).is_empty());
 }

@@ -43,7 +43,8 @@ impl Host {
 }
 
 fn service(name: &str, run: &str, ready: Probe) -> Service {
-    Service { name: name.to_owned(), run: run.to_owned(), ready, timeout_s: Some(20) }
+    let (name, run) = (name.to_owned(), run.to_owned());
+    Service { name, run, ready, timeout_s: Some(20), ..Service::default() }
 }
 
 fn tcp(port: u16) -> Probe {

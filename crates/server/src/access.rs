@@ -81,6 +81,7 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
 pub(crate) struct Door {
     access: Access,
     local_user: String,
+    people: Vec<(String, Secret)>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
 }
@@ -89,10 +90,11 @@ impl Door {
     pub(crate) fn new(
         access: Access,
         local_user: String,
+        people: Vec<(String, Secret)>,
         allowed_hosts: Vec<String>,
         allowed_origins: Vec<String>,
     ) -> Self {
-        Self { access, local_user, allowed_hosts, allowed_origins }
+        Self { access, local_user, people, allowed_hosts, allowed_origins }
     }
 
     /// Whom the request acts for, or why it may not come in.
@@ -106,21 +108,33 @@ impl Door {
         let host = requested_host(uri, headers)?;
         self.check_host(&host, ends.local)?;
         self.check_origin(&host, method, headers)?;
-        let known = match &self.access {
-            Access::Loopback if is_loopback(ends.peer.ip()) => true,
-            Access::Loopback => {
-                return Err(forbidden("this server answers only programs on its own machine"));
-            }
-            Access::Token(secret) => {
-                offered_token(headers).is_some_and(|token| secret.matches(token.as_bytes()))
-            }
-        };
-        match (known, uri.path()) {
-            (true, _) => Ok(Identity(Some(Actor::user(&self.local_user)))),
-            // The page has no data and tells a person with a browser what to do next.
-            (false, "/") => Ok(Identity(None)),
-            (false, _) => Err(unknown()),
+        if matches!(self.access, Access::Loopback) && !is_loopback(ends.peer.ip()) {
+            return Err(forbidden("this server answers only programs on its own machine"));
         }
+        match (self.who(offered_token(headers)), uri.path()) {
+            (Some(name), _) => Ok(Identity(Some(Actor::user(name)))),
+            // The page has no data and tells a person with a browser what to do next.
+            (None, "/") => Ok(Identity(None)),
+            (None, _) => Err(unknown()),
+        }
+    }
+
+    /// The user that a token is of; without one, the local user where none is demanded.
+    fn who(&self, token: Option<&str>) -> Option<&str> {
+        let matches = |secret: &Secret| token.is_some_and(|token| secret.matches(token.as_bytes()));
+        // All are compared, so that the time tells nothing.
+        let person = self.people.iter().fold(
+            None,
+            |found, (name, secret)| {
+                if matches(secret) { Some(name.as_str()) } else { found }
+            },
+        );
+        let local = match &self.access {
+            Access::Token(secret) => matches(secret),
+            // Whoever has people's tokens is not to act for the local user by a slip of the pen.
+            Access::Loopback => self.people.is_empty() || token.is_none(),
+        };
+        person.or(local.then_some(self.local_user.as_str()))
     }
 
     fn check_host(&self, host: &Authority, local: SocketAddr) -> Result<(), Problem> {
@@ -254,7 +268,8 @@ mod tests {
     }
 
     fn door(access: Access) -> Door {
-        Door::new(access, "local".into(), vec!["slip.example".into()], vec!["https://tools.example".into()])
+        let hosts = vec!["slip.example".into()];
+        Door::new(access, "local".into(), vec![], hosts, vec!["https://tools.example".into()])
     }
 
     fn token() -> Access {
@@ -357,6 +372,27 @@ mod tests {
         ] {
             assert_eq!(answer(wrong), Some(Code::Unauthorized), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_token_with_a_name_acts_for_that_person() {
+        let people = vec![("ann".to_owned(), Secret::new("anns").unwrap())];
+        let who = |access: Access, token: Option<&str>| {
+            let door = Door::new(access, "local".into(), people.clone(), vec![], vec![]);
+            let bearer = token.map(|token| format!("Bearer {token}"));
+            let mut lines = vec![("host", "localhost:7717")];
+            lines.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
+            let uri = Uri::from_static("/api/v1/sessions");
+            let admitted = door.admit(local(), &Method::GET, &uri, &headers(&lines));
+            admitted.ok().and_then(|identity| identity.0).map(|actor| actor.id)
+        };
+        assert_eq!(who(Access::Loopback, None).as_deref(), Some("local"));
+        assert_eq!(who(Access::Loopback, Some("anns")).as_deref(), Some("ann"));
+        assert_eq!(who(Access::Loopback, Some("bobs")), None);
+        assert_eq!(who(token(), Some("tell-nobody")).as_deref(), Some("local"));
+        assert_eq!(who(token(), Some("anns")).as_deref(), Some("ann"));
+        assert_eq!(who(token(), Some("bobs")), None);
+        assert_eq!(who(token(), None), None);
     }
 
     #[test]

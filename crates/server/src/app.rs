@@ -5,6 +5,7 @@ use protocol::Problem;
 use session::Sessions;
 
 use crate::authorize::{Action, Caller, Resource, authorize};
+use crate::limits::{Limits, Seat, Seats};
 use crate::listen::Life;
 
 /// State of the routes that need sessions.
@@ -12,11 +13,13 @@ use crate::listen::Life;
 pub(crate) struct App {
     sessions: Sessions,
     life: Life,
+    limits: Limits,
+    seats: Seats,
 }
 
 impl App {
-    pub(crate) fn new(sessions: Sessions, life: Life) -> Self {
-        Self { sessions, life }
+    pub(crate) fn new(sessions: Sessions, life: Life, limits: Limits) -> Self {
+        Self { sessions, life, limits, seats: Seats::default() }
     }
 
     /// The sessions, for a caller that may do this.
@@ -33,6 +36,16 @@ impl App {
     /// The server's life, for streams and commands.
     pub(crate) fn life(&self) -> &Life {
         &self.life
+    }
+
+    /// What users and connections may use.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// A place for one more stream of this caller's.
+    pub(crate) fn seat(&self, caller: &Caller) -> Result<Seat, Problem> {
+        self.seats.take(&caller.0.id, &self.limits)
     }
 
     /// The store, for idempotency keys.

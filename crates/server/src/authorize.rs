@@ -45,6 +45,8 @@ pub enum Resource<'a> {
     Environment(&'a str),
     /// The configured models.
     Models,
+    /// Everything at once, in an archive.
+    Backup,
 }
 
 /// Decides whether the actor may do this. `None` is somebody we do not know.
@@ -96,7 +98,13 @@ mod tests {
     #[test]
     fn the_unknown_see_only_the_page() {
         assert!(authorize(None, Action::Read, Resource::Page).is_ok());
-        for resource in [Resource::Server, Resource::Sessions, Resource::Environment("a"), Resource::Models] {
+        for resource in [
+            Resource::Server,
+            Resource::Sessions,
+            Resource::Environment("a"),
+            Resource::Models,
+            Resource::Backup,
+        ] {
             let problem = authorize(None, Action::Read, resource).unwrap_err();
             assert_eq!(problem.code, Code::Unauthorized, "{resource:?}");
         }

@@ -88,6 +88,25 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
+/// A JSON body that may be left out.
+pub(crate) struct Optional<T>(pub(crate) Option<T>);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Optional<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state)
+            .await
+            .map_err(|rejection| bad_request(format!("the body could not be read: {rejection}")))?;
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        let request = Request::from_parts(parts, Body::from(bytes));
+        Json::from_request(request, state).await.map(|Json(value)| Self(Some(value)))
+    }
+}
+
 /// Whether the content type is `application/json` or of its family.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(value)) = headers.get(header::CONTENT_TYPE).map(|value| value.to_str()) else { return false };

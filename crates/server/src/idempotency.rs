@@ -1,14 +1,17 @@
 //! Commands happen once. A command runs to its end even if its client hangs up, and an `Idempotency-Key` makes a
-//! repeated one answer like the first instead of doing the work again.
+//! repeated one answer like the first instead of doing the work again. What a command with a key makes has an id that is
+//! kept with the key before the work begins, so that it is found again when the server died before the answer was kept.
 
 use std::future::Future;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use protocol::{Code, Problem};
+use failpoint::Point;
+use protocol::{Code, Problem, PromptId, SessionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Claim, Store};
@@ -44,6 +47,44 @@ struct Kept {
     body: String,
 }
 
+/// What a command makes, if it makes something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Made {
+    value: u128,
+    /// The same command was begun before, and nobody knows how far it came.
+    pub(crate) again: bool,
+}
+
+impl Made {
+    fn new() -> Self {
+        Self { value: SessionId::new().to_u128(), again: false }
+    }
+
+    /// As a session.
+    pub(crate) fn session(self) -> SessionId {
+        SessionId::from_u128(self.value)
+    }
+
+    /// Whether something with this value of an id was made after the command was first asked for.
+    pub(crate) fn is_before(self, value: u128) -> bool {
+        self.value < value
+    }
+
+    /// As a prompt.
+    pub(crate) fn prompt(self) -> PromptId {
+        PromptId::from_u128(self.value)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Made {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        // A command without a key is a new one each time.
+        Ok(parts.extensions.get().copied().unwrap_or_else(Self::new))
+    }
+}
+
 /// Runs commands on a task of their own, once for each key; lets reads pass.
 pub(crate) async fn commands(State(commands): State<Commands>, request: Request, next: Next) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -55,22 +96,27 @@ pub(crate) async fn commands(State(commands): State<Commands>, request: Request,
 async fn command(commands: Commands, request: Request, next: Next) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let body = read_body(&parts.headers, body).await?;
-    let key = match (&parts.method, key(&parts.headers)?) {
-        (&Method::POST, Some(key)) => {
+    let key = match key(&parts.headers)? {
+        Some(key) => {
             // Another person's answer is never given out, even under the same key.
             let actor = parts.extensions.get::<Identity>();
             let actor = actor.and_then(|identity| identity.0.as_ref()).ok_or_else(internal)?;
             Some(format!("{} {} {} {key}", actor.id, parts.method, parts.uri.path()))
         }
-        (_, _) => None,
+        None => None,
     };
     let fingerprint = hexadecimal(&Sha256::digest(&body));
-    let request = Request::from_parts(parts, Body::from(body));
+    let mut request = Request::from_parts(parts, Body::from(body));
     let work = async move {
-        let run = caught(next.run(request));
         match key {
-            Some(key) => once(&commands.store, &key, &fingerprint, run).await,
-            None => Ok(run.await),
+            Some(key) => {
+                let run = |made: Made| {
+                    request.extensions_mut().insert(made);
+                    caught(next.run(request))
+                };
+                once(&commands.store, &key, &fingerprint, run).await
+            }
+            None => Ok(caught(next.run(request)).await),
         }
     };
     commands.tasks.spawn(work).await.unwrap_or_else(|error| {
@@ -80,14 +126,23 @@ async fn command(commands: Commands, request: Request, next: Next) -> Result<Res
 }
 
 /// Does the work unless it was done before under this key.
-async fn once(
+async fn once<F: Future<Output = Response>>(
     store: &Store,
     key: &str,
     fingerprint: &str,
-    work: impl Future<Output = Response>,
+    work: impl FnOnce(Made) -> F,
 ) -> Result<Response, Failure> {
-    match store.claim_key(key, fingerprint).await.map_err(|error| storage(&error))? {
-        Claim::New => {}
+    let new = Made::new();
+    let claim = store.claim_key(key, fingerprint, &new.value.to_string()).await;
+    let made = match claim.map_err(|error| storage(&error))? {
+        Claim::New => new,
+        Claim::Again { name } => {
+            let value = name.parse().map_err(|error| {
+                tracing::error!(%error, name, "the id that is kept with an idempotency key cannot be read");
+                internal()
+            })?;
+            Made { value, again: true }
+        }
         Claim::Settled { status, body } => return replay(status, &body),
         Claim::Pending => {
             return Err(Failure::from(Problem::new(
@@ -104,15 +159,20 @@ async fn once(
             .hint("use a new key for each new request")
             .into());
         }
-    }
-    let response = work.await;
+    };
+    failpoint::hit(Point::KeyClaimed);
+    let response = work(made).await;
     if !response.status().is_success() {
-        // Nothing was done, so the client may correct the request or try again.
-        if let Err(error) = store.release_key(key).await {
+        // Nothing was done, so the client may correct the request or try again; unless something broke on the way.
+        let nothing_done = response.status().is_client_error() && !made.again;
+        let given_back =
+            if nothing_done { store.release_key(key).await } else { store.abandon_key(key).await };
+        if let Err(error) = given_back {
             tracing::error!(%error, "an idempotency key could not be given back");
         }
         return Ok(response);
     }
+    failpoint::hit(Point::CommandDone);
     let (parts, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.map_err(|error| {
         tracing::error!(%error, "an answer could not be kept");

@@ -9,11 +9,14 @@ mod app;
 mod authorize;
 mod extract;
 mod idempotency;
+mod limits;
 mod listen;
 mod negotiate;
+mod patience;
 mod problem;
 mod routes;
 mod shell;
+mod socket;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +30,7 @@ use tokio::net::TcpListener;
 
 pub use access::{Access, Secret, TOKEN_PROTOCOL, WEBSOCKET_PROTOCOL};
 pub use authorize::{Action, Resource, authorize};
+pub use limits::Limits;
 
 /// What a server needs.
 pub struct Options {
@@ -41,6 +45,10 @@ pub struct Options {
     pub allowed_hosts: Vec<String>,
     /// Origins of foreign pages that may use the API, such as `https://tools.example.com`.
     pub allowed_origins: Vec<String>,
+    /// People who have tokens of their own, by name; a request with such a token acts for that person.
+    pub people: Vec<(String, Secret)>,
+    /// What users and connections may use.
+    pub limits: Limits,
 }
 
 impl Options {
@@ -52,6 +60,8 @@ impl Options {
             local_user: "local".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            people: Vec::new(),
+            limits: Limits::default(),
         }
     }
 
@@ -83,14 +93,20 @@ pub enum Error {
     BadToken,
 }
 
+/// Sends back what each WebSocket sends, until the process ends; set up and served like every other one.
+#[cfg(feature = "echo")]
+pub async fn serve_echoes(listener: TcpListener) {
+    socket::echo::run(listener).await;
+}
+
 /// Serves until `shutdown` completes; then open streams are ended and at most five seconds are spent on the rest.
 pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Future) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     options.check(address).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error))?;
-    let Options { sessions, access, local_user, allowed_hosts, allowed_origins } = options;
+    let Options { sessions, access, local_user, allowed_hosts, allowed_origins, people, limits } = options;
     let life = listen::Life::default();
-    let door = Arc::new(access::Door::new(access, local_user, allowed_hosts, allowed_origins));
-    let api = routes::sessions_api(app::App::new(sessions, life.clone()));
+    let door = Arc::new(access::Door::new(access, local_user, people, allowed_hosts, allowed_origins));
+    let api = routes::sessions_api(app::App::new(sessions, life.clone(), limits));
     listen::run(listener, shell::wrap(door, api), life, shutdown).await;
     Ok(())
 }

@@ -19,6 +19,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::patience::Patient;
+
 /// How long the end may take once it was asked for.
 const GRACE: Duration = Duration::from_secs(5);
 /// A client has this long for its request line and headers, and may stay idle this long between requests.
@@ -112,7 +114,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, stop: C
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Patient::new(stream)), service)
         .with_upgrades();
     let mut connection = pin!(connection);
     let result = tokio::select! {

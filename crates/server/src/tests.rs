@@ -29,7 +29,7 @@ struct Server {
 async fn start(access: Access, routes: Router, life: Life) -> Server {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let door = Arc::new(Door::new(access, "local".into(), vec![], vec![]));
+    let door = Arc::new(Door::new(access, "local".into(), vec![], vec![], vec![]));
     let (stop, stopped) = oneshot::channel::<()>();
     let ended = tokio::spawn(listen::run(listener, shell::wrap(door, routes), life, stopped));
     Server { address, stop, ended }
@@ -196,8 +196,18 @@ async fn a_repeated_command_answers_like_the_first() {
 async fn a_command_that_did_nothing_gives_its_key_back() {
     let counter = counter().await;
     let to = counter.server.address;
-    for (body, status) in [(r#""refuse""#, 409), ("rubbish", 400), (r#""panic""#, 500), (r#""work""#, 201)] {
+    for (body, status) in [(r#""refuse""#, 409), ("rubbish", 400), (r#""work""#, 201)] {
         assert_eq!(send(to, keyed("/api/v1/work", "b"), body).await.status.as_u16(), status, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_broke_keeps_its_key() {
+    let counter = counter().await;
+    let to = counter.server.address;
+    // Nobody knows what it did, so it can be tried again, and nothing else can under its key.
+    for (body, status) in [(r#""panic""#, 500), (r#""panic""#, 500), (r#""work""#, 422)] {
+        assert_eq!(send(to, keyed("/api/v1/work", "d"), body).await.status.as_u16(), status, "{body}");
     }
 }
 

@@ -1,18 +1,24 @@
 //! The actor of one session: the only one that starts work on it. It takes commands one after the other, has at most
-//! one piece of work under way (a turn or a delivery), and goes on with the queue when that ends.
+//! one piece of work under way (a turn or a delivery), and goes on with the queue when that ends. A turn that waits for
+//! a person's decision is no work: it is in the log, and goes on when somebody has decided.
+
+mod commands;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use failpoint::Point;
 use protocol::event::Delivery;
 use protocol::{
-    Actor, Code, Diff, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, PromptId, Session,
-    Status, Stopped, Timestamp, TurnId,
+    Actor, ApprovalId, Code, Decide, Decision, Diff, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome,
+    Problem, PromptId, Session, Status, Stopped, Timestamp, TurnId,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) use commands::{Change, Changed};
 
 use crate::recorder::Recorder;
 use crate::runner::{self, Context, delivery};
@@ -27,18 +33,51 @@ type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 
 /// Everything that can be asked of a session.
 enum Input {
-    Prompt { actor: Actor, text: String, answer: Answer<PromptId> },
-    Stop { actor: Actor, answer: Answer<Stopped> },
-    Deliver { actor: Actor, answer: Answer<Delivery> },
-    Diff { answer: Answer<Diff> },
-    ShutDown { mode: ShutDown, answer: Answer<()> },
+    Prompt {
+        prompt: PromptId,
+        actor: Actor,
+        text: String,
+        now: bool,
+        answer: Answer<PromptId>,
+    },
+    Change {
+        actor: Actor,
+        change: Change,
+        answer: Answer<Changed>,
+    },
+    Stop {
+        actor: Actor,
+        pause: bool,
+        answer: Answer<Stopped>,
+    },
+    Decide {
+        actor: Actor,
+        approval: ApprovalId,
+        decide: Decide,
+        answer: Answer<Decision>,
+    },
+    Deliver {
+        actor: Actor,
+        answer: Answer<Delivery>,
+    },
+    Diff {
+        answer: Answer<Diff>,
+    },
+    /// Somebody began or ceased to use the sandbox.
+    Used,
+    ShutDown {
+        mode: ShutDown,
+        answer: Answer<()>,
+    },
 }
 
 /// Talks to a session's actor. When the last handle is dropped the actor ends, with its turn left to be resumed.
 #[derive(Clone)]
 pub(crate) struct Handle {
-    inputs: mpsc::Sender<Input>,
+    /// Boxed, because an idle session has room for many of them.
+    inputs: mpsc::Sender<Box<Input>>,
     recorder: Arc<Recorder>,
+    context: Arc<Context>,
 }
 
 impl Handle {
@@ -59,14 +98,53 @@ impl Handle {
         &self.recorder
     }
 
-    /// Puts a prompt into the queue.
-    pub(crate) async fn prompt(&self, actor: Actor, text: String) -> Result<PromptId, Problem> {
-        self.ask(|answer| Input::Prompt { actor, text, answer }).await
+    /// The end of the log, if nothing is under way and nobody but the registry has to do with the session.
+    pub(crate) fn idle_seq(&self) -> Option<u64> {
+        // One is the registry's handle, one the actor's own. Readers, builds and ways out of a sandbox have more.
+        const AT_REST: usize = 2;
+        let unused = self.inputs.strong_count() == 1 && Arc::strong_count(&self.recorder) == AT_REST;
+        let stream = self.recorder.stream();
+        if !unused || stream.trouble().is_some() {
+            return None;
+        }
+        stream.with_state(|state| {
+            let nothing_runs = state.turn().is_none() || state.waits();
+            let delivers = state.delivery().is_some_and(|delivery| delivery.state.is_pending());
+            let idle =
+                nothing_runs && !delivers && state.next_prompt().is_none() && state.sandbox().is_none();
+            idle.then(|| state.seq())
+        })
     }
 
-    /// Stops the turn under way. The queue goes on with the next prompt.
-    pub(crate) async fn stop(&self, actor: Actor) -> Result<Stopped, Problem> {
-        self.ask(|answer| Input::Stop { actor, answer }).await
+    /// Puts a prompt into the queue; with `now` at its front, and the turn under way is stopped.
+    pub(crate) async fn prompt(
+        &self,
+        prompt: PromptId,
+        actor: Actor,
+        text: String,
+        now: bool,
+    ) -> Result<PromptId, Problem> {
+        self.ask(|answer| Input::Prompt { prompt, actor, text, now, answer }).await
+    }
+
+    /// Changes the queue.
+    pub(crate) async fn change(&self, actor: Actor, change: Change) -> Result<Changed, Problem> {
+        self.ask(|answer| Input::Change { actor, change, answer }).await
+    }
+
+    /// Stops the turn under way. The queue goes on with the next prompt, unless it is paused with it.
+    pub(crate) async fn stop(&self, actor: Actor, pause: bool) -> Result<Stopped, Problem> {
+        self.ask(|answer| Input::Stop { actor, pause, answer }).await
+    }
+
+    /// Decides an approval.
+    pub(crate) async fn decide(
+        &self,
+        actor: Actor,
+        approval: ApprovalId,
+        decide: Decide,
+    ) -> Result<Decision, Problem> {
+        self.ask(|answer| Input::Decide { actor, approval, decide, answer }).await
     }
 
     /// Delivers again.
@@ -79,6 +157,16 @@ impl Handle {
         self.ask(|answer| Input::Diff { answer }).await
     }
 
+    /// What turns and terminals share.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Tells the actor that somebody began or ceased to use the sandbox. One that has much to do looks by itself later.
+    pub(crate) fn used(&self) {
+        drop(self.inputs.try_send(Box::new(Input::Used)));
+    }
+
     /// Ends the actor.
     pub(crate) async fn shut_down(&self, mode: ShutDown) -> Result<(), Problem> {
         self.ask(|answer| Input::ShutDown { mode, answer }).await
@@ -86,14 +174,14 @@ impl Handle {
 
     async fn ask<T>(&self, input: impl FnOnce(Answer<T>) -> Input) -> Result<T, Problem> {
         let (answer, answered) = oneshot::channel();
-        self.inputs.send(input(answer)).await.map_err(|_| problem::closing())?;
+        self.inputs.send(Box::new(input(answer))).await.map_err(|_| problem::closing())?;
         answered.await.map_err(|_| problem::closing())?
     }
 }
 
 /// What the work under way is.
 enum Kind {
-    Turn(TurnId),
+    Turn,
     /// Whether it has its result, which is set before that is told.
     Delivery(Arc<AtomicBool>),
 }
@@ -114,7 +202,7 @@ enum Flow {
 /// The actor.
 pub(crate) struct Service {
     context: Arc<Context>,
-    inputs: mpsc::Receiver<Input>,
+    inputs: mpsc::Receiver<Box<Input>>,
     work: Option<Work>,
     /// When a sandbox that nobody uses is stopped.
     idle_at: Option<Instant>,
@@ -126,46 +214,70 @@ impl Service {
     /// An actor and its handle. Nothing happens before `run`.
     pub(crate) fn new(context: Context) -> (Self, Handle) {
         let (sender, inputs) = mpsc::channel(32);
-        let handle = Handle { inputs: sender, recorder: Arc::clone(&context.recorder) };
-        (Self { context: Arc::new(context), inputs, work: None, idle_at: None, retry_at: None }, handle)
+        let context = Arc::new(context);
+        let recorder = Arc::clone(&context.recorder);
+        let handle = Handle { inputs: sender, recorder, context: Arc::clone(&context) };
+        (Self { context, inputs, work: None, idle_at: None, retry_at: None }, handle)
     }
 
     /// Works until it is shut down or every handle is gone. Unfinished work goes on at once.
     pub(crate) async fn run(mut self) {
-        self.go_on_unasked().await;
+        if self.context.options.duty == Duty::Work {
+            self.resume_delivery();
+        }
+        // What it does is boxed, so that a session that does nothing takes no room for it.
+        Box::pin(self.go_on_unasked()).await;
         if self.work.is_none() && self.context.options.duty == Duty::Work {
             // What runs in an idle sandbox may be waiting for its connections.
-            drop(self.context.workspace.attached(&self.context.recorder).await);
+            drop(Box::pin(self.context.workspace.attached(&self.context.recorder)).await);
         }
         self.rest();
         loop {
             tokio::select! {
                 biased;
-                ended = ended(&mut self.work) => self.after_work(ended).await,
+                ended = ended(&mut self.work) => Box::pin(self.after_work(ended)).await,
                 input = self.inputs.recv() => match input {
-                    Some(input) => if let Flow::End = self.handle(input).await { return },
+                    Some(input) => if let Flow::End = Box::pin(self.handle(*input)).await { return },
                     None => return,
                 },
-                () = until(self.retry_at) => self.recover().await,
-                () = until(self.idle_at) => self.stop_idle().await,
+                () = until(self.retry_at) => Box::pin(self.recover()).await,
+                () = until(self.idle_at) => Box::pin(self.stop_idle()).await,
             }
         }
     }
 
     async fn handle(&mut self, input: Input) -> Flow {
-        self.settle().await;
         self.recover().await;
         match input {
-            Input::Prompt { actor, text, answer } => {
-                let result = self.prompt(&actor, text).await;
+            Input::Prompt { prompt, actor, text, now, answer } => {
+                let result = self.prompt(prompt, &actor, text, now).await;
                 respond(answer, result);
+                self.obey(&actor);
                 self.go_on().await;
             }
-            Input::Stop { actor, answer } => {
-                let stopped = self.stop(actor).await;
-                respond(answer, Ok(stopped));
+            Input::Change { actor, change, answer } => {
+                let result = self.change(&actor, change).await;
+                respond(answer, result);
+                self.go_on_unasked().await;
+            }
+            Input::Stop { actor, pause, answer } => {
+                let result = self.stop(&actor, pause).await;
+                failpoint::hit(Point::StopRecorded);
+                if result.is_err() {
+                    // What cannot be recorded is still to be stopped.
+                    self.give_stop(&actor);
+                }
+                respond(answer, result);
+                self.obey(&actor);
+                self.go_on_unasked().await;
+            }
+            Input::Decide { actor, approval, decide, answer } => {
+                let result = self.decide(&actor, approval, decide).await;
+                respond(answer, result);
+                self.go_on_unasked().await;
             }
             Input::Deliver { actor, answer } => {
+                self.settle().await;
                 self.deliver(actor, answer);
                 self.go_on_unasked().await;
             }
@@ -178,6 +290,7 @@ impl Service {
                 }));
                 self.go_on_unasked().await;
             }
+            Input::Used => self.rest(),
             Input::ShutDown { mode, answer } => {
                 self.shut_down(mode).await;
                 respond(answer, Ok(()));
@@ -191,7 +304,7 @@ impl Service {
     /// not be told that it runs.
     async fn settle(&mut self) {
         let over = match &self.work {
-            Some(Work { kind: Kind::Turn(_), .. }) => self.context.turn().is_none(),
+            Some(Work { kind: Kind::Turn, .. }) => self.context.turn().is_none(),
             Some(Work { kind: Kind::Delivery(over), .. }) => over.load(Ordering::Acquire),
             None => false,
         };
@@ -201,20 +314,59 @@ impl Service {
         }
     }
 
-    async fn prompt(&mut self, actor: &Actor, text: String) -> Result<PromptId, Problem> {
-        let prompt = PromptId::new();
-        let body = EventBody::PromptQueued { prompt, text };
-        self.context.recorder.append(actor, vec![body]).await.map_err(problem::store)?;
+    async fn prompt(
+        &self,
+        prompt: PromptId,
+        actor: &Actor,
+        text: String,
+        now: bool,
+    ) -> Result<PromptId, Problem> {
+        let appended = self
+            .context
+            .recorder
+            .append_if(actor, move |state| (commands::prompt(state, prompt, text, now), ()));
+        appended.await.map_err(problem::store)?;
         Ok(prompt)
     }
 
-    async fn stop(&mut self, actor: Actor) -> Stopped {
-        match &self.work {
-            Some(Work { kind: Kind::Turn(turn), stop, .. }) => {
-                stop.give(actor);
-                Stopped { turn: Some(*turn) }
-            }
-            Some(Work { kind: Kind::Delivery(_), .. }) | None => Stopped { turn: None },
+    async fn change(&self, actor: &Actor, change: Change) -> Result<Changed, Problem> {
+        let by = actor.id.clone();
+        let recorder = &self.context.recorder;
+        let appended = recorder.append_if(actor, move |state| commands::change(state, &by, change)).await;
+        Ok(match appended.map_err(problem::store)?.1 {
+            Some(prompt) => Changed::NotWaiting(prompt),
+            None => Changed::Queue(recorder.stream().with_state(|state| state.queue())),
+        })
+    }
+
+    /// Records that the turn is to stop. It is in the log before anybody is told so: a server that comes later goes on
+    /// with the stop, not with the turn.
+    async fn stop(&self, actor: &Actor, pause: bool) -> Result<Stopped, Problem> {
+        let reason = pause.then(|| format!("{} paused it with a stop", actor.id));
+        let appended = self.context.recorder.append_if(actor, move |state| commands::stop(state, reason));
+        let (_, turn) = appended.await.map_err(problem::store)?;
+        Ok(Stopped { turn })
+    }
+
+    async fn decide(&self, actor: &Actor, approval: ApprovalId, decide: Decide) -> Result<Decision, Problem> {
+        let by = actor.id.clone();
+        let decided = self
+            .context
+            .recorder
+            .append_if(actor, move |state| commands::decide(state, &by, approval, decide));
+        decided.await.map_err(problem::store)?.1
+    }
+
+    /// Gives the signal to stop if the log says that the turn is to.
+    fn obey(&self, actor: &Actor) {
+        if self.context.turn().is_some_and(|turn| turn.stopping.is_some()) {
+            self.give_stop(actor);
+        }
+    }
+
+    fn give_stop(&self, actor: &Actor) {
+        if let Some(Work { kind: Kind::Turn, stop, .. }) = &self.work {
+            stop.give(actor.clone());
         }
     }
 
@@ -222,19 +374,49 @@ impl Service {
         if self.work.is_some() || self.context.turn().is_some() {
             let busy = Problem::new(Code::Conflict, "a turn is under way")
                 .hint("wait until it has finished, or stop it; a turn that is done is delivered by itself");
-            return respond(answer, Err(busy));
+            let waits = self.context.recorder.stream().with_state(|state| state.waits());
+            let refused = if waits {
+                Problem::new(Code::Conflict, "the delivery waits for somebody to approve it")
+                    .hint(format!("approve it: slipway approve {}", self.context.recorder.session()))
+            } else {
+                busy
+            };
+            return respond(answer, Err(refused));
         }
         let context = Arc::clone(&self.context);
         let over = Arc::new(AtomicBool::new(false));
         let kind = Kind::Delivery(Arc::clone(&over));
+        let stop = Stop::default();
+        let stopped = stop.clone();
         let task = tokio::spawn(async move {
-            let delivered = delivery::again(&context, &actor).await;
+            let delivered = delivery::again(&context, &stopped, &actor).await;
             over.store(true, Ordering::Release);
             respond(answer, delivered);
             Ok(())
         });
-        self.work = Some(Work { kind, stop: Stop::default(), task: AbortOnDropHandle::new(task) });
+        self.work = Some(Work { kind, stop, task: AbortOnDropHandle::new(task) });
         self.idle_at = None;
+    }
+
+    /// Brings a delivery to its end that somebody asked for, and that the server before this one began. One that belongs to a
+    /// turn is that turn's.
+    fn resume_delivery(&mut self) {
+        let pending = self.context.recorder.stream().with_state(|state| {
+            let delivery = state.delivery().filter(|delivery| delivery.state.is_pending())?;
+            delivery.commit.clone().filter(|_| state.turn().is_none())
+        });
+        let Some(commit) = pending else { return };
+        let context = Arc::clone(&self.context);
+        let over = Arc::new(AtomicBool::new(false));
+        let kind = Kind::Delivery(Arc::clone(&over));
+        let stop = Stop::default();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            let delivered = delivery::deliver(&context, &stopped, &Actor::system(), &commit).await;
+            over.store(true, Ordering::Release);
+            delivered.map(drop)
+        });
+        self.work = Some(Work { kind, stop, task: AbortOnDropHandle::new(task) });
     }
 
     /// Goes on where that is this server's duty.
@@ -247,24 +429,24 @@ impl Service {
 
     /// Starts what is to be done next, if nothing is under way: an unfinished turn first, then the queue.
     async fn go_on(&mut self) {
-        if self.work.is_some() || self.context.recorder.stream().trouble().is_some() {
+        let stream = self.context.recorder.stream();
+        if self.work.is_some() || stream.trouble().is_some() || stream.with_state(|state| state.waits()) {
             return;
         }
-        let turn = match self.context.turn() {
-            Some(turn) => turn.id,
-            None => match self.begin_next().await {
-                Ok(Some(turn)) => turn,
+        if self.context.turn().is_none() {
+            match self.begin_next().await {
+                Ok(Some(_)) => failpoint::hit(Point::TurnBegun),
                 Ok(None) => return,
                 Err(error) => {
                     let session = self.context.recorder.session();
                     tracing::error!(%session, %error, "a turn could not be begun");
                     return self.postpone(error);
                 }
-            },
-        };
+            }
+        }
         let stop = Stop::default();
         let task = tokio::spawn(runner::run(Arc::clone(&self.context), stop.clone()));
-        self.work = Some(Work { kind: Kind::Turn(turn), stop, task: AbortOnDropHandle::new(task) });
+        self.work = Some(Work { kind: Kind::Turn, stop, task: AbortOnDropHandle::new(task) });
         self.idle_at = None;
     }
 
@@ -330,34 +512,42 @@ impl Service {
 
     /// Finishes a turn whose task is gone, for this reason.
     async fn fail_turn(&self, problem: &Problem) -> Result<(), store::Error> {
-        let Some(turn) = self.context.turn() else { return Ok(()) };
+        let Some(mut turn) = self.context.turn() else { return Ok(()) };
+        // What waits for a person has no task that could be gone.
+        if self.context.recorder.stream().with_state(|state| state.waits()) {
+            return Ok(());
+        }
         let mut bodies = vec![EventBody::ErrorRaised {
             code: problem.code,
             message: problem.title.clone(),
             hint: problem.hint.clone(),
         }];
-        let open = turn.open.iter();
-        bodies.extend(
-            open.map(|item| broken_off(item, ItemStatus::Interrupted, agent::history::INTERRUPTED))
-                .map(|item| EventBody::ItemCompleted { turn: turn.id, item }),
-        );
+        for item in turn.open.clone() {
+            let item = broken_off(&item, ItemStatus::Interrupted, agent::history::INTERRUPTED);
+            turn.complete(&item);
+            bodies.push(EventBody::ItemCompleted { turn: turn.id, item });
+        }
         bodies.push(EventBody::TurnFinished {
             turn: turn.id,
             outcome: Outcome::Failed,
             reason: Some(problem.title.clone()),
-            receipt: turn.receipt(Timestamp::now()),
+            receipt: turn.receipt(Outcome::Failed, Timestamp::now()),
         });
         self.context.recorder.append(&Actor::system(), bodies).await.map(drop)
     }
 
     /// Sets the clock of an idle sandbox.
     fn rest(&mut self) {
-        let has_sandbox = self.context.recorder.stream().with_state(|state| state.sandbox().is_some());
-        let idle = self.work.is_none() && has_sandbox && self.context.options.duty == Duty::Work;
+        let stream = self.context.recorder.stream();
+        let used = stream.with_state(|state| state.sandbox().is_none()) || stream.terminals.in_use();
+        let idle = self.work.is_none() && !used && self.context.options.duty == Duty::Work;
         self.idle_at = idle.then(|| Instant::now() + self.context.options.idle);
     }
 
     async fn stop_idle(&mut self) {
+        if self.context.recorder.stream().terminals.in_use() {
+            return self.rest();
+        }
         if let Err(failure) = self.context.workspace.stop(&self.context.recorder, "nothing used it").await {
             let session = self.context.recorder.session();
             tracing::warn!(%session, error = %failure.into_problem(), "an idle sandbox could not be stopped");

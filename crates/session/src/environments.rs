@@ -43,10 +43,11 @@ pub(crate) async fn find(options: &Options, name: &str) -> Result<NamedEnvironme
 pub(crate) async fn put(
     options: &Options,
     name: &str,
-    recipe: Environment,
+    mut recipe: Environment,
 ) -> Result<NamedEnvironment, Problem> {
     check_name(name)?;
     refuse_configured(options, name)?;
+    uncover(options, name, &mut recipe).await?;
     check_recipe(options, &recipe)?;
     for repo in &recipe.repos {
         let mirror = options.mirrors.fetch(&repo.url).await.map_err(|error| problem::forge(&error))?;
@@ -54,6 +55,24 @@ pub(crate) async fn put(
     }
     options.store.put_environment(name, &recipe).await.map_err(problem::store)?;
     Ok(NamedEnvironment { name: name.to_owned(), source: EnvironmentSource::Catalogue, image: None, recipe })
+}
+
+/// Somebody who changes an environment may send its repository back as it was shown, without the credentials: they stay.
+async fn uncover(options: &Options, name: &str, recipe: &mut Environment) -> Result<(), Problem> {
+    if !recipe.repos.iter().any(|repo| forge::is_covered(&repo.url)) {
+        return Ok(());
+    }
+    let stored = options.store.environments().await.map_err(problem::store)?;
+    let known = stored.into_iter().find(|(own, _)| own == name).map(|(_, recipe)| recipe.repos);
+    let known = known.unwrap_or_default();
+    for repo in recipe.repos.iter_mut().filter(|repo| forge::is_covered(&repo.url)) {
+        let same = known.iter().find(|known| forge::covered_url(&known.url) == repo.url);
+        repo.url = same.map(|known| known.url.clone()).ok_or_else(|| {
+            let title = format!("the address {} is one whose credentials were taken out", repo.url);
+            Problem::new(Code::BadRequest, title).hint("give the whole address, with its user and password")
+        })?;
+    }
+    Ok(())
 }
 
 /// Adds rules to what an environment of the catalogue allows.

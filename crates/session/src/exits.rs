@@ -1,25 +1,35 @@
 //! The ways out of sessions' sandboxes: each has a proxy of its own, whose decisions become events of the session, and
 //! what was refused is remembered for each environment, so that a person can allow it.
 
-use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::event::EgressDecision;
 use protocol::{Actor, Egress, EgressStatus, Environment, EventBody, Problem, SandboxId};
-use sandbox::egress::{Decision, Log, Outside, Proxy, Refused, Rules, Secret, Sink};
+use sandbox::egress::{Decision, Log, Outside, Placeholders, Proxy, Rules, Secret, Sink};
 use sandbox::{Sandbox, image};
 
+use crate::books::Books;
 use crate::problem;
 use crate::recorder::Recorder;
 
 /// Most hosts that one command is told of.
 const TOLD: usize = 50;
 
+/// A host that a command was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Whether a rule of the environment could let it through.
+    pub(crate) can_be_allowed: bool,
+}
+
 /// The way out of one sandbox. Dropping it ends every connection.
 pub(crate) struct Exit {
     environment: String,
     proxy: Proxy,
-    refused: Arc<Mutex<Vec<(String, u16)>>>,
+    refused: Arc<Mutex<Vec<Refusal>>>,
     /// Tells what it has not told yet when it goes.
     log: Log,
 }
@@ -40,7 +50,7 @@ impl Exit {
 
     /// The hosts that were refused since this was last asked, once each. Whoever watches is told of them now, and not
     /// when the turn is over.
-    pub(crate) fn take_refused(&self) -> Vec<(String, u16)> {
+    pub(crate) fn take_refused(&self) -> Vec<Refusal> {
         self.log.flush();
         std::mem::take(&mut *lock(&self.refused))
     }
@@ -57,14 +67,18 @@ pub(crate) enum Door {
 /// The ways out of all sandboxes.
 pub(crate) struct Exits {
     outside: Arc<dyn Outside>,
-    /// What was refused, by environment.
-    books: Mutex<HashMap<String, Arc<Refused>>>,
+    books: Books,
+    /// Where the key of the placeholders is.
+    placeholders: PathBuf,
     open: Mutex<Vec<Weak<Exit>>>,
 }
 
 impl Exits {
-    pub(crate) fn new(outside: Arc<dyn Outside>) -> Arc<Self> {
-        Arc::new(Self { outside, books: Mutex::default(), open: Mutex::default() })
+    /// None is open yet; what was refused earlier is known.
+    pub(crate) async fn new(outside: Arc<dyn Outside>, store: &store::Store) -> Result<Arc<Self>, Problem> {
+        let books = Books::open(store.clone()).await.map_err(problem::store)?;
+        let placeholders = store.placeholder_key();
+        Ok(Arc::new(Self { outside, books, placeholders, open: Mutex::default() }))
     }
 
     /// Opens the way out of a session's sandbox. Secrets are there from now on.
@@ -82,13 +96,15 @@ impl Exits {
         let sink = self.sink(environment, sandbox, &log, Arc::clone(&refused));
         let proxy = match door {
             Door::Proxy(proxy) => {
-                proxy.set_rules(rules);
+                proxy.set_rules(rules.of(environment));
                 proxy.set_sink(sink);
                 proxy
             }
-            Door::Sockets(sockets) => Proxy::start(sockets, rules, Arc::clone(&self.outside), sink)?,
+            Door::Sockets(sockets) => {
+                Proxy::start(sockets, rules.of(environment), Arc::clone(&self.outside), sink)?
+            }
         };
-        let secrets = secrets.iter().map(Secret::read).collect::<Result<Vec<_>, _>>()?;
+        let secrets = self.secrets(environment, secrets)?;
         if !secrets.is_empty() {
             proxy.set_secrets(secrets)?;
         }
@@ -97,6 +113,23 @@ impl Exits {
         open.retain(|exit| exit.strong_count() > 0);
         open.push(Arc::downgrade(&exit));
         Ok(exit)
+    }
+
+    /// The secrets of an environment with their values. What stands for one inside is the same wherever and whenever.
+    fn secrets(
+        &self,
+        environment: &str,
+        recipes: &[protocol::Secret],
+    ) -> Result<Vec<Secret>, sandbox::Error> {
+        if recipes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let placeholders = Placeholders::open(&self.placeholders)?;
+        let read = |recipe: &protocol::Secret| {
+            let placeholder = placeholders.of(environment, &recipe.name);
+            Secret::read(recipe).map(|secret| secret.known_as(placeholder))
+        };
+        recipes.iter().map(read).collect()
     }
 
     /// What the steps of a build can reach; None for nothing.
@@ -109,10 +142,10 @@ impl Exits {
             return Ok(None);
         }
         let rules = Rules::parse(&environment.egress).map_err(|error| problem::recipe(&error))?;
-        let secrets = environment.secrets.iter().map(Secret::read).collect::<Result<Vec<_>, _>>();
-        let (book, sandbox) = (self.book(name), SandboxId::new());
+        let secrets = self.secrets(name, &environment.secrets);
+        let (book, sandbox) = (self.books.of(name), SandboxId::new());
         Ok(Some(image::Egress {
-            rules,
+            rules: rules.of(name),
             secrets: secrets.map_err(|error| problem::sandbox(&error))?,
             outside: Arc::clone(&self.outside),
             sink: Arc::new(move |decision: Decision| book.note(&event(sandbox, &decision))),
@@ -123,19 +156,25 @@ impl Exits {
     pub(crate) fn set_rules(&self, environment: &str, rules: &Rules) {
         for exit in lock(&self.open).iter().filter_map(Weak::upgrade) {
             if exit.environment == environment {
-                exit.proxy.set_rules(rules.clone());
+                exit.proxy.set_rules(rules.clone().of(environment));
             }
         }
-        self.book(environment).forget_allowed(rules);
+        self.books.of(environment).forget_allowed(rules);
+    }
+
+    /// An environment is gone, and with it what it was refused.
+    pub(crate) fn forget(&self, environment: &str) {
+        self.books.of(environment).forget();
+    }
+
+    /// Writes what is only remembered so far.
+    pub(crate) async fn flush(&self) {
+        self.books.flush().await;
     }
 
     /// What is allowed, and what was refused.
     pub(crate) fn status(&self, environment: &str, egress: Egress) -> EgressStatus {
-        EgressStatus { egress, refused: self.book(environment).list() }
-    }
-
-    fn book(&self, environment: &str) -> Arc<Refused> {
-        Arc::clone(lock(&self.books).entry(environment.to_owned()).or_default())
+        EgressStatus { egress, refused: self.books.of(environment).list(), note: None }
     }
 
     fn sink(
@@ -143,16 +182,17 @@ impl Exits {
         environment: &str,
         sandbox: SandboxId,
         log: &Log,
-        refused: Arc<Mutex<Vec<(String, u16)>>>,
+        refused: Arc<Mutex<Vec<Refusal>>>,
     ) -> Sink {
-        let (book, log) = (self.book(environment), log.sink());
+        let (book, log) = (self.books.of(environment), log.sink());
         Arc::new(move |decision: Decision| {
             book.note(&event(sandbox, &decision));
             if !decision.allowed {
-                let place = (decision.host.clone(), decision.port);
+                let Decision { host, port, can_be_allowed, .. } = decision.clone();
+                let refusal = Refusal { host, port, can_be_allowed };
                 let mut refused = lock(&refused);
-                if refused.len() < TOLD && !refused.contains(&place) {
-                    refused.push(place);
+                if refused.len() < TOLD && !refused.contains(&refusal) {
+                    refused.push(refusal);
                 }
             }
             log(decision);
@@ -175,7 +215,7 @@ fn log(sandbox: SandboxId, recorder: Arc<Recorder>) -> Log {
 }
 
 fn event(sandbox: SandboxId, decision: &Decision) -> EgressDecision {
-    let Decision { host, port, allowed, rule, sent, received } = decision.clone();
+    let Decision { host, port, allowed, rule, sent, received, .. } = decision.clone();
     EgressDecision { sandbox, host, port, allowed, rule, connections: 1, sent, received }
 }
 

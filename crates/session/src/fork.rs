@@ -5,17 +5,17 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use protocol::{
-    Actor, Code, EventBody, ForkSession, ForkedFrom, ItemKind, Problem, PromptId, Session, SessionId,
-    SnapshotId, SnapshotInfo, SnapshotList,
+    Actor, Code, EventBody, ForkSession, ForkedFrom, ItemKind, Outcome, Problem, PromptId, Receipt, Session,
+    SessionId, SnapshotId, SnapshotInfo, SnapshotList,
 };
 use sandbox::snapshot::Snapshot;
 use store::Draft;
 
 use crate::feed::Stream;
 use crate::recorder::Recorder;
-use crate::registry::{Registry, check_prompt, fold};
-use crate::workspace::{Frozen, Saved, begin_with, branch_name, known_with};
-use crate::{environments, problem};
+use crate::registry::{Registry, check_prompt};
+use crate::workspace::{Frozen, Saved, address, begin_with, branch_name, known_with};
+use crate::{environments, kept_fold, problem};
 
 impl Registry {
     /// The snapshots that the session's log tells of and that are still there, oldest first.
@@ -31,6 +31,7 @@ impl Registry {
     /// A new session from a snapshot.
     pub(crate) async fn fork(
         &self,
+        id: SessionId,
         source: SessionId,
         actor: Actor,
         request: ForkSession,
@@ -47,8 +48,7 @@ impl Registry {
         let (snapshot, known) = self.choose(source, request.snapshot).await?;
 
         let _open = self.refuse_when_closing().await?;
-        let id = SessionId::new();
-        let log = options.store.create_log(id).await.map_err(problem::store)?;
+        let log = self.begin_log(id).await?;
         let title = crate::title(&request.prompt);
         let saved = Saved {
             branch: branch_name(&title, id),
@@ -58,6 +58,7 @@ impl Registry {
         };
         let dir = options.store.session_dir(id);
         begin_with(&dir, &saved)?;
+        address::copy(&options.store.session_dir(source), &dir)?;
         let first = EventBody::SessionCreated {
             environment: created.environment,
             recipe: Box::new(created.recipe),
@@ -70,10 +71,10 @@ impl Registry {
         copy_outputs(&inherited, &options.store.session_dir(source), &dir).await?;
         let mut drafts = vec![Draft { actor: actor.clone(), body: first }];
         drafts.extend(inherited);
-        let prompt = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt };
+        let prompt = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false };
         drafts.push(Draft { actor, body: prompt });
         log.append(drafts).await.map_err(problem::store)?;
-        let state = fold(&log).await.map_err(problem::store)?;
+        let state = kept_fold::fold(&log).await.map_err(problem::store)?;
         let recorder = Recorder::new(log, options.store.clone(), Stream::new(id, state));
         recorder.index().await;
         self.begin(recorder)
@@ -132,13 +133,36 @@ fn inherited(events: &[protocol::Event], until: SnapshotId) -> Vec<Draft> {
         EventBody::SessionCreated { .. }
         | EventBody::SessionRenamed { .. }
         | EventBody::SandboxChanged { .. }
-        | EventBody::DeliveryUpdated(_) => false,
+        | EventBody::QueuePaused { .. }
+        | EventBody::QueueResumed {}
+        | EventBody::DeliveryUpdated(_)
+        | EventBody::NotificationUpdated(_) => false,
         EventBody::PromptQueued { prompt, .. }
         | EventBody::PromptEdited { prompt, .. }
+        | EventBody::PromptMoved { prompt, .. }
         | EventBody::PromptRemoved { prompt } => begun.contains(prompt),
         _ => true,
     });
-    taken.map(|event| Draft { actor: event.actor.clone(), body: event.body.clone() }).collect()
+    let mut drafts: Vec<Draft> =
+        taken.map(|event| Draft { actor: event.actor.clone(), body: event.body.clone() }).collect();
+    drafts.extend(unfinished(events));
+    drafts
+}
+
+/// The end of a turn that waited for a person when the snapshot was taken: the other session's to decide, not this one's.
+fn unfinished(events: &[protocol::Event]) -> Option<Draft> {
+    let turn = events.iter().rev().find_map(|event| match event.body {
+        EventBody::TurnStarted { turn, .. } => Some(Some(turn)),
+        EventBody::TurnFinished { .. } => Some(None),
+        _ => None,
+    })??;
+    let body = EventBody::TurnFinished {
+        turn,
+        outcome: Outcome::Cancelled,
+        reason: Some("the session was forked while this turn waited for a decision".to_owned()),
+        receipt: Receipt::default(),
+    };
+    Some(Draft { actor: Actor::system(), body })
 }
 
 /// Copies the outputs that are kept in files.

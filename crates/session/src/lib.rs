@@ -2,13 +2,22 @@
 //! feed, which is the log plus what is happening now, in one step.
 
 mod actor;
+pub mod backup;
+mod books;
 mod builds;
+mod control;
+mod damaged;
 mod environments;
 mod exits;
 mod failure;
 mod feed;
 mod fork;
+mod kept_fold;
 mod limits;
+#[cfg(feature = "load")]
+mod load;
+mod outbox;
+mod presence;
 mod problem;
 mod process;
 mod recorder;
@@ -16,6 +25,7 @@ mod registry;
 mod runner;
 mod state;
 mod stop;
+mod terminal;
 mod workspace;
 
 use std::path::PathBuf;
@@ -23,14 +33,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{
-    Actor, Code, CreateSession, Diff, EgressStatus, Environment, EventPage, ForkSession, GarbageReport,
-    ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId, Session, SessionId, SnapshotList,
-    Stopped, WarmStatus, event,
+    Actor, Code, CreatePrompt, CreateSession, Diff, EgressStatus, Environment, EventPage, ForkSession,
+    GarbageReport, ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId, Session, SessionId,
+    SnapshotList, Stopped, WarmStatus, event,
 };
 
-pub use feed::{Feed, Frame};
+pub use builds::services;
+pub use feed::{Feed, Frame, Text};
 pub use limits::merge as merge_limits;
+pub use outbox::{Outbox, Patience};
 use registry::Registry;
+pub use terminal::{Terminal, TerminalInput, TerminalOutput, TerminalSpec};
 pub use workspace::prepare;
 
 /// Most events of one page.
@@ -75,8 +88,12 @@ pub struct Options {
     pub command_timeout: Duration,
     /// A sandbox without a turn is stopped after this long; a snapshot of it is kept.
     pub idle: Duration,
+    /// A session that nobody uses leaves memory after this long; its next use brings it back.
+    pub sleep: Duration,
     /// Who the commits are by.
     pub author: Author,
+    /// Pull requests and notifications.
+    pub outbox: Outbox,
     /// What is done without being asked.
     pub duty: Duty,
 }
@@ -123,13 +140,27 @@ pub struct Sessions {
 impl Sessions {
     /// Opens the sessions: unfinished turns go on, and sandboxes that belong to no session are removed.
     pub async fn start(options: Options) -> Result<Self, Problem> {
-        Ok(Self { registry: Arc::new(Registry::start(options).await?) })
+        Ok(Self { registry: Registry::start(options).await? })
     }
 
     /// Makes a session with its first prompt. It answers before the repository is read: what is wrong with that shows
     /// in the session.
     pub async fn create(&self, actor: Actor, request: CreateSession) -> Result<Session, Problem> {
-        self.registry.create(actor, request).await
+        self.create_as(SessionId::new(), actor, request).await
+    }
+
+    /// The same with an id that was chosen before. If there is such a session it is the answer, so that whoever does not
+    /// know whether this was done can ask again.
+    pub async fn create_as(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        request: CreateSession,
+    ) -> Result<Session, Problem> {
+        match self.registry.made(id).await? {
+            Some(session) => Ok(session),
+            None => self.registry.create(id, actor, request).await,
+        }
     }
 
     /// Every session, newest first.
@@ -139,18 +170,21 @@ impl Sessions {
 
     /// One session, as its log has it.
     pub async fn get(&self, id: SessionId) -> Result<Session, Problem> {
-        self.registry.open(id).await?.session().ok_or_else(|| problem::no_session(id))
+        match self.registry.open(id).await {
+            Ok(handle) => handle.session().ok_or_else(|| problem::no_session(id)),
+            Err(problem) => self.damaged(id, problem).await,
+        }
     }
 
     /// Queues a prompt. Its turn begins when the ones before it have finished.
     pub async fn prompt(&self, id: SessionId, actor: Actor, text: String) -> Result<PromptId, Problem> {
-        self.registry.prompt(id, actor, text).await
+        self.send(id, actor, CreatePrompt { prompt: text, now: false }).await
     }
 
     /// Stops the turn under way and answers at once; `turn.finished` follows. Stopping twice, or when nothing runs, is
     /// no error. Prompts in the queue stay there, and the next one's turn begins after the stop.
     pub async fn stop(&self, id: SessionId, actor: Actor) -> Result<Stopped, Problem> {
-        self.registry.open(id).await?.stop(actor).await
+        self.registry.open(id).await?.stop(actor, false).await
     }
 
     /// The diff from the commit the session began from to its workspace, or to the work as it was kept.
@@ -166,8 +200,14 @@ impl Sessions {
     /// A page of the log after `after`.
     pub async fn events(&self, id: SessionId, after: u64, limit: usize) -> Result<EventPage, Problem> {
         let limit = limit.clamp(1, PAGE_LIMIT);
-        let handle = self.registry.open(id).await?;
-        let mut events = handle.recorder().read(after, limit + 1).await.map_err(problem::store)?;
+        let read = async {
+            let handle = self.registry.open(id).await?;
+            handle.recorder().read(after, limit + 1).await.map_err(problem::store)
+        };
+        let mut events = match read.await {
+            Ok(events) => events,
+            Err(problem) => return self.sound_page(id, after, limit, problem).await,
+        };
         let more = events.len() > limit;
         events.truncate(limit);
         let next_after = events.last().map_or(after, |event| event.seq);
@@ -176,13 +216,34 @@ impl Sessions {
 
     /// Replay after `after`, then live, in one step: nothing lost, nothing twice.
     pub async fn feed(&self, id: SessionId, after: u64) -> Result<Feed, Problem> {
+        self.follow(id, after, None).await
+    }
+
+    /// The feed for a person, whom all others see as long as it is read.
+    pub async fn watch(&self, id: SessionId, after: u64, person: &str) -> Result<Feed, Problem> {
+        self.follow(id, after, Some(person.to_owned())).await
+    }
+
+    /// Tells all who follow the session that a person who does so, too, writes a prompt.
+    pub async fn typing(&self, id: SessionId, person: &str) -> Result<(), Problem> {
+        self.registry.open(id).await?.recorder().stream().typing(person);
+        Ok(())
+    }
+
+    /// Opens a terminal in the session's sandbox, which is made if there is none.
+    pub async fn terminal(&self, id: SessionId, spec: TerminalSpec) -> Result<Terminal, Problem> {
+        let handle = self.registry.open(id).await?;
+        Terminal::open(handle, spec, self.registry.closed.clone()).await
+    }
+
+    async fn follow(&self, id: SessionId, after: u64, person: Option<String>) -> Result<Feed, Problem> {
         let handle = self.registry.open(id).await?;
         let stream = handle.recorder().stream();
         // A reader that has everything would wait for what cannot come.
         if let Some(problem) = stream.trouble().filter(|_| after >= stream.with_state(|state| state.seq())) {
             return Err(problem);
         }
-        Ok(Feed::new(Arc::clone(handle.recorder()), after, self.registry.closed.clone()))
+        Ok(Feed::new(Arc::clone(handle.recorder()), after, person, self.registry.closed.clone()))
     }
 
     /// The file of a kept output (`Output::blob`).
@@ -203,7 +264,21 @@ impl Sessions {
 
     /// A new session that goes on from a snapshot of this one, with a prompt of its own.
     pub async fn fork(&self, id: SessionId, actor: Actor, request: ForkSession) -> Result<Session, Problem> {
-        self.registry.fork(id, actor, request).await
+        self.fork_as(SessionId::new(), id, actor, request).await
+    }
+
+    /// The same with an id for the new session that was chosen before, as in [`Self::create_as`].
+    pub async fn fork_as(
+        &self,
+        id: SessionId,
+        source: SessionId,
+        actor: Actor,
+        request: ForkSession,
+    ) -> Result<Session, Problem> {
+        match self.registry.made(id).await? {
+            Some(session) => Ok(session),
+            None => self.registry.fork(id, source, actor, request).await,
+        }
     }
 
     /// The snapshots that a session can be forked from, oldest first.
@@ -261,6 +336,7 @@ impl Sessions {
         for environment in &mut all {
             let status = self.registry.builds.status_of(&environment.name, &environment.recipe).await;
             environment.image = Some(status);
+            workspace::address::cover(&mut environment.recipe);
         }
         Ok(all)
     }
@@ -270,6 +346,7 @@ impl Sessions {
         let mut environment = environments::find(&self.registry.options, name).await?;
         let status = self.registry.builds.status_of(&environment.name, &environment.recipe).await;
         environment.image = Some(status);
+        workspace::address::cover(&mut environment.recipe);
         Ok(environment)
     }
 
@@ -279,8 +356,9 @@ impl Sessions {
         name: &str,
         recipe: Environment,
     ) -> Result<NamedEnvironment, Problem> {
-        let stored = environments::put(&self.registry.options, name, recipe).await?;
+        let mut stored = environments::put(&self.registry.options, name, recipe).await?;
         self.registry.environment_changed(name, Some(&stored.recipe));
+        workspace::address::cover(&mut stored.recipe);
         Ok(stored)
     }
 
@@ -306,6 +384,11 @@ impl Sessions {
             .collect();
         models.sort_by(|one, other| one.name.cmp(&other.name));
         models
+    }
+
+    /// How many sessions are in memory; the others are a file and a row.
+    pub fn awake(&self) -> usize {
+        self.registry.awake()
     }
 
     /// The store.

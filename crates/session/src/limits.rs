@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use protocol::SandboxLimits;
 use protocol::event::LimitKind;
+use protocol::{EventBody, SandboxId, SandboxLimits};
 use sandbox::{Limits, Usage};
 
 /// The configured limits with the environment's own over them.
@@ -35,6 +35,18 @@ pub(crate) struct Hit {
     pub(crate) message: String,
 }
 
+impl Hit {
+    /// With what is said of it.
+    pub(crate) fn new(limits: &Limits, limit: LimitKind) -> Self {
+        Self { limit, message: words(limits, limit) }
+    }
+
+    /// The event that tells of it.
+    pub(crate) fn event(&self, sandbox: SandboxId) -> EventBody {
+        EventBody::LimitExceeded { sandbox, limit: self.limit, message: self.message.clone() }
+    }
+}
+
 /// The limits that were reached between two looks at a sandbox, or that a failed command's output tells of.
 pub(crate) fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &str) -> Vec<Hit> {
     let kinds = [
@@ -45,55 +57,35 @@ pub(crate) fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &s
         (LimitKind::DiskInodes, after.inode_hits > before.inode_hits),
     ];
     let reached = kinds.into_iter().filter(|(_, reached)| *reached);
-    reached.map(|(limit, _)| Hit { limit, message: words(limits, limit) }).collect()
-}
-
-/// The limit that ended a sandbox, by the driver's words for its end.
-pub(crate) fn that_ended(reason: &str) -> Option<LimitKind> {
-    if reason.contains("time limit") {
-        Some(LimitKind::WallClock)
-    } else if reason.contains("out of memory") {
-        Some(LimitKind::Memory)
-    } else {
-        None
-    }
+    reached.map(|(limit, _)| Hit::new(limits, limit)).collect()
 }
 
 /// What is said of a limit that was reached.
-pub(crate) fn words(limits: &Limits, limit: LimitKind) -> String {
-    let (what, key) = match limit {
-        LimitKind::Memory => (
-            format!(
-                "its memory limit of {}: a process was ended because memory ran out",
-                size(limits.memory_bytes)
-            ),
-            "memory_mb",
+fn words(limits: &Limits, limit: LimitKind) -> String {
+    let what = match limit {
+        LimitKind::Memory => format!(
+            "its memory limit of {}: a process was ended because memory ran out",
+            size(limits.memory_bytes)
         ),
-        LimitKind::Processes => (
-            format!("its limit of {} processes and threads: another could not be started", limits.processes),
-            "processes",
-        ),
-        LimitKind::OpenFiles => (
-            format!(
-                "its limit of {} open files of one process: another could not be opened",
-                limits.open_files
-            ),
-            "open_files",
+        LimitKind::Processes => {
+            format!("its limit of {} processes and threads: another could not be started", limits.processes)
+        }
+        LimitKind::OpenFiles => format!(
+            "its limit of {} open files of one process: another could not be opened",
+            limits.open_files
         ),
         LimitKind::DiskBytes => {
-            (format!("its disk limit of {}: no more can be written", size(limits.disk_bytes)), "disk_mb")
+            format!("its disk limit of {}: no more can be written", size(limits.disk_bytes))
         }
         LimitKind::DiskInodes => {
-            (format!("its limit of {} files and directories: no more can be made", limits.inodes), "inodes")
+            format!("its limit of {} files and directories: no more can be made", limits.inodes)
         }
-        LimitKind::WallClock => (
-            match limits.wall_clock {
-                Some(limit) => format!("the end of its life of {} s, and was ended", limit.as_secs()),
-                None => "the end of its life, and was ended".to_owned(),
-            },
-            "wall_clock_s",
-        ),
+        LimitKind::WallClock => match limits.wall_clock {
+            Some(limit) => format!("the end of its life of {} s, and was ended", limit.as_secs()),
+            None => "the end of its life, and was ended".to_owned(),
+        },
     };
+    let key = sandbox::limit_key(limit);
     format!(
         "The sandbox came to {what}. Use less, or let a person raise it: {key} in the environment's limits, or in \
          [sandbox] of slipway.toml."

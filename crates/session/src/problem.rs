@@ -12,9 +12,12 @@ pub(crate) fn store(error: store::Error) -> Problem {
                 path.parent().unwrap_or(&path).display()
             )),
         store::Error::Damaged { path, .. } => Problem::new(Code::StorageDamaged, text).hint(format!(
-            "restore {} from a backup, or move it away; other sessions are not affected",
-            path.display()
+            "nothing more is written to it, and what comes before the damage can be read; to bring it back, stop the \
+             server, move {} away and run `slipway restore` with a backup; other sessions are not affected",
+            path.parent().unwrap_or(&path).display()
         )),
+        store::Error::OpenFiles(_) => Problem::new(Code::Internal, text)
+            .hint("raise the limit of open files for the server (ulimit -n), then try again"),
         store::Error::Newer(_) => {
             Problem::new(Code::StorageDamaged, text).hint("start the newer version of slipway again")
         }
@@ -65,7 +68,7 @@ pub(crate) fn sandbox(error: &sandbox::Error) -> Problem {
         }
         sandbox::Error::NotFound(_) => Problem::new(Code::SandboxUnavailable, error.to_string())
             .hint("send a prompt: a new sandbox is made from the work that was kept"),
-        sandbox::Error::Build { message, hint } => {
+        sandbox::Error::Build { message, hint } | sandbox::Error::Limit { message, hint, .. } => {
             Problem::new(Code::SetupFailed, message.clone()).hint(hint.clone())
         }
         sandbox::Error::Start(_)

@@ -19,6 +19,12 @@ use crate::stop::Stop;
 const GRACE: Duration = Duration::from_secs(3);
 /// How long a killed command may take to be gone.
 const LAST: Duration = Duration::from_secs(5);
+/// How often it is looked whether anything of a stopped command is left.
+const LOOK: Duration = Duration::from_millis(20);
+const TERM: i32 = 15;
+const KILL: i32 = 9;
+/// Reaches what there is and does it no harm; what was paused goes on, so that it can end.
+const CONT: i32 = 18;
 /// Waits before following a command again after the connection broke.
 const REATTACH: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
@@ -41,9 +47,26 @@ pub(crate) enum Ending {
 pub(crate) struct Live {
     pub(crate) stdout: Deltas,
     pub(crate) stderr: Deltas,
+    /// How much of the two together has come.
+    seen: u64,
 }
 
 impl Live {
+    /// For a command that is followed from its first byte that is held.
+    pub(crate) fn new(stdout: Deltas, stderr: Deltas) -> Self {
+        Self { stdout, stderr, seen: 0 }
+    }
+
+    /// A piece begins here. Where bytes are missing before it, nobody knows of which text they are: both jump to a place
+    /// that neither can have come to, so that readers see the hole and never the same place twice.
+    fn at(&mut self, offset: u64, bytes: usize) {
+        if offset > self.seen {
+            self.stdout.jump_to(offset);
+            self.stderr.jump_to(offset);
+        }
+        self.seen = offset + bytes as u64;
+    }
+
     fn due(&self) -> Option<Instant> {
         match (self.stdout.due(), self.stderr.due()) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -116,8 +139,6 @@ pub(crate) async fn follow(
     mut live: Option<&mut Live>,
     stop: Option<&Stop>,
 ) -> Result<Ending, guest::Error> {
-    const TERM: i32 = 15;
-    const KILL: i32 = 9;
     enum Phase {
         Running,
         Asked,
@@ -133,6 +154,7 @@ pub(crate) async fn follow(
             biased;
             () = given(stop), if matches!(phase, Phase::Running) => {
                 signal(guest, id, TERM).await;
+                signal(guest, id, CONT).await;
                 phase = Phase::Asked;
                 deadline = Some(Instant::now() + GRACE);
             }
@@ -142,7 +164,10 @@ pub(crate) async fn follow(
                     phase = Phase::Killed;
                     deadline = Some(Instant::now() + LAST);
                 }
-                Phase::Killed => return Ok(Ending::Stopped),
+                Phase::Killed => {
+                    kill_tree(guest, id).await;
+                    return Ok(Ending::Stopped);
+                }
             },
             () = until(flush) => {
                 if let Some(live) = live.as_mut() {
@@ -155,12 +180,14 @@ pub(crate) async fn follow(
                     Output::Stdout { offset, data } => {
                         collector.push(offset, &data).await;
                         if let Some(live) = live.as_mut() {
+                            live.at(offset, data.len());
                             live.stdout.push_bytes(&data);
                         }
                     }
                     Output::Stderr { offset, data } => {
                         collector.push(offset, &data).await;
                         if let Some(live) = live.as_mut() {
+                            live.at(offset, data.len());
                             live.stderr.push_bytes(&data);
                         }
                     }
@@ -170,7 +197,14 @@ pub(crate) async fn follow(
                         }
                         return Ok(match phase {
                             Phase::Running => Ending::Exited(exit),
-                            Phase::Asked | Phase::Killed => Ending::Stopped,
+                            Phase::Asked => {
+                                end_tree(guest, id, deadline.unwrap_or_else(Instant::now)).await;
+                                Ending::Stopped
+                            }
+                            Phase::Killed => {
+                                kill_tree(guest, id).await;
+                                Ending::Stopped
+                            }
                         });
                     }
                 }
@@ -193,10 +227,35 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-async fn signal(guest: &guest::Client, id: &str, signal: i32) {
+/// Sends a signal to a process and all it started; gives how many it reached.
+async fn signal(guest: &guest::Client, id: &str, signal: i32) -> usize {
     // It may be gone already, which is what was wanted.
-    if let Err(error) = guest.signal(id, signal).await {
+    guest.signal(id, signal).await.unwrap_or_else(|error| {
         tracing::debug!(%id, signal, %error, "a signal was not delivered");
+        0
+    })
+}
+
+/// Sees to it that nothing is left of a command that ended: what it started has until the deadline to end by itself, as
+/// the command had, and is killed then, also what left its group and session.
+async fn end_tree(guest: &guest::Client, id: &str, deadline: Instant) {
+    while signal(guest, id, CONT).await > 0 {
+        if Instant::now() >= deadline {
+            return kill_tree(guest, id).await;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Kills until nothing is left: what forks as fast as it dies is met again.
+async fn kill_tree(guest: &guest::Client, id: &str) {
+    let give_up = Instant::now() + LAST;
+    while signal(guest, id, KILL).await > 0 {
+        if Instant::now() >= give_up {
+            tracing::warn!(%id, "a command that was killed is not gone yet");
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -220,7 +279,7 @@ pub(crate) async fn settle_helpers(sandbox: &dyn Sandbox) -> Result<(), guest::E
                 Ok(ended) => {
                     ended?;
                 }
-                Err(_) => signal(guest, &known.id, 9).await,
+                Err(_) => kill_tree(guest, &known.id).await,
             }
         }
         forget(sandbox, &known.id).await;
@@ -230,7 +289,7 @@ pub(crate) async fn settle_helpers(sandbox: &dyn Sandbox) -> Result<(), guest::E
 
 /// Ends a process that nobody waits for.
 pub(crate) async fn kill(sandbox: &dyn Sandbox, id: &str) {
-    signal(sandbox.guest(), id, 9).await;
+    kill_tree(sandbox.guest(), id).await;
 }
 
 /// What a helper command gave.
@@ -279,7 +338,7 @@ impl Command<'_> {
             let piece = tokio::select! {
                 biased;
                 () = given(stop) => {
-                    signal(sandbox.guest(), &id, 9).await;
+                    kill_tree(sandbox.guest(), &id).await;
                     return Err(Failure::Stopped);
                 }
                 piece = pieces.recv() => piece,

@@ -1,12 +1,15 @@
 //! The one way into a session's log: append, fold, publish, in that order and under one lock. Nothing is seen before
 //! it is durable, and readers see events in the order of the log.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use protocol::{Actor, Event, EventBody, SessionId};
+use protocol::{Actor, Event, EventBody, Notification, NotificationState, SessionId};
 use store::{Draft, Log, Store};
 
 use crate::feed::Stream;
+use crate::kept_fold;
+use crate::outbox::{self, Sender};
+use crate::state::State;
 
 /// Appends to one session's log.
 pub(crate) struct Recorder {
@@ -14,12 +17,20 @@ pub(crate) struct Recorder {
     store: Store,
     stream: Arc<Stream>,
     order: tokio::sync::Mutex<()>,
+    /// Who sends the notifications, once it is known that there are to be some.
+    notifies: OnceLock<Arc<Sender>>,
 }
 
 impl Recorder {
     /// For a log whose state was folded into the stream.
     pub(crate) fn new(log: Arc<Log>, store: Store, stream: Arc<Stream>) -> Arc<Self> {
-        Arc::new(Self { log, store, stream, order: tokio::sync::Mutex::new(()) })
+        Arc::new(Self { log, store, stream, order: tokio::sync::Mutex::new(()), notifies: OnceLock::new() })
+    }
+
+    /// From now on, what is appended is told to others where they are to know of it.
+    pub(crate) fn notify(&self, sender: Arc<Sender>) {
+        // Whoever was first sends.
+        self.notifies.get_or_init(|| sender);
     }
 
     /// The session.
@@ -44,9 +55,37 @@ impl Recorder {
         if bodies.is_empty() {
             return Ok(Vec::new());
         }
-        let drafts = bodies.into_iter().map(|body| Draft { actor: actor.clone(), body }).collect();
+        self.append_if(actor, |_| (bodies, ())).await.map(|(events, ())| events)
+    }
+
+    /// Appends what follows from the state as it is then: nothing comes between the look and the append. Nothing is
+    /// appended when nothing follows; the answer is given back either way.
+    pub(crate) async fn append_if<T: Send + 'static>(
+        self: &Arc<Self>,
+        actor: &Actor,
+        decide: impl FnOnce(&State) -> (Vec<EventBody>, T) + Send + 'static,
+    ) -> Result<(Vec<Event>, T), store::Error> {
         let this = Arc::clone(self);
-        let task = tokio::spawn(async move { this.append_now(drafts).await });
+        let actor = actor.clone();
+        let task = tokio::spawn(async move {
+            let turn = this.order.lock().await;
+            let ((bodies, answer), intents) = this.stream.with_state(|state| {
+                let decided = decide(state);
+                // In the same append: what is to be told cannot be lost, nor what is lost be told.
+                let intents =
+                    this.notifies.get().map(|_| outbox::intents(state, &decided.0)).unwrap_or_default();
+                (decided, intents)
+            });
+            let drafts = bodies.into_iter().map(|body| Draft { actor: actor.clone(), body });
+            let intents = intents.into_iter().map(|body| Draft { actor: Actor::system(), body });
+            let events = this.append_now(drafts.chain(intents).collect()).await?;
+            drop(turn);
+            this.send(&events);
+            if kept_fold::is_due(&events) {
+                kept_fold::keep(&this.log, this.stream.with_state(kept_fold::write)).await;
+            }
+            Ok((events, answer))
+        });
         match task.await {
             Ok(result) => result,
             Err(error) => Err(store::Error::Io {
@@ -56,8 +95,23 @@ impl Recorder {
         }
     }
 
+    /// Sends the notifications that were intended just now.
+    fn send(self: &Arc<Self>, events: &[Event]) {
+        let Some(sender) = self.notifies.get() else { return };
+        for event in events {
+            if let EventBody::NotificationUpdated(
+                new @ Notification { state: NotificationState::Intended, attempts: 0, .. },
+            ) = &event.body
+            {
+                sender.send(self, new.clone());
+            }
+        }
+    }
+
     async fn append_now(&self, drafts: Vec<Draft>) -> Result<Vec<Event>, store::Error> {
-        let _turn = self.order.lock().await;
+        if drafts.is_empty() {
+            return Ok(Vec::new());
+        }
         let events = self.log.append(drafts).await?;
         self.stream.publish(&events);
         if events.iter().any(|event| shows_in_lists(&event.body)) {
@@ -114,12 +168,17 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::PromptQueued { .. }
         | EventBody::PromptEdited { .. }
         | EventBody::PromptRemoved { .. }
+        | EventBody::PromptMoved { .. }
+        | EventBody::QueuePaused { .. }
+        | EventBody::QueueResumed {}
         | EventBody::TurnStarted { .. }
+        | EventBody::TurnStopping { .. }
         | EventBody::TurnFinished { .. }
         | EventBody::ApprovalRequested { .. }
         | EventBody::ApprovalResolved { .. }
         | EventBody::SandboxChanged { .. }
         | EventBody::DeliveryUpdated(_)
+        | EventBody::NotificationUpdated(_)
         | EventBody::ErrorRaised { .. } => true,
         EventBody::ItemStarted { .. }
         | EventBody::ItemCompleted { .. }
@@ -129,6 +188,10 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::SnapshotTaken { .. }
         | EventBody::EgressDecided(_)
         | EventBody::LimitExceeded { .. }
+        | EventBody::ServiceChanged { .. }
         | EventBody::MemoryChanged { .. } => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

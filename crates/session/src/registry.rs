@@ -1,15 +1,18 @@
-//! The sessions of one server by id. An actor is made when its session is first needed; those with unfinished work,
-//! or with a sandbox, are made when the server starts.
+//! The sessions of one server by id. An actor is made when its session is first needed, and goes when nobody needs it;
+//! those with unfinished work, or with a sandbox, are made when the server starts.
 
-use std::collections::{HashMap, HashSet};
+mod sleep;
+mod take_up;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::{
-    Actor, Code, CreateSession, EgressStatus, Environment, EventBody, Problem, PromptId, SandboxId, Session,
-    SessionId,
+    Actor, Code, CreatePrompt, CreateSession, Egress, EgressStatus, Environment, EventBody, Problem,
+    PromptId, Session, SessionId,
 };
 use sandbox::egress::Rules;
-use store::Log;
+use store::Error;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,11 +21,12 @@ use crate::actor::{Handle, Service};
 use crate::builds::Builds;
 use crate::exits::Exits;
 use crate::feed::Stream;
-use crate::recorder::{Recorder, read_all};
+use crate::outbox::{self, Notifier};
+use crate::recorder::Recorder;
 use crate::runner::Context;
 use crate::state::State;
-use crate::workspace::{Platform, Workspace};
-use crate::{Duty, Options, ShutDown, environments, problem};
+use crate::workspace::{Platform, Workspace, address};
+use crate::{Duty, Options, ShutDown, environments, kept_fold, problem};
 
 /// Longest prompt.
 const PROMPT_LIMIT: usize = 256 * 1024;
@@ -35,6 +39,7 @@ pub(crate) struct Registry {
     pub(crate) exits: Arc<Exits>,
     pub(crate) builds: Arc<Builds>,
     client: llm::Client,
+    notifier: Option<Notifier>,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     /// No new work is taken. Whoever makes an actor holds this open meanwhile, so that shutting down misses none.
     closing: RwLock<bool>,
@@ -44,109 +49,79 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Opens the sessions, takes up unfinished work, and removes sandboxes that belong to nobody.
-    pub(crate) async fn start(options: Options) -> Result<Self, Problem> {
+    /// Opens the sessions. Unfinished work is taken up, and sandboxes that belong to nobody are removed, while it serves.
+    pub(crate) async fn start(options: Options) -> Result<Arc<Self>, Problem> {
         let client = llm::Client::new().map_err(|error| Problem::new(Code::Internal, error.message))?;
         let options = Arc::new(options);
-        let exits = Exits::new(Arc::clone(&options.outside));
+        let exits = Exits::new(Arc::clone(&options.outside), &options.store).await?;
+        let notifier =
+            options.outbox.webhook.clone().map(|webhook| Notifier::new(webhook, options.outbox.notification));
         let this = Self {
             builds: Builds::new(Arc::clone(&options), Arc::clone(&exits)),
             options,
             exits,
             client,
+            notifier,
             handles: Mutex::new(HashMap::new()),
             closing: RwLock::new(false),
             closed: CancellationToken::new(),
             actors: TaskTracker::new(),
         };
-        let mut sandboxes = HashSet::new();
-        let mut wanted = Vec::new();
-        for id in this.options.store.sessions().await.map_err(problem::store)? {
-            match this.needed(id).await {
-                Ok((needed, sandbox)) => {
-                    sandboxes.extend(sandbox);
-                    wanted.extend(needed.then_some(id));
-                }
-                // One damaged log must not keep the others from starting.
-                Err(error) => tracing::error!(session = %id, %error, "a session cannot be opened"),
-            }
-        }
-        if this.options.duty == Duty::Look {
-            return Ok(this);
-        }
-        this.remove_strangers(&sandboxes).await;
-        for id in wanted {
-            if let Err(error) = this.open(id).await {
-                tracing::error!(session = %id, %error, "a session cannot be taken up");
-            }
-        }
-        if this.options.prebuild {
-            this.builds.look_after();
+        let this = Arc::new(this);
+        match this.options.duty {
+            Duty::Look => this.refresh_index().await?,
+            Duty::Work => this.take_up().await?,
         }
         Ok(this)
     }
 
-    /// Whether a session has something to do without being asked, and its sandbox. The index is believed only when
-    /// it is as new as the log.
-    async fn needed(&self, id: SessionId) -> Result<(bool, Option<SandboxId>), store::Error> {
-        let log = self.options.store.open_log(id).await?;
-        let row = self.options.store.indexed_one(id).await?;
-        let row = match row.filter(|row| row.seq == log.last_seq()) {
-            Some(row) => Some(row),
-            None => {
-                let state = fold(&log).await?;
-                let row = state.to_session();
-                if let Some(row) = &row {
-                    self.options.store.index(row).await?;
-                }
-                row
-            }
-        };
-        let Some(row) = row else { return Ok((false, None)) };
-        let busy = row.turn.is_some() || !row.queued.is_empty();
-        Ok((busy || row.sandbox.is_some(), row.sandbox))
-    }
-
-    /// Removes sandboxes that no session has.
-    async fn remove_strangers(&self, ours: &HashSet<SandboxId>) {
-        let found = match self.options.driver.list().await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(%error, "the sandboxes cannot be listed");
-                return;
-            }
-        };
-        // A command's own sandbox goes with that command.
-        let a_commands = |info: &sandbox::Info| {
-            info.owner == Some(sandbox::Owner::OneOff) && info.state != sandbox::State::Ended
-        };
-        for info in found.into_iter().filter(|info| !ours.contains(&info.id) && !a_commands(info)) {
-            match self.options.driver.remove(info.id).await {
-                Ok(()) => tracing::info!(sandbox = %info.id, "removed a sandbox that belongs to no session"),
-                Err(error) => tracing::warn!(sandbox = %info.id, %error, "a sandbox could not be removed"),
-            }
+    /// The session with this id, if a server that died had made it. One whose log is empty is not made yet.
+    pub(crate) async fn made(&self, id: SessionId) -> Result<Option<Session>, Problem> {
+        if !self.options.store.has_session(id) {
+            return Ok(None);
+        }
+        match self.open(id).await {
+            Ok(handle) => Ok(handle.session()),
+            Err(problem) if problem.code == Code::NotFound => Ok(None),
+            Err(problem) => Err(problem),
         }
     }
 
+    /// The log for a new session. A server that died may have made it and nothing more.
+    pub(crate) async fn begin_log(&self, id: SessionId) -> Result<Arc<store::Log>, Problem> {
+        let store = &self.options.store;
+        let found = if store.has_session(id) { store.open_log(id).await } else { Err(Error::NoSession(id)) };
+        let log = match found {
+            Err(Error::NoSession(_)) => store.create_log(id).await,
+            found => found,
+        };
+        log.map_err(problem::store)
+    }
+
     /// A new session with its first prompt.
-    pub(crate) async fn create(&self, actor: Actor, request: CreateSession) -> Result<Session, Problem> {
+    pub(crate) async fn create(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        request: CreateSession,
+    ) -> Result<Session, Problem> {
         let _open = self.refuse_when_closing().await?;
         check_prompt(&request.prompt)?;
         let options = &self.options;
         let environment = environments::find(options, &request.environment).await?;
         environments::check_recipe(options, &environment.recipe)?;
         let model = environments::choose_model(options, request.model.as_deref(), &environment.recipe)?;
-        let id = SessionId::new();
-        let log = options.store.create_log(id).await.map_err(problem::store)?;
+        let log = self.begin_log(id).await?;
         let recorder = Recorder::new(log, options.store.clone(), Stream::new(id, State::new(id)));
+        let recipe = address::keep_apart(&options.store.session_dir(id), environment.recipe)?;
         let created = EventBody::SessionCreated {
             environment: environment.name,
-            recipe: Box::new(environment.recipe),
+            recipe: Box::new(recipe),
             title: crate::title(&request.prompt),
             model,
             forked_from: None,
         };
-        let queued = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt };
+        let queued = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false };
         recorder.append(&actor, vec![created, queued]).await.map_err(problem::store)?;
         let session = self.begin(recorder)?;
         self.builds.used(&session.environment);
@@ -164,15 +139,24 @@ impl Registry {
 
     /// Allows more of the network in an environment of the catalogue, and in its sandboxes that run.
     pub(crate) async fn allow(&self, name: &str, rules: Vec<String>) -> Result<EgressStatus, Problem> {
+        let before = environments::find(&self.options, name).await?.recipe.egress;
         let environment = environments::allow(&self.options, name, rules).await?;
         self.environment_allows(name, &environment.recipe);
-        Ok(self.exits.status(name, environment.recipe.egress))
+        // There is no socket in those that a connection could arrive at, and none can be put there any more.
+        let note = (before == Egress::None).then(|| {
+            format!(
+                "sandboxes of {name} that run were started without a network and stay without one; what is allowed holds for \
+                 those that start from now on"
+            )
+        });
+        Ok(EgressStatus { note, ..self.exits.status(name, environment.recipe.egress) })
     }
 
     /// An environment was stored anew, or removed.
     pub(crate) fn environment_changed(&self, name: &str, recipe: Option<&Environment>) {
-        if let Some(recipe) = recipe {
-            self.environment_allows(name, recipe);
+        match recipe {
+            Some(recipe) => self.environment_allows(name, recipe),
+            None => self.exits.forget(name),
         }
         self.builds.changed(name, recipe);
     }
@@ -191,12 +175,13 @@ impl Registry {
     pub(crate) async fn prompt(
         &self,
         id: SessionId,
+        prompt: PromptId,
         actor: Actor,
-        text: String,
+        request: CreatePrompt,
     ) -> Result<PromptId, Problem> {
         drop(self.refuse_when_closing().await?);
-        check_prompt(&text)?;
-        self.open(id).await?.prompt(actor, text).await
+        check_prompt(&request.prompt)?;
+        self.open(id).await?.prompt(prompt, actor, request.prompt, request.now).await
     }
 
     /// The handle of a session; its actor is made if there is none yet.
@@ -220,7 +205,7 @@ impl Registry {
 
     async fn load(&self, id: SessionId) -> Result<Handle, Problem> {
         let log = self.options.store.open_log(id).await.map_err(problem::store)?;
-        let state = fold(&log).await.map_err(problem::store)?;
+        let state = kept_fold::fold(&log).await.map_err(problem::store)?;
         let recorder = Recorder::new(log, self.options.store.clone(), Stream::new(id, state));
         self.spawn(recorder)
     }
@@ -230,6 +215,7 @@ impl Registry {
         // A log without its first event is what a full disk leaves of a session that was never confirmed.
         let created = recorder.stream().with_state(|state| state.created().cloned());
         let created = created.ok_or_else(|| problem::no_session(id))?;
+        self.go_on_notifying(&recorder);
         let platform = Arc::new(Platform {
             options: Arc::clone(&self.options),
             exits: Arc::clone(&self.exits),
@@ -245,6 +231,26 @@ impl Registry {
         });
         self.actors.spawn(service.run());
         Ok(handle)
+    }
+
+    /// Has notifications sent from now on, and those that the server before this one left behind.
+    fn go_on_notifying(&self, recorder: &Arc<Recorder>) {
+        if let Some(notifier) = &self.notifier {
+            recorder.notify(Arc::clone(notifier.sender()));
+        }
+        let pending = recorder.stream().with_state(|state| state.notifications().to_vec());
+        if pending.is_empty() || self.options.duty == Duty::Look {
+            return;
+        }
+        match &self.notifier {
+            Some(notifier) => {
+                pending.into_iter().for_each(|pending| notifier.sender().send(recorder, pending));
+            }
+            None => {
+                let recorder = Arc::clone(recorder);
+                self.actors.spawn(async move { outbox::give_up(&recorder, pending).await });
+            }
+        }
     }
 
     /// Every session, newest first. Those with an actor are as they are now; the others as the index has them.
@@ -272,10 +278,14 @@ impl Registry {
         drop(handles);
         self.actors.close();
         self.actors.wait().await;
+        if let Some(notifier) = &self.notifier {
+            notifier.close().await;
+        }
         // Sessions may have waited for a build until now. Who only looked has nothing to end, unless it was asked to build.
         if self.options.duty == Duty::Work || self.builds.is_at_work() {
             self.builds.close().await;
         }
+        self.exits.flush().await;
         self.closed.cancel();
     }
 
@@ -292,13 +302,6 @@ impl Registry {
         let closing = self.closing.read().await;
         if *closing { Err(problem::closing()) } else { Ok(closing) }
     }
-}
-
-/// Folds a log to its end.
-pub(crate) async fn fold(log: &Log) -> Result<State, store::Error> {
-    let mut state = State::new(log.session());
-    read_all(log, |event| state.apply(event)).await?;
-    Ok(state)
 }
 
 pub(crate) fn check_prompt(text: &str) -> Result<(), Problem> {

@@ -1,15 +1,17 @@
 //! A session as a pure fold over its log. Any prefix of any log folds without a panic, so a restarted server knows
 //! exactly what the one before it knew when it last appended.
 
-use protocol::event::{CheckOutcome, Delivery, SandboxState};
+use protocol::event::{CheckOutcome, Delivery, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
-    Environment, Event, EventBody, Item, ItemKind, ItemStatus, Outcome, PromptId, QueuedPrompt, Receipt,
-    SandboxId, Session, SessionId, SnapshotId, Spend, Status, Timestamp, TurnId,
+    Actor, ApprovalId, Decision, Environment, Event, EventBody, Item, ItemKind, ItemStatus, Notification,
+    NotificationState, Outcome, PendingApproval, PromptId, Queue, QueuedPrompt, Receipt, SandboxId, Session,
+    SessionId, SnapshotId, Spend, Status, Timestamp, TurnId,
 };
+use serde::{Deserialize, Serialize};
 
 /// What `session.created` said.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Created {
     pub(crate) environment: String,
     pub(crate) recipe: Environment,
@@ -20,7 +22,7 @@ pub(crate) struct Created {
 }
 
 /// The turn under way, with everything its receipt needs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TurnState {
     pub(crate) id: TurnId,
     pub(crate) prompt: PromptId,
@@ -39,8 +41,20 @@ pub(crate) struct TurnState {
     spend: Spend,
     model_ms: u64,
     tools_ms: u64,
-    waiting: bool,
+    completed: Vec<Work>,
+    skipped: Vec<Work>,
+    /// What a person must decide before the turn goes on.
+    pub(crate) approval: Option<PendingApproval>,
+    /// What a person decided last, until the model answers again.
+    pub(crate) decision: Option<Decision>,
+    /// Who stopped it: it does no more work, and is finished as soon as may be.
+    pub(crate) stopping: Option<Actor>,
 }
+
+/// Most pieces of work that each list of a receipt holds.
+const LISTED: usize = 100;
+/// Most characters of what a piece of work is.
+const WORDS: usize = 120;
 
 impl TurnState {
     /// Model calls whose answer was recorded.
@@ -49,8 +63,12 @@ impl TurnState {
     }
 
     /// The receipt as far as the log tells it; the counts of the diff are the workspace's to add.
-    pub(crate) fn receipt(&self, now: Timestamp) -> Receipt {
+    pub(crate) fn receipt(&self, outcome: Outcome, now: Timestamp) -> Receipt {
+        // Of a turn that is done nobody asks what it left undone.
+        let listed = |work: &Vec<Work>| if outcome == Outcome::Done { Vec::new() } else { work.clone() };
         Receipt {
+            completed: listed(&self.completed),
+            skipped: listed(&self.skipped),
             steps: self.steps,
             tools_completed: self.tools_completed,
             tools_skipped: self.tools_skipped,
@@ -63,8 +81,10 @@ impl TurnState {
         }
     }
 
-    fn complete(&mut self, item: &Item) {
+    /// Takes in an item that is final.
+    pub(crate) fn complete(&mut self, item: &Item) {
         self.open.retain(|open| open.id != item.id);
+        self.list(item);
         match &item.kind {
             ItemKind::ToolCall(call) => self.count_call(item.status, call),
             ItemKind::Report(report) => {
@@ -87,6 +107,28 @@ impl TurnState {
         }
     }
 
+    /// Puts an item on the receipt's lists.
+    fn list(&mut self, item: &Item) {
+        let what = match &item.kind {
+            ItemKind::ToolCall(call) => describe(call),
+            ItemKind::Report(report) => format!("check {}", report.check),
+            ItemKind::Message { .. } if item.status == ItemStatus::Cancelled => "an answer".to_owned(),
+            ItemKind::Message { .. }
+            | ItemKind::Prompt { .. }
+            | ItemKind::Reasoning { .. }
+            | ItemKind::Notice { .. } => return,
+        };
+        let ended = matches!(item.status, ItemStatus::Completed | ItemStatus::Failed);
+        let ran = match &item.kind {
+            ItemKind::ToolCall(call) => ended && call.duration_ms.is_some(),
+            _ => ended,
+        };
+        let list = if ran { &mut self.completed } else { &mut self.skipped };
+        if list.len() < LISTED {
+            list.push(Work { item: item.id, what, status: item.status });
+        }
+    }
+
     fn count_call(&mut self, status: ItemStatus, call: &ToolCall) {
         self.tools_ms = self.tools_ms.saturating_add(call.duration_ms.unwrap_or(0));
         // A call that was refused for its arguments has no duration: it never ran.
@@ -100,13 +142,15 @@ impl TurnState {
 }
 
 /// Everything the log says about a session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     id: SessionId,
     created: Option<Created>,
     seq: u64,
     updated_at: Timestamp,
     queue: Vec<QueuedPrompt>,
+    paused: bool,
+    decisions: Vec<Decision>,
     turn: Option<TurnState>,
     /// How the last turn ended, and why.
     last: Option<(Outcome, Option<String>)>,
@@ -115,6 +159,8 @@ pub(crate) struct State {
     inherits_until: Option<SnapshotId>,
     spend: Spend,
     delivery: Option<Delivery>,
+    /// Notifications that are still to be sent, oldest first.
+    notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
 }
 
@@ -127,12 +173,15 @@ impl State {
             seq: 0,
             updated_at: Timestamp::UNIX_EPOCH,
             queue: Vec::new(),
+            paused: false,
+            decisions: Vec::new(),
             turn: None,
             last: None,
             last_turn: None,
             inherits_until: None,
             spend: Spend::default(),
             delivery: None,
+            notifications: Vec::new(),
             sandbox: None,
         }
     }
@@ -158,9 +207,10 @@ impl State {
                     created.title.clone_from(title);
                 }
             }
-            EventBody::PromptQueued { prompt, text } => {
+            EventBody::PromptQueued { prompt, text, now } => {
                 let author = event.actor.id.clone();
-                self.queue.push(QueuedPrompt { id: *prompt, text: text.clone(), author });
+                let place = if *now { 0 } else { self.queue.len() };
+                self.queue.insert(place, QueuedPrompt { id: *prompt, text: text.clone(), author });
             }
             EventBody::PromptEdited { prompt, text } => {
                 if let Some(queued) = self.queue.iter_mut().find(|queued| queued.id == *prompt) {
@@ -168,7 +218,15 @@ impl State {
                 }
             }
             EventBody::PromptRemoved { prompt } => self.queue.retain(|queued| queued.id != *prompt),
+            EventBody::PromptMoved { prompt, before } => self.move_prompt(*prompt, *before),
+            EventBody::QueuePaused { .. } => self.paused = true,
+            EventBody::QueueResumed {} => self.paused = false,
             EventBody::TurnStarted { turn, prompt } => self.start(*turn, *prompt, event.at),
+            EventBody::TurnStopping { turn } => {
+                if let Some(open) = self.turn_mut(*turn) {
+                    open.stopping.get_or_insert_with(|| event.actor.clone());
+                }
+            }
             EventBody::TurnFinished { turn, outcome, reason, .. } => {
                 if self.turn.as_ref().is_some_and(|open| open.id == *turn) {
                     self.turn = None;
@@ -187,14 +245,28 @@ impl State {
                     open.complete(item);
                 }
             }
-            EventBody::ApprovalRequested { turn, .. } => {
+            EventBody::ApprovalRequested { approval, turn, question, gate } => {
+                let (id, question, gate, since) = (*approval, question.clone(), *gate, event.at);
                 if let Some(open) = self.turn_mut(*turn) {
-                    open.waiting = true;
+                    open.approval = Some(PendingApproval { id, question, gate, since });
+                    open.decision = None;
                 }
             }
-            EventBody::ApprovalResolved { .. } => {
-                if let Some(open) = &mut self.turn {
-                    open.waiting = false;
+            EventBody::ApprovalResolved { approval, approved, comment } => {
+                // The first to decide has decided.
+                if self.decision(*approval).is_none() {
+                    let decision = Decision {
+                        approval: *approval,
+                        approved: *approved,
+                        by: event.actor.id.clone(),
+                        comment: comment.clone(),
+                    };
+                    if let Some(open) = &mut self.turn
+                        && open.approval.take_if(|pending| pending.id == *approval).is_some()
+                    {
+                        open.decision = Some(decision.clone());
+                    }
+                    self.decisions.push(decision);
                 }
             }
             EventBody::UsageRecorded { turn, usage, cost_usd, duration_ms, .. } => {
@@ -205,6 +277,7 @@ impl State {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.spend.record(*usage, *cost_usd);
                     open.steps += 1;
+                    open.decision = None;
                     open.model_ms = open.model_ms.saturating_add(*duration_ms);
                 }
             }
@@ -215,6 +288,7 @@ impl State {
                     open.delivery = Some(delivery.clone());
                 }
             }
+            EventBody::NotificationUpdated(notification) => self.notified(notification),
             EventBody::SnapshotTaken { snapshot, .. } => {
                 self.inherits_until.take_if(|last| last == snapshot);
             }
@@ -222,9 +296,21 @@ impl State {
             | EventBody::RetryScheduled { .. }
             | EventBody::EgressDecided(_)
             | EventBody::LimitExceeded { .. }
+            | EventBody::ServiceChanged { .. }
             | EventBody::MemoryChanged { .. }
             | EventBody::ErrorRaised { .. } => {}
         }
+    }
+
+    /// Gives a waiting prompt another place. One that no longer waits, or a place that is gone, changes nothing.
+    fn move_prompt(&mut self, prompt: PromptId, before: Option<PromptId>) {
+        let Some(from) = self.queue.iter().position(|queued| queued.id == prompt) else { return };
+        let moved = self.queue.remove(from);
+        let place = match before {
+            None => self.queue.len(),
+            Some(next) => self.queue.iter().position(|queued| queued.id == next).unwrap_or(from),
+        };
+        self.queue.insert(place, moved);
     }
 
     fn start(&mut self, turn: TurnId, prompt: PromptId, at: Timestamp) {
@@ -245,12 +331,18 @@ impl State {
             spend: Spend::default(),
             model_ms: 0,
             tools_ms: 0,
-            waiting: false,
+            completed: Vec::new(),
+            skipped: Vec::new(),
+            approval: None,
+            decision: None,
+            stopping: None,
         });
     }
 
     fn sandbox_changed(&mut self, sandbox: SandboxId, state: SandboxState) {
         match state {
+            // Until there is an image there is no sandbox either.
+            SandboxState::Building => {}
             SandboxState::Creating
             | SandboxState::Preparing
             | SandboxState::Syncing
@@ -270,8 +362,25 @@ impl State {
         }
     }
 
+    fn notified(&mut self, notification: &Notification) {
+        let place = self.notifications.iter().position(|pending| pending.key == notification.key);
+        match (place, notification.state) {
+            (Some(place), NotificationState::Intended) => self.notifications[place] = notification.clone(),
+            (None, NotificationState::Intended) => self.notifications.push(notification.clone()),
+            (Some(place), NotificationState::Sent | NotificationState::Failed) => {
+                self.notifications.remove(place);
+            }
+            (None, NotificationState::Sent | NotificationState::Failed) => {}
+        }
+    }
+
     fn turn_mut(&mut self, id: TurnId) -> Option<&mut TurnState> {
         self.turn.as_mut().filter(|turn| turn.id == id)
+    }
+
+    /// The session.
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
     }
 
     /// Sequence number of the last event.
@@ -289,9 +398,24 @@ impl State {
         self.turn.as_ref()
     }
 
-    /// The prompt whose turn is next.
+    /// The prompt whose turn is next, unless the queue is paused.
     pub(crate) fn next_prompt(&self) -> Option<&QueuedPrompt> {
-        self.queue.first()
+        self.queue.first().filter(|_| !self.paused)
+    }
+
+    /// Whether the turn under way waits for a person, so that there is nothing to do until somebody decides.
+    pub(crate) fn waits(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.approval.is_some() && turn.stopping.is_none())
+    }
+
+    /// The prompts that wait.
+    pub(crate) fn queue(&self) -> Queue {
+        Queue { paused: self.paused, prompts: self.queue.clone() }
+    }
+
+    /// How an approval was decided.
+    pub(crate) fn decision(&self, approval: ApprovalId) -> Option<&Decision> {
+        self.decisions.iter().find(|decision| decision.approval == approval)
     }
 
     /// The last turn that finished.
@@ -309,9 +433,14 @@ impl State {
         self.delivery.as_ref()
     }
 
+    /// Notifications that are still to be sent.
+    pub(crate) fn notifications(&self) -> &[Notification] {
+        &self.notifications
+    }
+
     fn status(&self) -> Status {
         match (&self.turn, &self.last) {
-            (Some(turn), _) if turn.waiting => Status::Waiting,
+            (Some(turn), _) if turn.approval.is_some() => Status::Waiting,
             (Some(_), _) => Status::Working,
             (None, _) if !self.queue.is_empty() => Status::Queued,
             (None, None) => Status::Queued,
@@ -343,12 +472,28 @@ impl State {
             seq: self.seq,
             spend: self.spend,
             queued: self.queue.clone(),
+            paused: self.paused,
+            approval: self.turn.as_ref().and_then(|turn| turn.approval.clone()),
             turn: self.turn.as_ref().map(|turn| turn.id),
             delivery: self.delivery.clone(),
+            notifying: !self.notifications.is_empty(),
             sandbox: self.sandbox.map(|(id, _)| id),
             forked_from: created.forked_from,
         })
     }
+}
+
+/// A tool call in a few words: the tool, and its command, file or pattern.
+fn describe(call: &ToolCall) -> String {
+    let keys = ["command", "path", "pattern", "name"];
+    let argument = keys.iter().find_map(|key| call.input.get(*key)?.as_str()).unwrap_or_default();
+    let line = argument.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let words = format!("{} {line}", call.tool);
+    let mut short: String = words.trim_end().chars().take(WORDS).collect();
+    if words.trim_end().chars().count() > WORDS {
+        short.push('…');
+    }
+    short
 }
 
 /// Whole milliseconds from one time to the other; 0 when the clock was set back.
@@ -368,4 +513,4 @@ pub(crate) fn broken_off(item: &Item, status: ItemStatus, text: &str) -> Item {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -26,7 +26,12 @@ impl Chain {
 
     /// The length goes in first, so that bytes cannot move from one field to the next unseen.
     pub(crate) fn text(self, text: &str) -> Self {
-        self.number(text.len() as u64).bytes(text.as_bytes())
+        self.blob(text.as_bytes())
+    }
+
+    /// Like a text, of any bytes.
+    pub(crate) fn blob(self, bytes: &[u8]) -> Self {
+        self.number(bytes.len() as u64).bytes(bytes)
     }
 
     pub(crate) fn finish(self) -> u64 {

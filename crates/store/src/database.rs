@@ -1,14 +1,16 @@
-//! One SQLite file: how it is made (whole or not at all), opened, recognised and brought up to the current schema.
+//! One SQLite file: how it is made (whole or not at all), opened, recognised and brought up to the current schema. What
+//! a file was like before is kept beside it.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::Error;
-use crate::layout::{remove_unfinished, sync_dir, unfinished};
+use crate::layout::{beside, remove_unfinished, sync_dir, unfinished};
 
 /// What a file is for.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ impl Kind {
 pub(crate) struct Database {
     connection: Connection,
     path: PathBuf,
+    /// Of the schema.
+    version: i64,
 }
 
 impl Database {
@@ -76,9 +80,10 @@ impl Database {
         path.parent().map_or(Ok(()), sync_dir)
     }
 
-    /// Opens a file that exists, after checking that it is what it should be.
+    /// Opens a file that exists, after checking that it is what it should be. Its schema may be an older one:
+    /// [`Database::upgrade`] is for whoever wants to write.
     pub(crate) fn open(path: &Path, kind: &Kind) -> Result<Self, Error> {
-        let database = Self::connect(path)?;
+        let mut database = Self::connect(path)?;
         if database.get("application_id")? != i64::from(kind.application_id) {
             return Err(Error::damaged(path, format!("it is not a {}", kind.name)));
         }
@@ -94,8 +99,75 @@ impl Database {
         // A small write-ahead log keeps opening after a crash quick, and thousands of sessions small on disk.
         database.set("wal_autocheckpoint", 256)?;
         database.set("journal_size_limit", 1 << 20)?;
-        database.migrate(kind, version)?;
+        database.version = version;
         Ok(database)
+    }
+
+    /// What is written from now on is durable only when somebody syncs the file.
+    pub(crate) fn without_syncs(&self) -> Result<(), Error> {
+        self.set("synchronous", "OFF")
+    }
+
+    /// The version of the schema that the file has.
+    pub(crate) fn version(&self) -> i64 {
+        self.version
+    }
+
+    /// Brings the file to the current schema. Before that the file as it was is kept beside it, under its name with its
+    /// version; when anything fails the old one stays in use.
+    pub(crate) fn upgrade(&mut self, kind: &Kind) -> Result<(), Error> {
+        if self.version == kind.version() {
+            return Ok(());
+        }
+        let kept = beside(&self.path, &format!(".v{}", self.version));
+        self.copy_to(&kept)?;
+        self.migrate(kind, self.version).map_err(|error| match error {
+            error @ Error::Full(_) => error,
+            error => Error::other(
+                &self.path,
+                format!(
+                    "it could not be brought up to this version of slipway, and is as it was ({} is a copy): {error}",
+                    kept.display()
+                ),
+            ),
+        })?;
+        tracing::info!(path = %self.path.display(), kept = %kept.display(), "a file was brought up to date");
+        self.version = kind.version();
+        Ok(())
+    }
+
+    /// Writes a copy, as of now and durable, that appears under its name only when it is whole. It goes through the
+    /// connection: opening the file a second time would give up this process's locks on it.
+    pub(crate) fn copy_to(&self, path: &Path) -> Result<(), Error> {
+        remove_unfinished(path)?;
+        let copied = self.copy(path);
+        if copied.is_err() {
+            drop(remove_unfinished(path));
+        }
+        copied
+    }
+
+    fn copy(&self, path: &Path) -> Result<(), Error> {
+        let io = |error: std::io::Error| Error::io(path, &error);
+        let new = unfinished(path);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(io)?;
+        let mut copy = Self::connect(&new)?;
+        copy.set("synchronous", "OFF")?;
+        copy.set("journal_mode", "OFF")?;
+        let backup = Backup::new(&self.connection, &mut copy.connection).map_err(|e| self.fail(&e))?;
+        match backup.step(-1) {
+            Ok(StepResult::Done) => {}
+            Ok(_) => return Err(Error::other(path, "another program has one of the files open")),
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => {
+                return Err(Error::Full(path.to_owned()));
+            }
+            Err(error) => return Err(self.fail(&error)),
+        }
+        drop(backup);
+        copy.close()?;
+        File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
+        fs::rename(&new, path).map_err(io)?;
+        path.parent().map_or(Ok(()), sync_dir)
     }
 
     fn connect(path: &Path) -> Result<Self, Error> {
@@ -103,15 +175,19 @@ impl Database {
         let connection =
             Connection::open_with_flags(path, flags).map_err(|error| match fs::metadata(path) {
                 Err(io) => Error::io(path, &io),
-                Ok(_) => Error::sql(path, None, &error),
+                // SQLite does not say what the system said, so it is asked again.
+                Ok(_) => match File::open(path) {
+                    Err(io) => Error::io(path, &io),
+                    Ok(_) => Error::sql(path, None, &error),
+                },
             })?;
-        let database = Self { connection, path: path.to_owned() };
+        let database = Self { connection, path: path.to_owned(), version: 0 };
         database.connection.busy_timeout(Duration::from_secs(5)).map_err(|e| database.fail(&e))?;
         // One connection has the file: two descriptors instead of three, and no shared-memory file, for which a full disk
         // would have no room.
         database.set("locking_mode", "EXCLUSIVE")?;
         // KiB of page cache: many files are open at once and each is read mostly at its end.
-        database.set("cache_size", -256)?;
+        database.set("cache_size", -128)?;
         // The file may be damaged: notice it early, and run nothing that its schema might bring along.
         database.set("cell_size_check", true)?;
         database.set("trusted_schema", false)?;
@@ -166,7 +242,7 @@ impl Database {
 
     /// Closes the file; the write-ahead log goes into it and away, unless the disk does not let it.
     pub(crate) fn close(self) -> Result<(), Error> {
-        let Self { connection, path } = self;
+        let Self { connection, path, .. } = self;
         connection.close().map_err(|(connection, error)| Error::sql(&path, Some(&connection), &error))
     }
 

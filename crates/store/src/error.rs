@@ -7,12 +7,20 @@ use std::path::{Path, PathBuf};
 use protocol::SessionId;
 use rusqlite::{Connection, ErrorCode};
 
+/// This process has too many files open. The numbers are the same on every Linux.
+const EMFILE: i32 = 24;
+/// The whole system has.
+const ENFILE: i32 = 23;
+
 /// Why the store could not do it. `Full` and `Damaged` are the ones a caller acts on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The disk (or quota) of the data directory is full.
     #[error("the disk that holds {} is full: free some space and try again; nothing that was confirmed is lost", .0.display())]
     Full(PathBuf),
+    /// The process has as many files open as it may.
+    #[error("cannot open {}: too many open files: raise the limit (ulimit -n, or LimitNOFILE of the service) and try again; nothing that was confirmed is lost", .0.display())]
+    OpenFiles(PathBuf),
     /// A file cannot be read as what it should be.
     #[error("{} is damaged: {detail}", path.display())]
     Damaged {
@@ -68,6 +76,9 @@ impl Error {
     }
 
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+        if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
+            return Self::OpenFiles(path.to_owned());
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(path.to_owned()),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

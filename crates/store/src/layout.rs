@@ -38,6 +38,10 @@ impl Layout {
         self.root.join("catalogue.db")
     }
 
+    pub(crate) fn ends(&self) -> PathBuf {
+        self.root.join("ends")
+    }
+
     fn sessions_dir(&self) -> PathBuf {
         self.root.join("sessions")
     }
@@ -53,6 +57,22 @@ impl Layout {
     /// Makes the directory of a session and makes its name durable.
     pub(crate) fn make_session_dir(&self, session: SessionId) -> Result<(), Error> {
         make_dir(&self.session_dir(session))?;
+        sync_dir(&self.sessions_dir())
+    }
+
+    /// Refuses a session that has a directory.
+    pub(crate) fn check_absent(&self, session: SessionId) -> Result<(), Error> {
+        let place = self.session_dir(session);
+        if place.exists() { Err(Error::other(&place, "this session is there already")) } else { Ok(()) }
+    }
+
+    /// Moves a whole directory into the place of a session's.
+    pub(crate) fn adopt(&self, session: SessionId, dir: &Path) -> Result<(), Error> {
+        sync_dir(dir)?;
+        self.check_absent(session)?;
+        let place = self.session_dir(session);
+        // Into an empty directory that came between it would go too, and into no other.
+        fs::rename(dir, &place).map_err(|e| Error::io(&place, &e))?;
         sync_dir(&self.sessions_dir())
     }
 
@@ -109,7 +129,7 @@ pub(crate) fn unfinished(path: &Path) -> PathBuf {
 /// Removes an unfinished database with what SQLite keeps beside it.
 pub(crate) fn remove_unfinished(path: &Path) -> Result<(), Error> {
     let new = unfinished(path);
-    for file in [beside(&new, "-wal"), new] {
+    for file in [beside(&new, "-wal"), beside(&new, "-journal"), new] {
         match fs::remove_file(&file) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -128,7 +148,8 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| Error::io(dir, &e))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// A file's name with something after it.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

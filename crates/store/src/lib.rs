@@ -9,7 +9,9 @@
 
 mod catalogue;
 mod chain;
+mod copy;
 mod database;
+mod ends;
 mod error;
 mod layout;
 mod lock;
@@ -21,7 +23,9 @@ mod thread;
 mod writer;
 
 pub use catalogue::Claim;
+pub use copy::{Copied, check_copy};
 pub use error::{Error, Holder};
 pub use log::{Draft, Epoch, Log};
+pub use logfile::KeptFold;
 pub use store::Store;
 pub use writer::Counts;

@@ -4,6 +4,8 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::layout::Layout;
 use crate::{Error, Holder};
@@ -14,8 +16,24 @@ pub(crate) struct Lock {
     _file: File,
 }
 
+/// How long a lock may outlive its process. A program that the process was just starting when it was killed has a copy of
+/// the lock for a moment.
+const AFTERLIFE: Duration = Duration::from_secs(5);
+
 impl Lock {
     pub(crate) fn take(layout: &Layout) -> Result<Self, Error> {
+        let deadline = Instant::now() + AFTERLIFE;
+        loop {
+            match Self::try_take(layout) {
+                Err(Error::Locked(holder)) if !is_alive(&holder) && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn try_take(layout: &Layout) -> Result<Self, Error> {
         let path = layout.lock();
         let io = |error: std::io::Error| Error::io(&path, &error);
         let mut file = OpenOptions::new()
@@ -41,5 +59,32 @@ impl Lock {
             tracing::warn!(path = %path.display(), %error, "cannot note the process id in the lock file");
         }
         Ok(Self { _file: file })
+    }
+}
+
+/// Whether the process that noted itself in the lock file is there.
+fn is_alive(holder: &Holder) -> bool {
+    holder.pid.is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_outlives_its_process_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::prepare(dir.path()).unwrap();
+        let copy = Lock::take(&layout).unwrap();
+        // No process has this number.
+        std::fs::write(layout.lock(), i32::MAX.to_string()).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let next = std::thread::spawn(move || {
+            tell.send(()).unwrap();
+            Lock::take(&layout).map(drop)
+        });
+        told.recv().unwrap();
+        drop(copy);
+        next.join().unwrap().unwrap();
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use protocol::{Actor, Event, EventBody, SessionId};
 
 use crate::Error;
+use crate::logfile::KeptFold;
 use crate::row::Encoded;
 use crate::store::Inner;
 use crate::writer::{Append, Job, Opened};
@@ -70,6 +71,17 @@ impl Log {
     /// Sequence number of the last event; 0 for an empty log.
     pub fn last_seq(&self) -> u64 {
         self.last_seq.load(Ordering::Acquire)
+    }
+
+    /// The last fold of the log that was kept in this format and is whole; None when there is none, so fold from the start.
+    pub async fn kept_fold(&self, format: u64) -> Result<Option<KeptFold>, Error> {
+        self.store.ask(self.session, |reply| Job::KeptFold { format, reply }).await
+    }
+
+    /// Keeps a fold of the log, so that the next one who opens it folds only what came later. The one before it is kept too.
+    pub async fn keep_fold(&self, fold: KeptFold) -> Result<(), Error> {
+        let epoch = self.epoch;
+        self.store.ask(self.session, |reply| Job::KeepFold { epoch, fold, reply }).await
     }
 
     /// Checks every event's checksum and the structure of the whole file.

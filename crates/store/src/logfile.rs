@@ -1,6 +1,10 @@
 //! The file of one session's log: events in a checksum chain, and one `head` row that says who owns the log and where it
 //! ends. The head is written in the transaction of the events, so that an end that went missing is noticed.
 
+mod folds;
+
+use std::path::Path;
+
 use protocol::{Event, SessionId, Timestamp};
 use rusqlite::{Connection, params};
 
@@ -11,10 +15,13 @@ use crate::layout::Layout;
 use crate::log::Epoch;
 use crate::row::{Encoded, Row, actor_word, link};
 
+pub use folds::KeptFold;
+
 const KIND: Kind = Kind {
     name: "session log",
     application_id: 0x736c_7031,
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE events (
             seq        INTEGER PRIMARY KEY,
             at         INTEGER NOT NULL,
@@ -32,7 +39,17 @@ const KIND: Kind = Kind {
             at      INTEGER NOT NULL,
             hash    INTEGER NOT NULL
         ) STRICT;
-    "],
+    ",
+        "
+        CREATE TABLE folds (
+            seq    INTEGER PRIMARY KEY,
+            hash   INTEGER NOT NULL,
+            format INTEGER NOT NULL,
+            sum    INTEGER NOT NULL,
+            data   BLOB NOT NULL
+        ) STRICT;
+    ",
+    ],
 };
 
 /// How many events at the end are checked each time the file is opened.
@@ -47,7 +64,8 @@ struct Head {
     epoch: u64,
     seq: u64,
     at: i64,
-    hash: u64,
+    /// None when the head row could not be read.
+    hash: Option<u64>,
 }
 
 /// Where appended events went: one after the other from `first`, all at one time.
@@ -62,6 +80,17 @@ pub(crate) struct Placed {
 pub(crate) struct Page {
     pub(crate) events: Vec<Event>,
     pub(crate) more: bool,
+    /// What is wrong with the event after them.
+    pub(crate) damage: Option<Error>,
+}
+
+/// Rows as they are in the file, for a copy.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<(Row, u64)>,
+    pub(crate) more: bool,
+    /// What is wrong with the row after them.
+    pub(crate) damage: Option<Error>,
 }
 
 /// An open log.
@@ -69,38 +98,102 @@ pub(crate) struct LogFile {
     database: Database,
     session: SessionId,
     head: Head,
+    /// Why nobody can say where it ends, when that is so.
+    broken: Option<Error>,
 }
 
 impl LogFile {
     /// Makes the log of a new session; its first epoch is 1.
-    pub(crate) fn create(layout: &Layout, session: SessionId) -> Result<Self, Error> {
+    pub(crate) fn create(layout: &Layout, session: SessionId) -> Result<(), Error> {
         let path = layout.log(session);
         if path.exists() {
             return Err(Error::other(&path, "this session has a log already"));
         }
         layout.make_session_dir(session)?;
+        Self::create_at(&path, session)
+    }
+
+    /// Makes an empty log under this name.
+    pub(crate) fn create_at(path: &Path, session: SessionId) -> Result<(), Error> {
         let name = session.to_string();
-        Database::create(&path, &KIND, |connection| {
+        Database::create(path, &KIND, |connection| {
             let hash = Chain::genesis(&name).cast_signed();
             connection
                 .execute("INSERT INTO head VALUES (1, ?1, 1, 0, 0, ?2)", params![name, hash])
                 .map(|_| ())
-        })?;
-        Self::open(layout, session)
+        })
     }
 
-    /// Opens the log and checks its end; [`LogFile::scan`] checks the rest where it is read.
+    /// Opens the log and reads where it ends; [`LogFile::scan`] checks the rest where it is read.
     pub(crate) fn open(layout: &Layout, session: SessionId) -> Result<Self, Error> {
         let path = layout.log(session);
         if !path.try_exists().map_err(|e| Error::io(&path, &e))? {
             return Err(Error::NoSession(session));
         }
-        let database = Database::open(&path, &KIND)?;
+        Self::open_at(&path, session)
+    }
+
+    /// Opens the log under this name.
+    pub(crate) fn open_at(path: &Path, session: SessionId) -> Result<Self, Error> {
+        let database = Database::open(path, &KIND)?;
         let (owner, head) = read_head(&database)?;
         if owner != session.to_string() {
-            return Err(Error::damaged(&path, format!("it is the log of session {owner}")));
+            return Err(Error::damaged(path, format!("it is the log of session {owner}")));
         }
-        Ok(Self { database, session, head })
+        Ok(Self { database, session, head, broken: None })
+    }
+
+    /// Opens what can still be read of a log that cannot be opened because of `broken`.
+    pub(crate) fn salvage(layout: &Layout, session: SessionId, broken: Error) -> Result<Self, Error> {
+        let database = Database::open(&layout.log(session), &KIND)?;
+        let last: Option<i64> = database
+            .connection()
+            .query_row("SELECT max(seq) FROM events", (), |row| row.get(0))
+            .map_err(|e| database.fail(&e))?;
+        // Half of the range is far more than any log will use, and sums stay far from overflow.
+        let seq = last.unwrap_or(0).clamp(0, 1 << 62).cast_unsigned();
+        let head = Head { epoch: 0, seq, at: 0, hash: None };
+        Ok(Self { database, session, head, broken: Some(broken) })
+    }
+
+    /// Notes that the log once had this event. One that ends earlier has lost its end: it is read up to there, and nothing
+    /// is written to it.
+    pub(crate) fn must_reach(&mut self, known: u64) {
+        if self.head.seq < known && self.broken.is_none() {
+            self.broken = Some(self.ends_early(self.head.seq, known));
+        }
+    }
+
+    fn ends_early(&self, last: u64, known: u64) -> Error {
+        self.damaged(format!("it ends with event {last}, but there was an event {known}"))
+    }
+
+    /// For a copy that counts only once it is whole, and is synced by whoever makes it.
+    pub(crate) fn without_syncs(self) -> Result<Self, Error> {
+        self.database.without_syncs()?;
+        Ok(self)
+    }
+
+    /// Writes rows of another file of the same log after those that are here.
+    pub(crate) fn adopt(&mut self, rows: &[(Row, u64)]) -> Result<(), Error> {
+        let before = self.head;
+        let Some((last, hash)) = rows.last() else { return Ok(()) };
+        let head = Head { seq: last.seq, at: last.at, hash: Some(*hash), ..before };
+        self.database.transaction(|connection| {
+            let fail = |error: rusqlite::Error| self.database.fail(&error);
+            let mut insert = connection
+                .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+                .map_err(fail)?;
+            for (row, hash) in rows {
+                let (seq, hash) = (row.seq.cast_signed(), hash.cast_signed());
+                insert
+                    .execute(params![seq, row.at, row.actor_kind, row.actor, row.name, row.data, hash])
+                    .map_err(fail)?;
+            }
+            move_head(connection, before, head).map_err(fail).map(drop)
+        })?;
+        self.head = head;
+        Ok(())
     }
 
     /// Refuses a log whose end is damaged or which ends before `known`, an event that was certainly confirmed.
@@ -115,17 +208,19 @@ impl LogFile {
             return Err(self.damaged(format!("it should end with event {}, not {last}", self.head.seq)));
         }
         if last < known {
-            return Err(self.damaged(format!("it ends with event {last}, but there was an event {known}")));
+            return Err(self.ends_early(last, known));
         }
         let mut after = last.saturating_sub(TAIL);
         while after < last {
-            after = self.scan(after, last - after, |_| Ok(()))?;
+            after = self.scan(after, last - after, |_, _| Ok(()))?;
         }
         Ok(())
     }
 
-    /// Takes the log over: whoever had it before is refused from now on.
+    /// Takes the log over: whoever had it before is refused from now on. A file of an older version is brought up to
+    /// date first.
     pub(crate) fn take(&mut self) -> Result<Epoch, Error> {
+        self.database.upgrade(&KIND)?;
         let epoch = self.head.epoch + 1;
         self.database.transaction(|connection| {
             connection
@@ -146,11 +241,15 @@ impl LogFile {
 
     /// Appends in one transaction. The caller has checked the epoch; the statement checks it once more on the file.
     pub(crate) fn append<'a>(&mut self, drafts: impl Iterator<Item = &'a Encoded>) -> Result<Placed, Error> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
         let before = self.head;
         let at = Timestamp::now().as_microsecond().max(before.at);
         let time =
             Timestamp::from_microsecond(at).map_err(|e| self.damaged(format!("its last time: {e}")))?;
         let mut head = Head { at, ..before };
+        let mut hash = before.hash.ok_or_else(|| self.damaged("its head row makes no sense".into()))?;
         self.database.transaction(|connection| {
             let fail = |error: rusqlite::Error| self.database.fail(&error);
             let mut insert = connection
@@ -160,10 +259,11 @@ impl LogFile {
                 let (kind, actor) = (actor_word(draft.actor.kind), &draft.actor.id);
                 let name = draft.body.name();
                 head.seq += 1;
-                head.hash = link(head.hash, head.seq, at, [kind, actor, name, &draft.data]);
-                let (seq, hash) = (head.seq.cast_signed(), head.hash.cast_signed());
+                hash = link(hash, head.seq, at, [kind, actor, name, &draft.data]);
+                let (seq, hash) = (head.seq.cast_signed(), hash.cast_signed());
                 insert.execute(params![seq, at, kind, actor, name, draft.data, hash]).map_err(fail)?;
             }
+            head.hash = Some(hash);
             match move_head(connection, before, head).map_err(fail)? {
                 1 => Ok(()),
                 _ => Err(Error::Fenced),
@@ -173,16 +273,38 @@ impl LogFile {
         Ok(Placed { first: before.seq + 1, at: time })
     }
 
-    /// Events after `after`, at most `limit` and not too many bytes at once.
+    /// Events after `after`, at most `limit` and not too many bytes at once; before damage, those that are sound.
     pub(crate) fn read(&self, after: u64, limit: u64) -> Result<Page, Error> {
         let mut events = Vec::new();
-        let last = self.scan(after, limit, |row| {
+        let read = self.scan(after, limit, |row, _| {
             // The row is as it was written, so whoever wrote it knows more than we do.
             let unknown = || Error::Newer(self.database.path().to_owned());
             events.push(row.into_event(self.session).ok_or_else(unknown)?);
             Ok(())
-        })?;
-        Ok(Page { events, more: last < self.head.seq })
+        });
+        let (more, damage) = self.goes_on(read)?;
+        Ok(Page { events, more, damage })
+    }
+
+    /// Rows after `after`, like [`LogFile::read`].
+    pub(crate) fn rows(&self, after: u64, limit: u64) -> Result<Rows, Error> {
+        let mut rows = Vec::new();
+        let read = self.scan(after, limit, |row, hash| {
+            rows.push((row, hash));
+            Ok(())
+        });
+        let (more, damage) = self.goes_on(read)?;
+        Ok(Rows { rows, more, damage })
+    }
+
+    fn goes_on(&self, read: Result<u64, Error>) -> Result<(bool, Option<Error>), Error> {
+        match read {
+            Ok(last) if last < self.head.seq => Ok((true, None)),
+            // Nothing says that this is all there was.
+            Ok(_) => Ok((self.broken.is_some(), self.broken.clone())),
+            Err(damage @ Error::Damaged { .. }) => Ok((true, Some(damage))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Checks some events after `after`; gives where to go on, or None at the end of a sound log.
@@ -191,15 +313,15 @@ impl LogFile {
             self.check_end(0)?;
             return self.database.check().map(|()| None);
         }
-        self.scan(after, limit, |_| Ok(())).map(Some)
+        self.scan(after, limit, |_, _| Ok(())).map(Some)
     }
 
-    /// Walks the chain from `after`, handing out each row that fits, and gives the last one's number.
+    /// Walks the chain from `after`, handing out each row that fits with its checksum, and gives the last one's number.
     fn scan(
         &self,
         after: u64,
         limit: u64,
-        mut each: impl FnMut(Row) -> Result<(), Error>,
+        mut each: impl FnMut(Row, u64) -> Result<(), Error>,
     ) -> Result<u64, Error> {
         if after >= self.head.seq || limit == 0 {
             return Ok(after);
@@ -236,12 +358,13 @@ impl LogFile {
                 return Err(self.damaged(format!("event {expected} is missing")));
             }
             link = row.hash(link);
-            if link != hash || (row.seq == self.head.seq && link != self.head.hash) {
+            let is_head = row.seq == self.head.seq && self.head.hash.is_some();
+            if link != hash || (is_head && Some(link) != self.head.hash) {
                 return Err(self.damaged(format!("event {expected} does not fit its checksum")));
             }
             last = expected;
             bytes += row.data.len();
-            each(row)?;
+            each(row, hash)?;
         }
         Ok(last)
     }
@@ -284,7 +407,7 @@ fn read_head(database: &Database) -> Result<(String, Head), Error> {
     // Half of the range is far more than any log will use, and sums stay far from overflow.
     let sane = |value: i64| u64::try_from(value).ok().filter(|value| *value < 1 << 62);
     match (sane(epoch), sane(seq)) {
-        (Some(epoch), Some(seq)) => Ok((owner, Head { epoch, seq, at, hash: hash.cast_unsigned() })),
+        (Some(epoch), Some(seq)) => Ok((owner, Head { epoch, seq, at, hash: Some(hash.cast_unsigned()) })),
         _ => Err(Error::damaged(database.path(), "its head row makes no sense")),
     }
 }
@@ -297,7 +420,7 @@ fn move_head(connection: &Connection, from: Head, to: Head) -> rusqlite::Result<
         .execute(params![
             to.seq.cast_signed(),
             to.at,
-            to.hash.cast_signed(),
+            to.hash.unwrap_or_default().cast_signed(),
             from.epoch.cast_signed(),
             from.seq.cast_signed()
         ])

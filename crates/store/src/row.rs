@@ -116,6 +116,7 @@ mod tests {
             commit: None,
             remote: "r".into(),
             url: None,
+            number: None,
             error: None,
         });
         let encoded = encode(body.clone()).unwrap();

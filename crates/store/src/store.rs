@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use protocol::{Environment, Event, Session, SessionId};
+use protocol::{Environment, Event, RefusedHost, Session, SessionId};
 use tokio::sync::oneshot;
 
-use crate::catalogue::{Catalogue, Claim, environments, index, keys};
+use crate::catalogue::{Catalogue, Claim, environments, index, keys, refused};
 use crate::layout::Layout;
 use crate::lock::Lock;
+use crate::logfile::KeptFold;
 use crate::writer::{Counts, Job, Reply, Writers};
 use crate::{Error, Log};
 
@@ -41,6 +42,7 @@ impl Store {
     /// Makes the log of a new session.
     pub async fn create_log(&self, session: SessionId) -> Result<Arc<Log>, Error> {
         let opened = self.inner.ask(session, Job::Create).await?;
+        failpoint::hit(failpoint::Point::LogCreated);
         Ok(Arc::new(Log::new(self.inner.clone(), session, opened)))
     }
 
@@ -52,9 +54,41 @@ impl Store {
         Ok(Arc::new(Log::new(self.inner.clone(), session, opened)))
     }
 
+    /// Number of a log's last event, without taking the log over.
+    pub async fn last_seq(&self, session: SessionId) -> Result<u64, Error> {
+        self.inner.ask(session, Job::End).await
+    }
+
     /// Reads a log like [`Log::read`] without taking it over; also when the disk is full, or the log's end damaged.
     pub async fn read_log(&self, session: SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
         self.inner.read(session, after, limit).await
+    }
+
+    /// Reads a log like [`Store::read_log`], up to damage: what is wrong with the event after those it gives comes with
+    /// them.
+    pub async fn read_sound(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Option<Error>), Error> {
+        self.inner.read_sound(session, after, limit).await
+    }
+
+    /// The last fold of a log that was kept in this format, like [`Log::kept_fold`] without taking the log over.
+    pub async fn kept_fold(&self, session: SessionId, format: u64) -> Result<Option<KeptFold>, Error> {
+        self.inner.ask(session, |reply| Job::KeptFold { format, reply }).await
+    }
+
+    /// Sends a job to the session's thread and blocks until the answer is there.
+    pub(crate) fn ask_blocking<T>(
+        &self,
+        session: SessionId,
+        job: impl FnOnce(Reply<T>) -> Job,
+    ) -> Result<T, Error> {
+        let (reply, result) = oneshot::channel();
+        self.inner.writers.send(session, job(reply));
+        result.blocking_recv().unwrap_or_else(|_| Err(self.inner.stopped(session)))
     }
 
     /// Every session that has a log, oldest first.
@@ -96,10 +130,22 @@ impl Store {
         self.inner.catalogue.call(move |db| environments::remove(db, &name)).await
     }
 
-    /// Claims an idempotency key for a request with this fingerprint.
-    pub async fn claim_key(&self, key: &str, fingerprint: &str) -> Result<Claim, Error> {
-        let (key, fingerprint) = (key.to_owned(), fingerprint.to_owned());
-        self.inner.catalogue.call(move |db| keys::claim(db, &key, &fingerprint)).await
+    /// What sandboxes of each environment were refused, as it was last written.
+    pub async fn refused(&self) -> Result<Vec<(String, Vec<RefusedHost>)>, Error> {
+        self.inner.catalogue.call(refused::list).await
+    }
+
+    /// Writes what sandboxes of an environment were refused, in place of what was written before.
+    pub async fn put_refused(&self, environment: &str, hosts: Vec<RefusedHost>) -> Result<(), Error> {
+        let environment = environment.to_owned();
+        self.inner.catalogue.call(move |db| refused::put(db, &environment, &hosts)).await
+    }
+
+    /// Claims an idempotency key for a request with this fingerprint. What the work makes goes by the name, so that it
+    /// can be found should the server end before the answer is stored.
+    pub async fn claim_key(&self, key: &str, fingerprint: &str, name: &str) -> Result<Claim, Error> {
+        let (key, fingerprint, name) = (key.to_owned(), fingerprint.to_owned(), name.to_owned());
+        self.inner.catalogue.call(move |db| keys::claim(db, &key, &fingerprint, &name)).await
     }
 
     /// Stores the answer for a claimed key.
@@ -114,9 +160,40 @@ impl Store {
         self.inner.catalogue.call(move |db| keys::release(db, &key)).await
     }
 
+    /// Gives a claimed key back after a failure of which nobody knows how far the work had come; whoever tries again
+    /// gets the name of the first claim.
+    pub async fn abandon_key(&self, key: &str) -> Result<(), Error> {
+        let key = key.to_owned();
+        self.inner.catalogue.call(move |db| keys::abandon(db, &key)).await
+    }
+
+    /// Whether there is anything of this session, sound or not.
+    pub fn has_session(&self, session: SessionId) -> bool {
+        self.inner.layout.session_dir(session).exists()
+    }
+
+    /// Makes a directory with a log, and what belongs to it, that of a session which is not there yet. It must be on the same
+    /// file system, and its files durable. What was known of an earlier log of the session does not count any more.
+    pub async fn adopt_session(&self, session: SessionId, dir: &Path) -> Result<(), Error> {
+        self.inner.layout.check_absent(session)?;
+        self.inner.catalogue.call(move |db| index::forget(db, session)).await?;
+        self.inner.ask(session, Job::Forget).await?;
+        self.inner.layout.adopt(session, dir)
+    }
+
+    /// The data directory.
+    pub fn dir(&self) -> &Path {
+        self.inner.layout.root()
+    }
+
     /// Directory for files of a session (outputs too long for the log). Exists once the log does.
     pub fn session_dir(&self, session: SessionId) -> PathBuf {
         self.inner.layout.session_dir(session)
+    }
+
+    /// Where the key is that placeholders of secrets are made from.
+    pub fn placeholder_key(&self) -> PathBuf {
+        self.inner.layout.root().join("placeholders")
     }
 
     /// How much was written to logs since the store was opened.
@@ -140,8 +217,11 @@ impl Inner {
     ) -> Result<T, Error> {
         let (reply, result) = oneshot::channel();
         self.writers.send(session, job(reply));
-        let stopped = "the store's thread for it has stopped; restart the server";
-        result.await.unwrap_or_else(|_| Err(Error::other(&self.log_path(session), stopped)))
+        result.await.unwrap_or_else(|_| Err(self.stopped(session)))
+    }
+
+    fn stopped(&self, session: SessionId) -> Error {
+        Error::other(&self.log_path(session), "the store's thread for it has stopped; restart the server")
     }
 
     /// Reads in pieces, so that a long read does not hold up the other sessions.
@@ -151,6 +231,18 @@ impl Inner {
         after: u64,
         limit: usize,
     ) -> Result<Vec<Event>, Error> {
+        match self.read_sound(session, after, limit).await? {
+            (_, Some(damage)) => Err(damage),
+            (events, None) => Ok(events),
+        }
+    }
+
+    async fn read_sound(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Option<Error>), Error> {
         let mut events: Vec<Event> = Vec::new();
         let mut more = true;
         while more && events.len() < limit {
@@ -159,8 +251,11 @@ impl Inner {
             let page = self.ask(session, |reply| Job::Read { after, limit, reply }).await?;
             more = page.more;
             events.extend(page.events);
+            if page.damage.is_some() {
+                return Ok((events, page.damage));
+            }
         }
-        Ok(events)
+        Ok((events, None))
     }
 
     pub(crate) fn log_path(&self, session: SessionId) -> PathBuf {

@@ -8,22 +8,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use failpoint::Point;
 use protocol::{Event, SessionId};
 use tokio::sync::oneshot;
 
 use crate::Error;
+use crate::ends::Ends;
 use crate::layout::Layout;
 use crate::log::Epoch;
-use crate::logfile::{LogFile, Page, Placed};
+use crate::logfile::{KeptFold, LogFile, Page, Placed, Rows};
 use crate::row::Encoded;
 use crate::thread::{Thread, answer, drain};
 
 /// Threads. They wait for the disk most of the time, so their number does not follow the cores.
-const THREADS: usize = 4;
-/// Open files of one thread; the one that was not used for longest makes room.
-const OPEN_FILES: usize = 128;
+const THREADS: usize = 16;
+/// Most open files of one thread; the one that was not used for longest makes room.
+const OPEN_FILES: usize = 64;
 /// A file that was not used for this long is closed.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(8);
 /// Most events that one job reads; longer reads are several jobs, with others' jobs between them.
 const READ_EVENTS: u64 = 256;
 
@@ -38,10 +40,20 @@ pub(crate) enum Job {
     Create(Reply<Opened>),
     /// Take the log over; it must not end before `known`.
     Open { known: u64, reply: Reply<Opened> },
+    /// Where the log ends, without taking it over.
+    End(Reply<u64>),
     /// Append.
     Append(Append),
     /// Read events after `after`, at most [`READ_EVENTS`].
     Read { after: u64, limit: u64, reply: Reply<Page> },
+    /// Read rows after `after` for a copy, at most [`READ_EVENTS`].
+    Rows { after: u64, reply: Reply<Rows> },
+    /// The last fold that was kept in this format.
+    KeptFold { format: u64, reply: Reply<Option<KeptFold>> },
+    /// Keep a fold.
+    KeepFold { epoch: Epoch, fold: KeptFold, reply: Reply<()> },
+    /// Know nothing of an earlier log any more: another one is about to take its place.
+    Forget(Reply<()>),
     /// Check events after `after`; answers where to go on, or None at the end.
     Verify { after: u64, reply: Reply<Option<u64>> },
 }
@@ -78,10 +90,12 @@ pub(crate) struct Writers {
 
 impl Writers {
     pub(crate) fn start(layout: &Layout) -> Result<Self, Error> {
+        let ends = Arc::new(Ends::open(&layout.ends())?);
         let counters = Arc::new(Counters::default());
+        let capacity = open_files();
         let threads = (0..THREADS)
             .map(|number| {
-                let writer = Writer::new(layout.clone(), OPEN_FILES, counters.clone());
+                let writer = Writer::new(layout.clone(), capacity, counters.clone(), ends.clone());
                 Thread::spawn(&format!("store-log-{number}"), move |queue| writer.run(&queue))
                     .map_err(|e| Error::io(layout.root(), &e))
             })
@@ -114,12 +128,15 @@ struct Writer {
     layout: Layout,
     capacity: usize,
     open: HashMap<SessionId, Open>,
+    /// Logs that were found to be damaged. Nothing more is written to them.
+    damaged: HashMap<SessionId, Error>,
     counters: Arc<Counters>,
+    ends: Arc<Ends>,
 }
 
 impl Writer {
-    fn new(layout: Layout, capacity: usize, counters: Arc<Counters>) -> Self {
-        Self { layout, capacity, open: HashMap::new(), counters }
+    fn new(layout: Layout, capacity: usize, counters: Arc<Counters>, ends: Arc<Ends>) -> Self {
+        Self { layout, capacity, open: HashMap::new(), damaged: HashMap::new(), counters, ends }
     }
 
     fn run(mut self, queue: &Receiver<(SessionId, Job)>) {
@@ -168,23 +185,44 @@ impl Writer {
     fn perform(&mut self, session: SessionId, job: Job) {
         match job {
             Job::Create(reply) => {
-                let result = LogFile::create(&self.layout, session).map(|file| {
-                    let opened = (file.epoch(), file.last_seq());
-                    self.keep(session, file);
-                    opened
-                });
-                answer(reply, result);
+                let made = self.with_files(|layout| LogFile::create(layout, session));
+                let opened = |file: &mut LogFile| (file.epoch(), file.last_seq());
+                answer(reply, made.and_then(|()| self.file(session).map(opened)));
             }
             Job::Open { known, reply } => {
+                let known = known.max(self.ends.seen(session));
                 let result = self.with(session, |file| {
                     file.check_end(known)?;
                     Ok((file.take()?, file.last_seq()))
                 });
                 answer(reply, result);
             }
+            Job::End(reply) => answer(reply, self.with(session, |file| Ok(file.last_seq()))),
             Job::Append(append) => self.append(session, vec![append]),
             Job::Read { after, limit, reply } => {
-                answer(reply, self.with(session, |file| file.read(after, limit.min(READ_EVENTS))));
+                let read = |file: &LogFile| file.read(after, limit.min(READ_EVENTS));
+                let result = self.look(session, read, |page| page.damage.as_ref());
+                answer(reply, result);
+            }
+            Job::Rows { after, reply } => {
+                let read = |file: &LogFile| file.rows(after, READ_EVENTS);
+                let result = self.look(session, read, |rows| rows.damage.as_ref());
+                answer(reply, result);
+            }
+            Job::KeptFold { format, reply } => {
+                answer(reply, self.with(session, |file| Ok(file.kept_fold(format))));
+            }
+            Job::KeepFold { epoch, fold, reply } => {
+                let result = self.with(session, |file| {
+                    if file.epoch() == epoch { file.keep_fold(&fold) } else { Err(Error::Fenced) }
+                });
+                answer(reply, result);
+            }
+            Job::Forget(reply) => {
+                self.close(session);
+                self.damaged.remove(&session);
+                self.ends.note(session, 0);
+                answer(reply, Ok(()));
             }
             Job::Verify { after, reply } => {
                 answer(reply, self.with(session, |file| file.verify(after, READ_EVENTS)));
@@ -198,6 +236,9 @@ impl Writer {
         if group.is_empty() {
             return;
         }
+        if let Some(error) = self.damaged.get(&session) {
+            return refuse(group, error);
+        }
         let file = match self.file(session) {
             Ok(file) => file,
             Err(error) => return refuse(group, &error),
@@ -208,9 +249,14 @@ impl Writer {
         if group.is_empty() {
             return;
         }
+        failpoint::hit(Point::Appending);
         match file.append(group.iter().flat_map(|append| &append.drafts)) {
-            Ok(placed) => self.confirm(session, placed, group),
+            Ok(placed) => {
+                failpoint::hit(Point::Appended);
+                self.confirm(session, placed, group);
+            }
             Err(error) => {
+                self.remember(session, &error);
                 self.close(session);
                 if group.len() == 1 {
                     refuse(group, &error);
@@ -224,6 +270,8 @@ impl Writer {
     fn confirm(&self, session: SessionId, placed: Placed, group: Vec<Append>) {
         self.counters.transactions.fetch_add(1, Ordering::Relaxed);
         self.counters.appends.fetch_add(group.len() as u64, Ordering::Relaxed);
+        let events: usize = group.iter().map(|append| append.drafts.len()).sum();
+        self.ends.note(session, placed.first + events as u64 - 1);
         let mut seq = placed.first;
         for Append { drafts, last_seq, reply, .. } in group {
             let events: Vec<_> =
@@ -241,17 +289,49 @@ impl Writer {
         session: SessionId,
         work: impl FnOnce(&mut LogFile) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let result = work(self.file(session)?);
-        if result.is_err() {
+        let result = self.file(session).and_then(work);
+        if let Err(error) = &result {
+            self.remember(session, error);
             self.close(session);
         }
         result
     }
 
+    /// Reads, also what is left of a log whose end cannot be read.
+    fn look<T>(
+        &mut self,
+        session: SessionId,
+        read: impl Fn(&LogFile) -> Result<T, Error>,
+        damage: impl Fn(&T) -> Option<&Error>,
+    ) -> Result<T, Error> {
+        let result = match self.file(session) {
+            Ok(file) => read(file),
+            Err(error @ Error::Damaged { .. }) => {
+                self.remember(session, &error);
+                let rest = LogFile::salvage(&self.layout, session, error.clone());
+                rest.and_then(|file| read(&file)).map_err(|_| error)
+            }
+            Err(error) => Err(error),
+        };
+        if let Some(error) = result.as_ref().map_or_else(Some, damage) {
+            self.remember(session, error);
+            self.close(session);
+        }
+        result
+    }
+
+    /// Once a log is damaged nothing more is written to it, until somebody has looked and started the server again.
+    fn remember(&mut self, session: SessionId, error: &Error) {
+        if matches!(error, Error::Damaged { .. }) {
+            self.damaged.entry(session).or_insert_with(|| error.clone());
+        }
+    }
+
     /// The session's file, opened when it is not.
     fn file(&mut self, session: SessionId) -> Result<&mut LogFile, Error> {
         if !self.open.contains_key(&session) {
-            let file = LogFile::open(&self.layout, session)?;
+            let mut file = self.with_files(|layout| LogFile::open(layout, session))?;
+            file.must_reach(self.ends.seen(session));
             self.keep(session, file);
         }
         match self.open.get_mut(&session) {
@@ -263,15 +343,25 @@ impl Writer {
         }
     }
 
-    fn keep(&mut self, session: SessionId, file: LogFile) {
-        while self.open.len() >= self.capacity {
-            let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(session, _)| *session);
-            match oldest {
-                Some(oldest) => self.close(oldest),
-                None => break,
+    /// Does what opens files. When there are too many, others of ours are closed, which costs nothing but time.
+    fn with_files<T>(&mut self, work: impl Fn(&Layout) -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            let result = work(&self.layout);
+            if !matches!(result, Err(Error::OpenFiles(_))) || !self.close_oldest() {
+                return result;
             }
         }
+    }
+
+    fn keep(&mut self, session: SessionId, file: LogFile) {
+        while self.open.len() >= self.capacity && self.close_oldest() {}
         self.open.insert(session, Open { file, used: Instant::now() });
+    }
+
+    /// Closes the file that was not used for longest; false when none is open.
+    fn close_oldest(&mut self) -> bool {
+        let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(session, _)| *session);
+        oldest.inspect(|oldest| self.close(*oldest)).is_some()
     }
 
     fn close_idle(&mut self) {
@@ -290,6 +380,15 @@ impl Writer {
     }
 }
 
+/// How many files a thread keeps open: all threads together leave half of what the process may have to others.
+fn open_files() -> usize {
+    const PER_LOG: usize = 2;
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let limit = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    limit.map_or(OPEN_FILES, |limit| (limit / (2 * PER_LOG * THREADS)).clamp(2, OPEN_FILES))
+}
+
 fn refuse(group: Vec<Append>, error: &Error) {
     group.into_iter().for_each(|append| answer(append.reply, Err(error.clone())));
 }
@@ -302,7 +401,9 @@ mod tests {
     use tokio::sync::oneshot::Receiver;
 
     fn writer(dir: &tempfile::TempDir, capacity: usize) -> Writer {
-        Writer::new(Layout::prepare(dir.path()).unwrap(), capacity, Arc::default())
+        let layout = Layout::prepare(dir.path()).unwrap();
+        let ends = Arc::new(Ends::open(&layout.ends()).unwrap());
+        Writer::new(layout, capacity, Arc::default(), ends)
     }
 
     fn append(epoch: u64) -> (Job, Receiver<Result<Vec<Event>, Error>>) {

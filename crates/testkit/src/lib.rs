@@ -1,4 +1,6 @@
-//! What tests share: a scripted model over real HTTP, and repository fixtures. Only ever a dev-dependency.
+//! What tests share: a scripted model and a fake forge over real HTTP, and repository fixtures. Only ever a
+//! dev-dependency.
 
+pub mod forge;
 pub mod model;
 pub mod repo;

@@ -18,8 +18,8 @@ const UNREACHABLE: [(&str, &[&str], &str); 5] = [
 
 /// Named only by these crates.
 const RESERVED: [(&str, &[&str], &str); 4] = [
-    ("rusqlite", &["store"], "all SQL is in `store`; add a function there"),
-    ("axum", &["server", "testkit"], "all routes are in `server`; add one there"),
+    ("rusqlite", &["store", "bench"], "all SQL is in `store`; add a function there"),
+    ("axum", &["server", "testkit", "bench"], "all routes are in `server`; add one there"),
     ("launcher", &["sandbox"], "the launcher is a part of the native driver; go through `sandbox`"),
     ("testkit", &["bench"], "it is for tests; make it a dev-dependency"),
 ];

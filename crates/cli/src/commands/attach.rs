@@ -11,6 +11,7 @@ use crate::render::live;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Attach {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
     /// Begin after this event
     #[arg(long, value_name = "SEQ", default_value_t = 0)]

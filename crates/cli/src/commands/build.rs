@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use protocol::{ImageState, ImageStatus, StepState, StepStatus};
 
+use super::Context;
 use crate::api::Api;
 use crate::exit::Exit;
 use crate::interrupt::Interrupts;
@@ -12,9 +13,19 @@ use crate::render::{print, style, text};
 /// How often a build is looked at.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Builds and shows each step as it ends. Exits with 1 when the build failed; the image before it stays in use.
-pub(super) async fn build(api: &Api, name: &str, json: bool) -> anyhow::Result<Exit> {
+/// Builds and shows each step as it ends. Exits with 1 when the build failed; the image before it stays in use. It may take
+/// long, so what others want done meanwhile is done too.
+pub(super) async fn build(context: &Context, name: &str) -> anyhow::Result<Exit> {
     let mut interrupts = Interrupts::catch()?;
+    let link = context.link().await?;
+    let result = watch(&link.api, name, context.json, &mut interrupts).await;
+    let closed = link.close(&mut interrupts).await;
+    let exit = result?;
+    closed?;
+    Ok(exit)
+}
+
+async fn watch(api: &Api, name: &str, json: bool, interrupts: &mut Interrupts) -> anyhow::Result<Exit> {
     let mut status = api.build(name).await?;
     let mut shown = Shown::default();
     loop {

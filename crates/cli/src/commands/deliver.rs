@@ -5,12 +5,13 @@ use protocol::SessionId;
 use super::Context;
 use crate::exit::Exit;
 use crate::interrupt::Interrupts;
-use crate::render::{print, style};
+use crate::render::{print, style, text};
 
-/// Push a session's branch (again). Doing it twice is the same as doing it once.
+/// Push a session's branch (again), and open its pull request where a forge is configured. Doing it twice is the same as doing it once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Deliver {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
 }
 
@@ -26,6 +27,9 @@ impl Deliver {
         } else {
             print::line(&delivery.branch)?;
             style::note(&format!("pushed to {}", delivery.remote));
+            if let Some(url) = &delivery.url {
+                style::note(&format!("pull request {}", text::harmless(url)));
+            }
         }
         Ok(Exit::Done)
     }

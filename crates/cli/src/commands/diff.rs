@@ -10,6 +10,7 @@ use crate::render::{print, style, summary};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Diff {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
 }
 

@@ -1,7 +1,8 @@
 //! `slipway env`: the recipes that sandboxes start from.
 
 use protocol::{
-    Check, Egress, EgressStatus, Environment, EnvironmentSource, ImageState, ImageStatus, Repo, SetupStep,
+    Check, Egress, EgressStatus, Environment, EnvironmentSource, Gate, ImageState, ImageStatus,
+    NamedEnvironment, Repo, SetupStep, StepState, StepStatus,
 };
 
 use super::Context;
@@ -13,16 +14,28 @@ use crate::render::{print, style, table, text};
 /// Environments: the recipes that sandboxes start from.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Env {
-    /// Add an environment, or change one that was added
+    /// Add an environment, or replace one that was added
+    ///
+    /// The repository and the branch are looked at first. What is not said here is at its default, also when an environment
+    /// is replaced. Services, secrets and limits are written in slipway.toml, services also in the repository's own
+    /// .slipway.toml; docs/environments.md has all keys.
     Add(Box<Add>),
     /// List environments: repository, checks, and how far each image is
+    ///
+    /// The steps of each image's last build follow on standard error, with why it failed if it did.
     Ls,
-    /// Build the image of an environment now, from what is cached as far as possible
+    /// Build the image of an environment now, from what is cached as far as possible, and show each step
+    ///
+    /// Exits with 1 when a step fails; the image before it, if there is one, stays in use. A server builds by itself: this
+    /// is for when nobody wants to wait for it, or to see why a build fails.
     Build {
         /// Its name
         name: String,
     },
-    /// Let sandboxes of an environment reach more of the network, also those that run
+    /// Let sandboxes of an environment reach more of the network, or list what they were refused
+    ///
+    /// It holds from the next connection on, also in sandboxes that run. An environment that is written in slipway.toml is
+    /// changed there.
     Allow {
         /// Its name
         name: String,
@@ -30,16 +43,18 @@ pub(crate) enum Env {
         hosts: Vec<String>,
     },
     /// Remove an environment that was added
+    ///
+    /// Sessions that were made from it go on with the recipe that they began with. Its image goes with the next slipway gc.
     Rm {
         /// Its name
         name: String,
     },
 }
 
-/// Add an environment, or change one that was added. The repository and the branch are looked at first.
+/// Add an environment, or replace one that was added.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Add {
-    /// Its name
+    /// Its name: letters, digits, '-', '_' and '.'
     name: String,
     /// Repository, a path or a URL
     #[arg(long, value_name = "PATH|URL")]
@@ -47,7 +62,8 @@ pub(crate) struct Add {
     /// Branch that sessions start from [default: the repository's default branch]
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// What is below the workspace
+    /// What is below the workspace: host (this machine's system), tar:PATH (an archive), oci:NAME (an image of a registry),
+    /// dockerfile[:PATH] or devcontainer[:PATH] (built from the repository)
     #[arg(long, value_name = "BASE", default_value = "host")]
     base: String,
     /// Command that prepares the workspace; may be given several times
@@ -70,6 +86,9 @@ pub(crate) struct Add {
     /// command); may be given several times [default: found in the repository]
     #[arg(long, value_name = "[NAME=]COMMAND")]
     check: Vec<String>,
+    /// What a person must approve before it happens: "delivery", the push of work that passed its checks
+    #[arg(long, value_name = "GATE", value_parser = gate)]
+    approve: Vec<Gate>,
     /// Model to use
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -80,13 +99,17 @@ pub(crate) struct Add {
 
 impl Env {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let link = context.look().await?;
-        let result = match &self {
-            Self::Build { name } => super::build::build(&link.api, name, context.json).await,
-            _ => self.work(&link.api, context.json).await.map(|()| Exit::Done),
+        if let Self::Build { name } = &self {
+            return super::build::build(&context, name).await;
+        }
+        let link = match &self {
+            // The repository is read first.
+            Self::Add(_) => context.look_for_long().await?,
+            _ => context.look().await?,
         };
+        let result = self.work(&link.api, context.json).await;
         link.close_now().await?;
-        result
+        result.map(|()| Exit::Done)
     }
 
     async fn work(self, api: &crate::api::Api, json: bool) -> anyhow::Result<()> {
@@ -100,15 +123,13 @@ impl Env {
             Self::Add(add) => {
                 let recipe = add.recipe()?;
                 check_environment(&add.name, &recipe).map_err(Usage)?;
+                let before = api.environments().await?.environments;
                 let added = api.put_environment(&add.name, &recipe).await?;
                 if json {
                     print::json(&added)?;
                 } else {
                     print::line(&added.name)?;
-                    style::note(&format!(
-                        "try it with: slipway run --env {} \"what is to be done\"",
-                        added.name
-                    ));
+                    tell_added(&added, before.iter().any(|environment| environment.name == added.name));
                 }
             }
             Self::Ls => {
@@ -163,6 +184,19 @@ impl Env {
     }
 }
 
+fn tell_added(added: &NamedEnvironment, replaced: bool) {
+    let name = &added.name;
+    if replaced {
+        style::note(&format!("{name} was there and is replaced: what was not said now is at its default"));
+    }
+    if added.recipe.base != "host" {
+        style::note(&format!(
+            "its first session waits until its image is built; build it now with: slipway env build {name}"
+        ));
+    }
+    style::note(&format!("try it with: slipway run --env {name} \"what is to be done\""));
+}
+
 /// State, age, size and duration of an image.
 fn image_cells(image: Option<&ImageStatus>) -> [String; 4] {
     let Some(image) = image else { return Default::default() };
@@ -185,13 +219,45 @@ fn image_cells(image: Option<&ImageStatus>) -> [String; 4] {
 
 /// The steps of the last build, and why it failed.
 fn tell_steps(name: &str, image: Option<&ImageStatus>) {
-    let Some(image) = image.filter(|image| !image.steps.is_empty()) else { return };
+    let Some(image) = image else { return };
+    if image.steps.is_empty() {
+        // It failed before its first step, such as for a repository that cannot be read.
+        if image.error.is_some() {
+            style::note(&format!("{name} could not be built:"));
+            tell_error(name, image);
+        }
+        return;
+    }
     style::note(&format!("steps of {name}:"));
-    for step in &image.steps {
+    // A build that is over never came to the steps that still wait.
+    let reached =
+        |step: &&StepStatus| image.state == ImageState::Building || step.state != StepState::Pending;
+    for step in image.steps.iter().filter(reached) {
         style::note(&format!("  {}", super::build::line(step)));
     }
-    if let Some(error) = &image.error {
-        style::note(&format!("  {}", text::harmless(error)));
+    tell_error(name, image);
+}
+
+/// Why the last build failed, without most of what its programs said.
+fn tell_error(name: &str, image: &ImageStatus) {
+    let Some(error) = &image.error else { return };
+    let error = text::harmless(error);
+    let lines: Vec<&str> = error.lines().collect();
+    let (head, tail) = match lines.len() {
+        0..=8 => (&lines[..], &[][..]),
+        many => (&lines[..1], &lines[many - 6..]),
+    };
+    for line in head {
+        style::note(&format!("  {line}"));
+    }
+    if !tail.is_empty() {
+        style::note(&format!("  … (all of it with: slipway env build {name})"));
+    }
+    for line in tail {
+        style::note(&format!("  {line}"));
+    }
+    if image.current.is_some() {
+        style::note("  the image before it stays in use");
     }
 }
 
@@ -203,7 +269,11 @@ fn tell_egress(name: &str, status: &EgressStatus) -> anyhow::Result<()> {
         Egress::Allow(rules) => rules.join(", "),
     };
     style::note(&format!("{name} can reach: {allowed}"));
+    if let Some(note) = &status.note {
+        style::note(note);
+    }
     if status.refused.is_empty() {
+        style::note("nothing was refused so far");
         return Ok(());
     }
     let rows = status.refused.iter().map(|refused| {
@@ -221,6 +291,14 @@ fn describe(repo: &Repo) -> String {
     match &repo.branch {
         Some(branch) => format!("{} ({branch})", forge::public_url(&repo.url)),
         None => forge::public_url(&repo.url),
+    }
+}
+
+/// What can wait for approval, by name.
+fn gate(name: &str) -> Result<Gate, String> {
+    match name {
+        "delivery" => Ok(Gate::Delivery),
+        other => Err(format!("\"{other}\" cannot be approved; \"delivery\" can")),
     }
 }
 
@@ -252,6 +330,7 @@ impl Add {
             egress: self.egress()?,
             pool: self.pool,
             checks,
+            approve: self.approve.clone(),
             model: self.model.clone(),
             instructions: self.instructions.clone(),
             ..Environment::default()

@@ -13,11 +13,12 @@ use crate::render::{live, print, style, table, text};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fork {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
-    /// What is to be done
+    /// What is to be done; - reads it from standard input
     prompt: String,
     /// Snapshot to begin at [default: the last; see: slipway snapshots]
-    #[arg(long, value_name = "SNAPSHOT")]
+    #[arg(long, value_name = "SNAPSHOT", value_parser = snapshot_id)]
     at: Option<SnapshotId>,
     /// Model to use [default: the session's]
     #[arg(long, value_name = "NAME")]
@@ -27,20 +28,30 @@ pub(crate) struct Fork {
     detach: bool,
 }
 
+fn snapshot_id(text: &str) -> Result<SnapshotId, String> {
+    text.parse().map_err(|error| format!("{error}; list them with: slipway snapshots SESSION"))
+}
+
 impl Fork {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let prompt = super::run::read_prompt(&self.prompt)?;
         let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let result = self.work(&link, &mut interrupts, context.json).await;
+        let result = self.work(&link, prompt, &mut interrupts, context.json).await;
         let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
         Ok(exit)
     }
 
-    async fn work(&self, link: &Link, interrupts: &mut Interrupts, json: bool) -> anyhow::Result<Exit> {
-        let request =
-            ForkSession { prompt: self.prompt.clone(), snapshot: self.at, model: self.model.clone() };
+    async fn work(
+        &self,
+        link: &Link,
+        prompt: String,
+        interrupts: &mut Interrupts,
+        json: bool,
+    ) -> anyhow::Result<Exit> {
+        let request = ForkSession { prompt, snapshot: self.at, model: self.model.clone() };
         let forked = link.api.fork(self.session, &request).await?;
         if self.detach && !link.is_own() {
             if json {
@@ -65,6 +76,7 @@ impl Fork {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Snapshots {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
 }
 

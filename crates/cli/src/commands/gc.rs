@@ -17,7 +17,7 @@ pub(crate) struct Gc {
 
 impl Gc {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let link = context.look().await?;
+        let link = context.look_for_long().await?;
         let report = link.api.collect_garbage(self.dry_run).await;
         link.close_now().await?;
         let report = report?;
@@ -36,7 +36,9 @@ fn tell(report: &GarbageReport) -> anyhow::Result<()> {
     let rows: Vec<Vec<String>> = shown
         .map(|entry| {
             let fate = if entry.remove { "goes" } else { "stays" };
-            [fate, &entry.kind, &entry.id, &text::bytes(entry.bytes), &entry.reason].map(str::to_owned).into()
+            // Of a sandbox only its layers are measured.
+            let size = if entry.kind == "sandbox" { "-".to_owned() } else { text::bytes(entry.bytes) };
+            [fate, &entry.kind, &entry.id, &size, &entry.reason].map(str::to_owned).into()
         })
         .collect();
     if !rows.is_empty() {
@@ -49,5 +51,12 @@ fn tell(report: &GarbageReport) -> anyhow::Result<()> {
         text::bytes(report.budget_bytes),
         text::bytes(report.freed_bytes)
     ));
+    if report.used_bytes.saturating_sub(report.freed_bytes) > report.budget_bytes {
+        let why = if report.dry_run { "the reasons are above" } else { "slipway gc --dry-run says why" };
+        style::note(&format!(
+            "that is still more than the budget, but what stays is in use or too young ({why}); end sessions, remove \
+             environments, or raise disk_budget_gb in [sandbox] of slipway.toml"
+        ));
+    }
     Ok(())
 }

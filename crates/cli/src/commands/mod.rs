@@ -1,6 +1,8 @@
 //! The commands, one file each: its arguments, what it does, and what it prints.
 
+mod approve;
 mod attach;
+mod backup;
 mod build;
 mod completions;
 mod deliver;
@@ -14,6 +16,8 @@ mod ls;
 mod models;
 mod one_off;
 mod prompt;
+mod queue;
+mod restore;
 mod run;
 mod sandbox;
 mod serve;
@@ -23,11 +27,13 @@ mod stop;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use protocol::SessionId;
 use session::Duty;
 
 use crate::config::{Config, Source};
 use crate::connect::{Link, Remote};
 use crate::exit::{Exit, Usage};
+use crate::node::Role;
 
 /// Slipway, the self-hosted background coding agent.
 ///
@@ -70,9 +76,14 @@ enum Command {
     /// Run the server
     Serve(serve::Serve),
     /// Give the agent a task and watch it work
+    ///
+    /// It ends with exit code 0 when the work is done and its checks passed, with 1 when it failed or escalated. Interrupting
+    /// it once stops the turn; the work so far is kept.
     Run(run::Run),
     /// Queue a follow-up in a session
     Prompt(prompt::Prompt),
+    /// List, edit, move, remove, pause and resume the prompts that wait
+    Queue(queue::Queue),
     /// Watch a session
     Attach(attach::Attach),
     /// List sessions
@@ -81,13 +92,18 @@ enum Command {
     Show(show::Show),
     /// Stop the turn that a session is working on
     Stop(stop::Stop),
+    /// Approve or reject what a session waits for
+    Approve(approve::Approve),
     /// Show what a session changed
     Diff(diff::Diff),
     /// Push a session's branch (again)
     Deliver(deliver::Deliver),
     /// Go on from a snapshot of a session in a new one
+    ///
+    /// It has the conversation up to there, the workspace as it was, and a branch of its own. The first session stays as it
+    /// is.
     Fork(fork::Fork),
-    /// List the snapshots of a session
+    /// List the snapshots of a session: its workspace as it was at the end of each turn
     Snapshots(fork::Snapshots),
     /// Environments: the recipes that sandboxes start from, and their images
     #[command(subcommand)]
@@ -96,7 +112,25 @@ enum Command {
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
     /// Remove what nothing needs any more from the disk
+    ///
+    /// These are layers, snapshots and images that nothing refers to, or that are over disk_budget_gb. Nothing in use is ever
+    /// removed, and the work of a session is also kept as commits. A server does this by itself.
     Gc(gc::Gc),
+    /// Write everything to one file, while sessions go on
+    ///
+    /// In it are each session's log, outputs and notes, the environments that were added, and the mirrors of the
+    /// repositories with every session's commits. Not in it are images, snapshots, sandboxes and pools, which are made
+    /// again; slipway.toml; model keys and the values of secrets, which slipway does not store. Addresses of repositories are
+    /// in it with the credentials that they were given with, and so is everything that was said and printed: keep the file
+    /// as carefully as the data directory. `slipway restore` puts it back.
+    Backup(backup::Backup),
+    /// Put a backup back; what is there is left alone
+    ///
+    /// The whole file is checked before anything is written, and one that is not whole is refused. It works on an empty data
+    /// directory and on one that is in use, with a server or without. Turns that were under way when the backup was made go
+    /// on when a server works on them, so do not run them in two places. To bring back one damaged session, stop the server,
+    /// move the session's directory away, and restore.
+    Restore(restore::Restore),
     /// List the models
     Models(models::Models),
     /// Say what holds on this machine and how to get the rest
@@ -116,13 +150,23 @@ pub(crate) struct Context {
 impl Context {
     /// For a command that gives work or waits for it.
     async fn link(&self) -> anyhow::Result<Link> {
-        Link::open(&self.config, &self.remote, Duty::Work).await
+        Link::open(&self.config, &self.remote, Duty::Work, Role::Command).await
     }
 
     /// For a command that only looks: it touches no work that waits to be taken up.
     async fn look(&self) -> anyhow::Result<Link> {
-        Link::open(&self.config, &self.remote, Duty::Look).await
+        Link::open(&self.config, &self.remote, Duty::Look, Role::Moment).await
     }
+
+    /// For a command that takes up no work either, but may take its time: others can look through it meanwhile.
+    async fn look_for_long(&self) -> anyhow::Result<Link> {
+        Link::open(&self.config, &self.remote, Duty::Look, Role::Command).await
+    }
+}
+
+/// Reads a session's id, and says where ids are found.
+fn session_id(text: &str) -> Result<SessionId, String> {
+    text.parse().map_err(|error| format!("{error}; list the sessions with: slipway ls"))
 }
 
 /// Runs the command.
@@ -139,6 +183,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Serve(command) => command.run(context).await,
         Command::Run(command) => command.run(context).await,
         Command::Prompt(command) => command.run(context).await,
+        Command::Queue(command) => command.run(context).await,
+        Command::Approve(command) => command.run(context).await,
         Command::Attach(command) => command.run(context).await,
         Command::Ls(command) => command.run(context).await,
         Command::Show(command) => command.run(context).await,
@@ -150,6 +196,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Gc(command) => command.run(context).await,
         Command::Env(command) => command.run(context).await,
         Command::Sandbox(command) => command.run(context).await,
+        Command::Backup(command) => command.run(context).await,
+        Command::Restore(command) => command.run(context).await,
         Command::Models(command) => command.run(context).await,
         Command::Doctor(command) => command.run(context).await,
         Command::Completions(command) => command.run(),

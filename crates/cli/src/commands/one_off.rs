@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ::sandbox::egress::{CA_BUNDLE, Decision, Internet, Proxy, Rules, Secret};
-use ::sandbox::image::Images;
+use ::sandbox::egress::{CA_BUNDLE, Decision, Placeholders, Proxy, Rules, Secret};
+use ::sandbox::image::{Image, Images};
 use ::sandbox::native::Native;
 use ::sandbox::{Driver, Network, Sandbox, Stack, service};
 use protocol::{Egress, Environment, NamedEnvironment};
@@ -20,8 +20,8 @@ pub(super) struct Plan {
     pub(super) stack: Stack,
     pub(super) network: Network,
     environment: Option<(String, Environment)>,
-    /// Whether the stack is the environment's image; otherwise the workspace is still to be filled.
-    image: bool,
+    /// The environment's image, if the stack is that; otherwise the workspace is still to be filled.
+    image: Option<Image>,
 }
 
 /// The way out of the sandbox. Dropping it ends every connection.
@@ -40,7 +40,17 @@ impl Plan {
         let link = context.look().await?;
         let environment = link.api.environment(name).await;
         link.close_now().await?;
-        let NamedEnvironment { recipe, image: status, .. } = environment?;
+        let NamedEnvironment { mut recipe, image: status, .. } = environment?;
+        if let Some(own) = context.config.environments.get(name) {
+            recipe.repos.clone_from(&own.repos);
+        }
+        if recipe.repos.iter().any(|repo| forge::is_covered(&repo.url)) {
+            return Err(Usage(anyhow::anyhow!(
+                "the credentials in the repository's address of {name} stay in the server\n  write the environment into \
+                 slipway.toml, or leave it to git to know the credentials (a credential helper, or ssh)"
+            ))
+            .into());
+        }
         let outdated = status.is_some_and(|status| status.outdated);
         if outdated {
             style::note(&format!("{name} was changed since its image was built: slipway env build {name}"));
@@ -57,15 +67,14 @@ impl Plan {
             .into());
         }
         let network = if recipe.egress == Egress::None { Network::None } else { Network::Egress };
-        let is_image = image.is_some();
-        let stack = image.map_or_else(Stack::host, |image| image.stack);
+        let stack = image.as_ref().map_or_else(Stack::host, |image| image.stack.clone());
         let environment = Some((name.to_owned(), recipe));
-        Ok(Self { driver, stack, network, environment, image: is_image })
+        Ok(Self { driver, stack, network, environment, image })
     }
 
     fn bare(dir: &Path) -> anyhow::Result<Self> {
         let driver = Arc::new(Native::open(dir)?);
-        Ok(Self { driver, stack: Stack::host(), network: Network::None, environment: None, image: false })
+        Ok(Self { driver, stack: Stack::host(), network: Network::None, environment: None, image: None })
     }
 
     /// The limits of the environment, or the configured ones.
@@ -85,21 +94,23 @@ impl Plan {
     ) -> anyhow::Result<Option<Exit>> {
         let Some((name, recipe)) = &self.environment else { return Ok(None) };
         let exit = match sandbox.sockets().await? {
-            Some(sockets) => Some(Exit::open(name, recipe, sockets, sandbox).await?),
+            Some(sockets) => Some(Exit::open(context, name, recipe, sockets, sandbox).await?),
             None => None,
         };
-        if !self.image {
-            let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
+        let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
+        if self.image.is_none() {
             style::note(&format!("preparing the workspace of {name}"));
             session::prepare(sandbox, &mirrors, recipe).await?;
         }
-        service::start(sandbox, &recipe.services).await?;
+        let services = session::services(&mirrors, recipe, self.image.as_ref()).await?;
+        service::start(sandbox, &services).await?;
         Ok(exit)
     }
 }
 
 impl Exit {
     async fn open(
+        context: &Context,
         name: &str,
         recipe: &Environment,
         sockets: ::sandbox::egress::Sockets,
@@ -112,10 +123,14 @@ impl Exit {
                 book.lock().unwrap_or_else(PoisonError::into_inner).insert((decision.host, decision.port));
             }
         });
-        let proxy = Proxy::start(sockets, Rules::parse(&recipe.egress)?, Arc::new(Internet), sink)?;
-        let secrets = recipe.secrets.iter().map(Secret::read).collect::<Result<Vec<_>, _>>()?;
-        if !secrets.is_empty() {
-            proxy.set_secrets(secrets)?;
+        let rules = Rules::parse(&recipe.egress)?.of(name);
+        let proxy = Proxy::start(sockets, rules, context.config.sandbox.outside()?, sink)?;
+        if !recipe.secrets.is_empty() {
+            let placeholders = Placeholders::open(&context.config.server.data_dir.join("placeholders"))?;
+            let read = |recipe: &protocol::Secret| {
+                Secret::read(recipe).map(|secret| secret.known_as(placeholders.of(name, &recipe.name)))
+            };
+            proxy.set_secrets(recipe.secrets.iter().map(read).collect::<Result<Vec<_>, _>>()?)?;
         }
         if let Some(bundle) = proxy.ca_bundle() {
             sandbox.guest().write_file(CA_BUNDLE, bundle.into()).await?;

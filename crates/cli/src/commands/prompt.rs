@@ -12,9 +12,13 @@ use crate::render::{live, print, style};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Prompt {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
     /// What is to be done
     prompt: String,
+    /// Stop what is being worked on and do this next
+    #[arg(long)]
+    now: bool,
     /// Do not wait, when a server runs that can go on with it
     #[arg(long)]
     detach: bool,
@@ -33,7 +37,7 @@ impl Prompt {
 
     async fn queue(&self, link: &Link, interrupts: &mut Interrupts, json: bool) -> anyhow::Result<Exit> {
         let before = link.api.session(self.session).await?;
-        let prompt = link.api.prompt(self.session, &self.prompt).await?;
+        let prompt = link.api.prompt(self.session, &self.prompt, self.now).await?;
         if self.detach && !link.is_own() {
             if json {
                 print::json(&prompt)?;

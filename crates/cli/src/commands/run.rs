@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use protocol::{CreateSession, Environment, Repo};
+use session::Duty;
 
 use super::Context;
 use crate::api::Api;
@@ -90,7 +91,7 @@ impl Run {
     }
 }
 
-fn read_prompt(argument: &str) -> anyhow::Result<String> {
+pub(super) fn read_prompt(argument: &str) -> anyhow::Result<String> {
     let text = if argument == "-" {
         std::io::read_to_string(std::io::stdin())
             .context("the prompt on standard input cannot be read as text")
@@ -112,7 +113,7 @@ pub(super) fn repository(argument: &str) -> anyhow::Result<String> {
         return Ok(argument.to_owned());
     }
     if !path.exists() {
-        return Err(Usage(anyhow!("there is no repository at {argument}: no such directory")).into());
+        return Err(Usage(anyhow!("there is no repository at {argument}: no such directory\n  give the path of a git repository, or its URL")).into());
     }
     Ok(std::fs::canonicalize(path)?.display().to_string())
 }
@@ -122,8 +123,12 @@ async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Resu
     let url = repository(repo)?;
     let name = environment_name(&url, branch.as_deref());
     let recipe = Environment { repos: vec![Repo { url, branch }], ..Environment::default() };
+    // The server shows no credentials; that they are the same is in the name.
+    let shown = |repo: &Repo| (forge::covered_url(&repo.url), repo.branch.clone());
     match api.environment(&name).await {
-        Ok(existing) if existing.recipe.repos == recipe.repos => Ok(name),
+        Ok(existing) if existing.recipe.repos.iter().map(shown).eq(recipe.repos.iter().map(shown)) => {
+            Ok(name)
+        }
         Ok(_) => Err(anyhow!(
             "the environment {name} is for another repository\n  remove it with: slipway env rm {name}"
         )),
@@ -162,7 +167,7 @@ async fn background_server(context: &Context) -> anyhow::Result<Api> {
     if let Some(url) = &context.remote.url {
         return Api::new(url, token);
     }
-    if let Some(api) = running(&context.config, token.clone()).await? {
+    if let Some(api) = running(&context.config, token.clone(), Duty::Work).await? {
         return Ok(api);
     }
     let data_dir = &context.config.server.data_dir;
@@ -187,7 +192,7 @@ async fn background_server(context: &Context) -> anyhow::Result<Api> {
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.spawn().context("cannot start a server in the background")?;
     for _ in 0..150 {
-        if let Some(api) = running(&context.config, token.clone()).await? {
+        if let Some(api) = running(&context.config, token.clone(), Duty::Work).await? {
             return Ok(api);
         }
         if let Some(status) = child.try_wait()? {

@@ -23,28 +23,44 @@ use crate::render::{print, style, table, terminal};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Sandbox {
     /// Run one command in a fresh sandbox and exit with its code
+    ///
+    /// However it ends, nothing is left behind. Without --env the sandbox has the machine's own system, an empty workspace
+    /// and no network. With it, it is what a session of that environment would begin with: repository, services, secrets,
+    /// and what its egress allows.
     Run(Run),
-    /// List sandboxes
+    /// List sandboxes: of sessions, of builds, kept ready, and of commands
     Ls,
-    /// Remove a sandbox
+    /// Remove a sandbox, at once and with all that runs in it
+    ///
+    /// A session whose sandbox is removed goes on from its last snapshot, or from the work that git keeps.
     Rm {
         /// The sandbox
+        #[arg(value_parser = sandbox_id)]
         sandbox: SandboxId,
     },
 }
 
-/// Run one command in a fresh sandbox and exit with its code. However it ends, nothing is left behind.
+/// Run one command in a fresh sandbox and exit with its code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// Environment to run it in: from its image, or, when none was built, with its repository cloned and set up first
     #[arg(long, value_name = "NAME")]
     env: Option<String>,
-    /// End it after this many seconds, with exit code 124
-    #[arg(long, value_name = "S")]
+    /// End it after this many seconds, with exit code 124 [default: wall_clock_s of the limits]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     timeout: Option<f64>,
-    /// The command
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// The command with its arguments; a shell is started only if it is the command: sh -c '…'
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<String>,
+}
+
+fn sandbox_id(text: &str) -> Result<SandboxId, String> {
+    text.parse().map_err(|error| format!("{error}; list them with: slipway sandbox ls"))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let wanted = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
+    wanted.ok_or_else(|| "give a number of seconds above 0, such as 30 or 0.5".to_owned())
 }
 
 /// Exit code of a command whose time was up, as timeout(1) has it.
@@ -155,7 +171,8 @@ impl Run {
                 style::error("the sandbox was ended: its time was up");
                 Ok(Exit::Command(TIMED_OUT))
             } else {
-                let reason = sandbox.ended().await.unwrap_or_else(|| "it does not answer".to_owned());
+                let reason =
+                    sandbox.ended().await.map_or("it does not answer".to_owned(), |end| end.to_string());
                 Err(anyhow::anyhow!("the sandbox ended before the command did: {reason}"))
             };
         }

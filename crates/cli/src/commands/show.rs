@@ -10,6 +10,7 @@ use crate::render::{print, style, summary, text};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
 }
 
@@ -57,7 +58,18 @@ fn overview(session: &Session) -> String {
             state.unwrap_or_default(),
             delivery.remote
         ));
+        lines.extend(delivery.url.as_ref().map(|url| format!("pull request {}", text::harmless(url))));
         lines.extend(delivery.error.as_ref().map(|error| format!("             {error}")));
+    }
+    if let Some(approval) = &session.approval {
+        lines.push(format!("waits        {}", text::harmless(&approval.question)));
+        lines.push(format!(
+            "             decide with: slipway approve {} [--reject] [--comment TEXT]",
+            session.id
+        ));
+    }
+    if session.paused {
+        lines.push(format!("queue        paused; go on with: slipway queue {} resume", session.id));
     }
     for prompt in &session.queued {
         lines.push(format!("queued       {}: {}", prompt.author, text::first_line(&prompt.text)));

@@ -12,14 +12,18 @@ use crate::render::{print, style};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stop {
     /// The session
+    #[arg(value_parser = super::session_id)]
     session: SessionId,
+    /// Pause the queue too, so that no waiting prompt begins
+    #[arg(long)]
+    pause: bool,
 }
 
 impl Stop {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let stopped = link.api.stop(self.session).await;
+        let stopped = link.api.stop(self.session, self.pause).await;
         link.close(&mut interrupts).await?;
         let stopped = stopped?;
         if context.json {
@@ -28,6 +32,12 @@ impl Stop {
             match stopped.turn {
                 Some(turn) => style::note(&format!("stopping {turn}")),
                 None => style::note("nothing is being worked on"),
+            }
+            if self.pause {
+                style::note(&format!(
+                    "the queue is paused; go on with: slipway queue {} resume",
+                    self.session
+                ));
             }
         }
         Ok(Exit::Done)

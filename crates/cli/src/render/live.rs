@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::io::IsTerminal;
 
-use protocol::event::{Channel, DeliveryState, SandboxState};
+use protocol::event::{Channel, DeliveryState, SandboxState, ServiceState};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
-    Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, SessionId,
+    Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, NotificationState,
+    Outcome, SessionId,
 };
 
 use super::style::{Paint, say, stderr};
@@ -52,7 +53,7 @@ impl Watch<'_> {
                     }
                     interrupted = true;
                     super::style::note("stopping; interrupt again to leave at once");
-                    self.api.stop(self.session).await?;
+                    self.api.stop(self.session, false).await?;
                     continue;
                 }
             };
@@ -95,6 +96,7 @@ struct Progress {
     working: bool,
     queued: u32,
     waiting: bool,
+    paused: bool,
     outcome: Option<Outcome>,
 }
 
@@ -113,6 +115,8 @@ impl Progress {
             }
             EventBody::ApprovalRequested { .. } => self.waiting = true,
             EventBody::ApprovalResolved { .. } => self.waiting = false,
+            EventBody::QueuePaused { .. } => self.paused = true,
+            EventBody::QueueResumed {} => self.paused = false,
             _ => {}
         }
     }
@@ -128,6 +132,9 @@ impl Progress {
             return None;
         }
         if self.waiting {
+            return Some(Exit::Waiting);
+        }
+        if self.paused && !self.working && self.queued > 0 {
             return Some(Exit::Waiting);
         }
         let idle = !self.working && self.queued == 0;
@@ -148,6 +155,18 @@ struct View {
 struct Shown {
     partial: String,
     lines: usize,
+    /// Where each of its texts ends so far.
+    ends: HashMap<Channel, u64>,
+}
+
+impl Shown {
+    /// What of a piece was not shown yet: after a connection broke, or was too slow, the text comes anew.
+    fn new_part<'a>(&mut self, channel: Channel, offset: u64, piece: &'a str) -> &'a str {
+        let end = self.ends.entry(channel).or_default();
+        let known = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        *end = (*end).max(offset + piece.len() as u64);
+        piece.get(known..).unwrap_or_default()
+    }
 }
 
 impl View {
@@ -171,13 +190,18 @@ impl View {
             EventBody::ItemCompleted { item, .. } => self.completed(item),
             EventBody::RetryScheduled { attempt, attempts, reason, delay_ms, .. } => {
                 say(&paint.warn(&format!(
-                    "  waiting for the model ({}); try {attempt} of {attempts} in {}",
+                    "  {}; try {attempt} of {attempts} in {}",
                     text::harmless(reason),
                     text::duration(*delay_ms)
                 )))
             }
             EventBody::DeliveryUpdated(delivery) => match delivery.state {
-                DeliveryState::Intended => {}
+                DeliveryState::Intended | DeliveryState::Opening => {}
+                DeliveryState::Opened => say(&format!(
+                    "{} opened {}",
+                    paint.good("✓"),
+                    text::harmless(delivery.url.as_deref().unwrap_or("a pull request"))
+                )),
                 DeliveryState::Pushed => {
                     let commit: String =
                         delivery.commit.iter().flat_map(|commit| commit.chars().take(10)).collect();
@@ -188,12 +212,18 @@ impl View {
                         delivery.remote
                     ));
                 }
-                DeliveryState::Failed => say(&format!(
-                    "{} not pushed: {}",
+                DeliveryState::Failed | DeliveryState::Unknown => say(&format!(
+                    "{} not delivered: {}",
                     paint.bad("✗"),
                     text::harmless(delivery.error.as_deref().unwrap_or("unknown reason"))
                 )),
             },
+            EventBody::NotificationUpdated(told) if told.state == NotificationState::Failed => {
+                say(&paint.warn(&format!(
+                    "  not notified: {}",
+                    text::harmless(told.error.as_deref().unwrap_or("unknown reason"))
+                )));
+            }
             EventBody::EgressDecided(decision) if !decision.allowed => say(&paint.warn(&format!(
                 "  refused {}:{}: {}",
                 text::harmless(&decision.host),
@@ -203,6 +233,33 @@ impl View {
             EventBody::LimitExceeded { message, .. } => {
                 say(&paint.warn(&format!("  {}", text::harmless(message))))
             }
+            EventBody::ServiceChanged { service, state, detail, .. } => {
+                let words = match state {
+                    ServiceState::Down => "is down",
+                    ServiceState::Up => "runs again",
+                };
+                let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
+                say(&paint.warn(&format!("  service {service} {words}{}", text::harmless(&detail))));
+            }
+            EventBody::ApprovalRequested { question, .. } => {
+                say(&format!("{} {}", paint.warn("?"), paint.bold(&text::harmless(question))));
+                say(&paint.dim(&format!(
+                    "  decide with: slipway approve {} [--reject] [--comment TEXT]",
+                    event.session
+                )));
+            }
+            EventBody::ApprovalResolved { approved, .. } => {
+                let (mark, word) =
+                    if *approved { (paint.good("✓"), "approved") } else { (paint.bad("✗"), "rejected") };
+                say(&format!("{mark} {word} by {}", text::harmless(&event.actor.id)));
+            }
+            EventBody::TurnStopping { .. } => {
+                say(&paint.warn(&format!("  {} stops the turn", text::harmless(&event.actor.id))));
+            }
+            EventBody::QueuePaused { reason } => {
+                say(&paint.warn(&format!("  the queue is paused: {}", text::harmless(reason))));
+            }
+            EventBody::QueueResumed {} => say(&paint.dim("  the queue goes on")),
             EventBody::ErrorRaised { message, hint, .. } => {
                 say(&format!("{} {}", paint.bad("error:"), text::harmless(message)));
                 if let Some(hint) = hint {
@@ -220,6 +277,11 @@ impl View {
         let took = duration_ms.map(|ms| format!(" in {}", text::duration(ms))).unwrap_or_default();
         let words = match state {
             SandboxState::Creating => return,
+            SandboxState::Building => {
+                let so_far =
+                    duration_ms.map(|ms| format!("; {} so far", text::duration(ms))).unwrap_or_default();
+                format!("building {}{so_far}", text::harmless(detail.unwrap_or("the image")))
+            }
             SandboxState::Syncing => {
                 format!("sandbox ready{took}; fetching the branch, reads are served meanwhile")
             }
@@ -303,12 +365,13 @@ impl View {
     }
 
     fn ephemeral(&mut self, ephemeral: &Ephemeral) {
-        let EphemeralBody::Delta { item, channel, text: piece, .. } = &ephemeral.body else { return };
+        let EphemeralBody::Delta { item, channel, offset, text: piece } = &ephemeral.body else { return };
         if !matches!(channel, Channel::Stdout | Channel::Stderr) {
             return;
         }
         let shown = self.outputs.entry(*item).or_default();
-        shown.partial.push_str(piece);
+        let new = shown.new_part(*channel, *offset, piece);
+        shown.partial.push_str(new);
         while let Some(end) = shown.partial.find('\n') {
             let line: String = shown.partial.drain(..=end).collect();
             shown.lines += 1;

@@ -1,5 +1,13 @@
 //! A server that is killed in the middle of something that takes several steps: the next one goes on, and nothing is left
-//! of what was half done.
+//! of what was half done. Below are the places that need a set-up of their own; [`kills`] goes through all others.
+
+mod client;
+#[cfg(feature = "failpoints")]
+mod commands;
+mod keeper;
+mod kills;
+mod model;
+mod story;
 
 use serde_json::{Value, json};
 use testkit::model::{Reply, Script, Server};

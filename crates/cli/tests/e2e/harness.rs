@@ -4,8 +4,10 @@
 mod api;
 mod events;
 mod inside;
+mod island;
 mod leftovers;
 mod process;
+mod website;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,9 @@ use tokio::process::Command;
 
 pub(crate) use api::Api;
 pub(crate) use events::Events;
+pub(crate) use island::{leave_out, on_an_island};
 pub(crate) use process::{Output, Running};
+pub(crate) use website::Website;
 
 /// No command takes this long, unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -158,8 +162,9 @@ impl World {
         let read = |path: PathBuf| serde_json::from_slice::<Value>(&std::fs::read(path).ok()?).ok();
         let dirs = leftovers::sandboxes(self.root()).into_iter().map(|(_, dir)| dir);
         let owned = |dir: &PathBuf| {
-            let spec = read(dir.join("spec.json")).unwrap_or_default();
-            spec["owner"] == owner || spec["owner"].get(owner).is_some()
+            let made_for = || read(dir.join("spec.json")).unwrap_or_default()["owner"].take();
+            let now = given_to(dir).unwrap_or_else(made_for);
+            now == owner || now.get(owner).is_some()
         };
         let all: Vec<PathBuf> = dirs.filter(owned).collect();
         let [only] = &all[..] else { panic!("one sandbox should be there: {all:?}") };
@@ -169,6 +174,11 @@ impl World {
     /// Makes an empty file in the session's sandbox from outside, for a command that waits for it.
     pub(crate) fn let_go(&self, path: &str) {
         inside::touch(&self.sandbox_state("session")["init"].to_string(), path);
+    }
+
+    /// The same in the sandbox that builds an image.
+    pub(crate) fn let_build_go(&self, path: &str) {
+        inside::touch(&self.sandbox_state("build")["init"].to_string(), path);
     }
 
     /// Removes the sandboxes that servers leave for the next one.
@@ -275,4 +285,10 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(tokio::time::Instant::now() < end, "never happened: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Who a sandbox was given to after it was made: the text of a link, after a time.
+fn given_to(dir: &Path) -> Option<Value> {
+    let text = std::fs::read_link(dir.join("given")).ok()?;
+    serde_json::from_str(text.to_str()?.split_once(' ')?.1).ok()
 }

@@ -2,9 +2,13 @@
 //! at one side.
 
 mod base;
+mod beside;
 mod building;
+mod engine;
 mod ready;
 mod recipes;
+mod registry;
+mod schedule;
 mod start;
 
 use testkit::model::Server;

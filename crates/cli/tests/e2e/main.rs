@@ -3,10 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests too")]
 
+mod backup;
 mod bad_input;
+mod canary;
+mod control;
 mod crash;
 mod demo;
 mod egress;
+mod forge;
 mod gc;
 mod harness;
 mod images;

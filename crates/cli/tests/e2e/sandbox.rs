@@ -54,7 +54,8 @@ async fn signals_reach_the_command() {
     let output = running.wait().await.expect_code(7);
     assert_eq!(output.stdout, "ready\nterminated\n");
 
-    let running = world.start(&script("echo ready; sleep 600"));
+    // Not with a program of its own to wait for: a shell loses what comes between its fork and its exec.
+    let running = world.start(&script("echo ready; read line"));
     running.stdout_has("ready").await;
     running.signal(libc::SIGINT);
     running.wait().await.expect_code(130);
@@ -138,6 +139,22 @@ async fn an_environment_brings_its_workspace() {
     let output = world.run(&["sandbox", "run", "--env", "nowhere", "--", "true"]).await.expect_code(2);
     assert!(output.stderr.contains("nowhere"), "{output}");
     assert_eq!(repo.branches(), ["main"]);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn services_of_the_repository_are_up_first() {
+    let model = Server::start(Script::new()).await;
+    let repo = Repo::plain();
+    let service =
+        "services = [{ name = \"web\", run = \"python3 -m http.server 8124\", ready = { tcp = 8124 } }]\n";
+    repo.commit("main", &[(".slipway.toml", service)]);
+    let world = World::with(&model, &repo);
+    let ask = "exec 3<>/dev/tcp/127.0.0.1/8124 && echo it answers";
+    let run = ["sandbox", "run", "--env", ENVIRONMENT, "bash", "-c", ask];
+    assert_eq!(world.ok(&run).await.stdout, "it answers\n", "on the bare base");
+    world.ok(&["env", "build", ENVIRONMENT]).await;
+    assert_eq!(world.ok(&run).await.stdout, "it answers\n", "on the image");
     world.finish().await;
 }
 

@@ -114,3 +114,54 @@ async fn a_secret_without_a_value_is_told_with_its_variable() {
     assert_eq!(model.requests().len(), 0);
     world.finish().await;
 }
+
+#[tokio::test]
+async fn credentials_in_a_repositorys_address_are_shown_nowhere() {
+    let model = Server::start(Script::new()).await;
+    let world = World::new();
+    // Nobody listens there; what is told of it is enough.
+    let whole = format!("http://ann:{CANARY}@127.0.0.1:1/shop.git?token={CANARY}-too");
+    let shown = "http://127.0.0.1:1/shop.git";
+    world.configure(&format!(
+        "{}[environments.{ENVIRONMENT}]\nrepos = [{{ url = \"{whole}\" }}]\n",
+        models(&model)
+    ));
+    let running = world.start(&["-vv", "serve", "--listen", "127.0.0.1:0", "--json"]);
+    let url = running.line(|line| line.get("url").is_some()).await["url"].as_str().unwrap().to_owned();
+    let api = crate::harness::Api::new(&url, None);
+    let session = api.create(ENVIRONMENT, "Look").await;
+    let mut watcher = api.watch(&session, 0).await;
+    watcher.until_type("turn.finished").await;
+    let created = watcher.seen.only("session.created");
+    assert_eq!(created["recipe"]["repos"][0]["url"], shown);
+    assert!(!format!("{:?}", watcher.seen).contains(CANARY), "in an event: {:?}", watcher.seen);
+    let environment = api.get(&format!("/environments/{ENVIRONMENT}")).await.expect(200);
+    let covered = "http://redacted@127.0.0.1:1/shop.git";
+    assert_eq!(environment["repos"][0]["url"], covered, "{environment}");
+    for path in [
+        "/environments".to_owned(),
+        format!("/environments/{ENVIRONMENT}"),
+        format!("/environments/{ENVIRONMENT}/image"),
+        format!("/sessions/{session}"),
+        format!("/sessions/{session}/events"),
+    ] {
+        let text = api.get(&path).await.text;
+        assert!(!text.contains(CANARY), "{path}: {text}");
+    }
+    // What was taken out cannot be put back by somebody who does not have it.
+    let body = json!({"repos": [{"url": covered}]});
+    let put = api.request(reqwest::Method::PUT, "/environments/other").json(&body);
+    let refused = api.send(put).await.expect(400);
+    assert!(refused["title"].as_str().unwrap().contains("credentials"), "{refused}");
+    drop(watcher);
+    running.signal(libc::SIGTERM);
+    let output = running.wait().await.expect_code(0);
+    assert!(!output.stderr.contains(CANARY), "in the server's log: {output}");
+    let mut all = Vec::new();
+    files(&world.data(), &mut all);
+    let mut found: Vec<&PathBuf> = all.iter().filter(|path| holds(path, CANARY)).collect();
+    found.retain(|path| !path.ends_with("slipway.toml"));
+    let [only] = found[..] else { panic!("git needs it, and nobody else: {found:?}") };
+    assert!(only.ends_with("repositories.json"), "{only:?}");
+    world.finish().await;
+}

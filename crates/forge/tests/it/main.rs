@@ -4,10 +4,12 @@
     reason = "clippy's exception for tests does not reach the helpers of an integration test"
 )]
 
+mod github;
 mod image;
 mod mirror;
 mod push;
 mod take;
+mod whole;
 
 use std::path::{Path, PathBuf};
 

@@ -1,13 +1,13 @@
-//! One HTTP/1.1 exchange over a fresh Unix connection.
+//! One HTTP/1.1 exchange over a Unix connection of its own.
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,10 +17,10 @@ use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
-use tokio::net::UnixStream;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use super::Error;
 
@@ -62,26 +62,38 @@ impl Connection {
     }
 }
 
-/// Sends one request and waits for the head of the answer.
-pub(super) async fn request(
-    socket: &Path,
-    method: Method,
-    target: &str,
-    body: Bytes,
-) -> Result<Answer, Error> {
-    let stream = connect(socket).await.map_err(|error| Error::Unavailable(error.to_string()))?;
-    let broken = |error: hyper::Error| Error::Unavailable(format!("the connection broke: {error}"));
-    let (mut sender, exchange) = http1::handshake(Eager(TokioIo::new(stream))).await.map_err(broken)?;
-    let mut connection = Connection { exchange: Box::pin(exchange), over: false };
-    let mut request = Request::new(Full::new(body));
-    *request.method_mut() = method;
-    *request.uri_mut() = target.parse().map_err(|error| Error::Refused(format!("not a request: {error}")))?;
-    request.headers_mut().insert(HOST, HeaderValue::from_static("guest"));
-    let response = connection.drive(sender.send_request(request)).await.map_err(broken)?;
-    Ok(Answer { response, connection })
+/// A connection over which nothing was said yet.
+pub(super) struct Line {
+    sender: http1::SendRequest<Full<Bytes>>,
+    connection: Connection,
 }
 
-async fn connect(socket: &Path) -> io::Result<UnixStream> {
+impl Line {
+    /// Connects.
+    pub(super) async fn open(socket: &Path) -> Result<Self, Error> {
+        let stream = connect(socket).await.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let (sender, exchange) = http1::handshake(stream).await.map_err(broken)?;
+        Ok(Self { sender, connection: Connection { exchange: Box::pin(exchange), over: false } })
+    }
+
+    /// Sends one request and waits for the head of the answer.
+    pub(super) async fn request(self, method: Method, target: &str, body: Bytes) -> Result<Answer, Error> {
+        let Self { mut sender, mut connection } = self;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() =
+            target.parse().map_err(|error| Error::Refused(format!("not a request: {error}")))?;
+        request.headers_mut().insert(HOST, HeaderValue::from_static("guest"));
+        let response = connection.drive(sender.send_request(request)).await.map_err(broken)?;
+        Ok(Answer { response, connection })
+    }
+}
+
+fn broken(error: hyper::Error) -> Error {
+    Error::Unavailable(format!("the connection broke: {error}"))
+}
+
+async fn connect(socket: &Path) -> io::Result<Eager> {
     // The directory stays open until the connection is made, because the short path goes through its descriptor.
     let (path, _directory) = short(socket)?;
     let address = SocketAddrUnix::new(&path)?;
@@ -99,52 +111,114 @@ async fn connect(socket: &Path) -> io::Result<UnixStream> {
             }
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
-            Ok(()) => return UnixStream::from_std(stream.into()),
+            Ok(()) => return Eager::new(stream),
         }
     }
 }
 
-/// A stream that writes at once, where tokio's own would first wait to be told that a new socket can be written to.
-struct Eager(TokioIo<UnixStream>);
+/// A stream that writes at once and is watched only for what comes in. tokio's own would be told right away that a new
+/// socket can be written to, which wakes a thread for nothing just when the guest wants to run.
+struct Eager {
+    /// None only while it is being registered anew.
+    socket: Option<AsyncFd<OwnedFd>>,
+    /// Whether it is watched for room to write, too.
+    for_room: bool,
+}
 
 impl Eager {
-    fn inner(self: Pin<&mut Self>) -> Pin<&mut TokioIo<UnixStream>> {
-        Pin::new(&mut self.get_mut().0)
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self { socket: Some(watched(socket, Interest::READABLE)?), for_room: false })
     }
 
-    fn at_once(&self, bytes: &[u8]) -> Option<io::Result<usize>> {
+    fn socket(&self) -> io::Result<&AsyncFd<OwnedFd>> {
+        self.socket.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match rustix::net::send(self.0.inner(), bytes, flags) {
-            Err(Errno::AGAIN | Errno::INTR) => None,
-            sent => Some(sent.map_err(io::Error::from)),
+        loop {
+            match rustix::net::send(self.socket()?, bytes, flags) {
+                Err(Errno::INTR) => {}
+                sent => return Ok(sent?),
+            }
         }
     }
+
+    /// The guest does not read as fast as we write: from now on, it is waited for.
+    fn watch_for_room(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if let Some(socket) = self.socket.take_if(|_| !self.for_room) {
+            let socket = watched(socket.into_inner(), Interest::READABLE | Interest::WRITABLE)?;
+            self.for_room = true;
+            // Whoever waited for something to read waited for it at the old registration.
+            if socket.poll_read_ready(context).is_ready() {
+                context.waker().wake_by_ref();
+            }
+            self.socket = Some(socket);
+        }
+        Ok(())
+    }
+}
+
+fn watched(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd is open, stays the same, and is closed only when the AsyncFd that owns it is dropped.
+    Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
 }
 
 impl Read for Eager {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        self.inner().poll_read(context, buffer)
+        let socket = self.socket()?;
+        loop {
+            let mut ready = ready!(socket.poll_read_ready(context))?;
+            // SAFETY: nothing is read from it, and nothing that was initialised is made uninitialised.
+            let room = unsafe { buffer.as_mut() };
+            let received = ready.try_io(|socket| {
+                let ((got, _), _) = rustix::net::recv(socket, room, RecvFlags::empty())?;
+                Ok(got.len())
+            });
+            match received {
+                Ok(Ok(length)) => {
+                    // SAFETY: the kernel has written so many bytes.
+                    unsafe { buffer.advance(length) };
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Err(_not_ready_after_all) => {}
+            }
+        }
     }
 }
 
 impl Write for Eager {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.at_once(bytes) {
-            Some(sent) => Poll::Ready(sent),
-            None => self.inner().poll_write(context, bytes),
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.send(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.watch_for_room(context)?,
+            sent => return Poll::Ready(sent),
+        }
+        loop {
+            let mut ready = ready!(self.socket()?.poll_write_ready(context))?;
+            match ready.try_io(|_| self.send(bytes)) {
+                Ok(sent) => return Poll::Ready(sent),
+                Err(_not_ready_after_all) => {}
+            }
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner().poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner().poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = rustix::net::shutdown(self.socket()?, rustix::net::Shutdown::Write);
+        Poll::Ready(shut.map_err(io::Error::from))
     }
 }
 

@@ -1,14 +1,14 @@
 //! The host side: one method per request, one connection per request.
 //!
 //! A connection to a Unix socket costs a few microseconds, so there is no pool, and nothing to go stale when a sandbox
-//! is stopped and another takes its place.
+//! is stopped and another takes its place. Only for a sandbox that waits one can be made ahead of time.
 
 mod connect;
 mod process;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,10 +16,12 @@ use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
-use self::connect::Answer;
+use self::connect::{Answer, Line};
 pub use self::process::{Output, Process};
 use crate::query::encode;
-use crate::wire::{FILE_SIZE, Failure, FailureCode, Health, ProcessSpec, ProcessState, PtySize, Stat};
+use crate::wire::{
+    FILE_SIZE, Failure, FailureCode, Health, ProcessSpec, ProcessState, PtySize, Signalled, Stat,
+};
 
 /// How long a guest that is alive can take to answer a question that needs no work.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,20 +51,35 @@ impl From<Failure> for Error {
 }
 
 /// A connection factory to one guest. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     socket: Arc<Path>,
+    /// What [`Client::prepare`] made and nobody has used yet.
+    prepared: Arc<Mutex<Option<Line>>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").field("socket", &self.socket).finish_non_exhaustive()
+    }
 }
 
 impl Client {
     /// To a guest on a Unix socket. Works with paths longer than `sun_path`.
     pub fn unix(socket: impl AsRef<Path>) -> Self {
-        Self { socket: socket.as_ref().into() }
+        Self { socket: socket.as_ref().into(), prepared: Arc::default() }
     }
 
     /// Whether it answers.
     pub async fn ping(&self) -> Result<(), Error> {
         let _: Health = self.ask("/health").await?;
+        Ok(())
+    }
+
+    /// Connects ahead of time, for the next request, whoever makes it: for a sandbox that waits for its first command.
+    pub async fn prepare(&self) -> Result<(), Error> {
+        let line = Line::open(&self.socket).await?;
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
         Ok(())
     }
 
@@ -90,11 +107,13 @@ impl Client {
         self.ask("/processes").await
     }
 
-    /// Sends a signal to the process and everything it started.
-    pub async fn signal(&self, id: &str, signal: i32) -> Result<(), Error> {
-        self.quick(Method::POST, &format!("/processes/{}/signal?n={signal}", encode(id)), Bytes::new())
-            .await?;
-        Ok(())
+    /// Sends a signal to the process and everything it started, also after its own end. Gives how many processes it
+    /// reached.
+    pub async fn signal(&self, id: &str, signal: i32) -> Result<usize, Error> {
+        let target = format!("/processes/{}/signal?n={signal}", encode(id));
+        let body = self.quick(Method::POST, &target, Bytes::new()).await?.bytes().await?;
+        // An older guest does not say.
+        Ok(serde_json::from_slice::<Signalled>(&body).unwrap_or_default().reached)
     }
 
     /// Writes to standard input; returns when the process (or the pipe to it) has taken all of it.
@@ -163,7 +182,12 @@ impl Client {
     }
 
     async fn send(&self, method: Method, target: &str, body: Bytes) -> Result<Answer, Error> {
-        let answer = connect::request(&self.socket, method, target, body).await?;
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let line = match prepared {
+            Some(line) => line,
+            None => Line::open(&self.socket).await?,
+        };
+        let answer = line.request(method, target, body).await?;
         let status = answer.response.status();
         if status.is_success() {
             return Ok(answer);

@@ -8,7 +8,7 @@ use std::ptr::null;
 
 use rustix::process::Rlimit;
 
-use super::signals;
+use super::{mark, signals};
 
 /// Where programs are looked for when there is no PATH.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -65,6 +65,7 @@ impl Program {
         stdio: [&OwnedFd; 3],
         on_terminal: bool,
         open_files: Rlimit,
+        mark: Option<u64>,
     ) -> io::Result<i32> {
         // A descriptor below three would be written over before it is copied.
         let mut moved = Vec::new();
@@ -89,6 +90,7 @@ impl Program {
             stdio: sources,
             on_terminal,
             open_files,
+            mark,
             failure: 0,
         };
         let pid = child.start();
@@ -113,6 +115,7 @@ struct Child {
     stdio: [RawFd; 3],
     on_terminal: bool,
     open_files: Rlimit,
+    mark: Option<u64>,
     /// Why it did not become the program, for the daemon to read.
     failure: c_int,
 }
@@ -163,6 +166,9 @@ impl Child {
         // The daemon allows itself more descriptors than a program should be surprised with.
         rustix::process::setrlimit(rustix::process::Resource::Nofile, self.open_files)
             .map_err(rustix::io::Errno::raw_os_error)?;
+        if let Some(mark) = self.mark {
+            mark::put(mark);
+        }
         // SAFETY: no pointers.
         let closed =
             unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };

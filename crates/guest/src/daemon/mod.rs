@@ -7,6 +7,7 @@
 mod exec;
 mod files;
 mod follow;
+mod mark;
 mod process;
 mod pty;
 mod reply;

@@ -22,6 +22,8 @@ use crate::wire::{Exit, Failure, ProcessState, PtySize};
 pub(super) struct Process {
     pub(super) id: String,
     pub(super) pid: i32,
+    /// What everything that it starts carries.
+    pub(super) mark: Option<u64>,
     pub(super) argv: Vec<String>,
     pub(super) ring: RefCell<Ring>,
     pub(super) outputs: Vec<OutputEnd>,
@@ -67,7 +69,13 @@ pub(super) struct Ends {
 }
 
 impl Process {
-    pub(super) fn new(id: &str, pid: i32, argv: &[String], ends: Ends, held: Held) -> Self {
+    pub(super) fn new(
+        id: &str,
+        (pid, mark): (i32, Option<u64>),
+        argv: &[String],
+        ends: Ends,
+        held: Held,
+    ) -> Self {
         let outputs = ends
             .outputs
             .into_iter()
@@ -76,6 +84,7 @@ impl Process {
         Self {
             id: id.to_owned(),
             pid,
+            mark,
             argv: argv.to_vec(),
             ring: RefCell::new(Ring::new(held)),
             outputs,
@@ -102,7 +111,7 @@ impl Process {
 
     /// How to find everything it started.
     pub(super) fn root(&self) -> Root<'_> {
-        Root { id: &self.id, pid: self.pid, alive: self.status.get().is_none() }
+        Root { id: &self.id, pid: self.pid, mark: self.mark, alive: self.status.get().is_none() }
     }
 
     /// How it ended, once its last byte is in the ring.

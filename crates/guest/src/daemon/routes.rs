@@ -18,7 +18,7 @@ use super::reply::{self, Reply};
 use super::table::Table;
 use super::{files, not_found, refused, tree};
 use crate::query;
-use crate::wire::{FILE_SIZE, Failure, Health, ProcessSpec, PtySize, VERSION};
+use crate::wire::{FILE_SIZE, Failure, Health, ProcessSpec, PtySize, Signalled, VERSION};
 
 /// Longest JSON body.
 const LONGEST_JSON: usize = 1 << 20;
@@ -72,7 +72,7 @@ async fn route(table: &Rc<Table>, head: &Parts, body: &mut Incoming) -> Result<R
         (&Method::POST, ["processes", id, "signal"]) => {
             let process = table.get(id)?;
             let signal = number(head, "n")?.ok_or_else(|| refused("which signal? Give its number as n"))?;
-            signal_to(&process, signal).map(|()| reply::done())
+            reply::json(&signal_to(&process, signal)?)
         }
         (&Method::POST, ["processes", id, "stdin"]) => {
             let process = table.get(id)?;
@@ -109,11 +109,11 @@ fn follow(process: Rc<Process>, after: u64) -> Result<Response<Reply>, Failure> 
     Ok(reply::raw(Reply::Follow(Follow::new(process, after))))
 }
 
-fn signal_to(process: &Process, signal: u64) -> Result<(), Failure> {
+fn signal_to(process: &Process, signal: u64) -> Result<Signalled, Failure> {
     let signal = i32::try_from(signal).ok().filter(|signal| (1..=libc::SIGRTMAX()).contains(signal));
     let signal = signal.ok_or_else(|| refused("there is no such signal"))?;
     match tree::signal(process.root(), signal) {
-        Ok(_) => Ok(()),
+        Ok(reached) => Ok(Signalled { reached }),
         Err(error) => Err(refused(format!("{} cannot be signalled: {error}", process.id))),
     }
 }

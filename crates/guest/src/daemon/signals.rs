@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
 /// The signals that have a handler.
-const HANDLED: [libc::c_int; 4] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGUSR1, libc::SIGPIPE];
+const HANDLED: [libc::c_int; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2, libc::SIGPIPE];
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub(super) fn install() -> io::Result<UnixStream> {
     action(libc::SIGCHLD, on_signal as *const () as usize, flags)?;
     action(libc::SIGTERM, on_signal as *const () as usize, flags)?;
     action(libc::SIGUSR1, on_excess as *const () as usize, libc::SA_SIGINFO | libc::SA_RESTART)?;
+    action(libc::SIGUSR2, on_halt as *const () as usize, libc::SA_SIGINFO | libc::SA_RESTART)?;
     // Not ignored, because that would be inherited; a handler is not.
     action(libc::SIGPIPE, on_nothing as *const () as usize, libc::SA_SIGINFO | libc::SA_RESTART)?;
     Ok(receiver)
@@ -85,14 +86,31 @@ fn action(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) 
 
 /// The monitor says that the sandbox took more than it may: everything but the guest ends, also if the guest is busy.
 extern "C" fn on_excess(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo; getpid, kill and the errno location are async-signal-safe, and errno is
-    // put back. As pid 1 the kill reaches every process of the sandbox but this one; anywhere else it is not made.
+    // SAFETY: the kernel passes a valid siginfo.
+    unsafe { send_to_all(&*info, libc::SIGKILL) }
+}
+
+/// The driver is about to save the sandbox: everything but the guest stops. In one step, which no process escapes by
+/// beginning another; the driver itself lets them go on.
+extern "C" fn on_halt(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo.
+    unsafe { send_to_all(&*info, libc::SIGSTOP) }
+}
+
+/// In a handler: sends a signal to every other process, if whoever asks for it is outside.
+///
+/// # Safety
+///
+/// The kernel must have passed the siginfo.
+unsafe fn send_to_all(info: &libc::siginfo_t, signal: libc::c_int) {
+    // SAFETY: getpid, kill and the errno location are async-signal-safe, and errno is put back. As pid 1 the kill reaches
+    // every process of the sandbox but this one; anywhere else it is not made.
     unsafe {
-        let from_outside = (*info).si_code == libc::SI_USER && (*info).si_pid() == 0;
+        let from_outside = info.si_code == libc::SI_USER && info.si_pid() == 0;
         if libc::getpid() == 1 && from_outside {
             let errno = libc::__errno_location();
             let saved = *errno;
-            libc::kill(-1, libc::SIGKILL);
+            libc::kill(-1, signal);
             *errno = saved;
         }
     }

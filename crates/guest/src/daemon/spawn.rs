@@ -25,6 +25,14 @@ pub(super) struct Defaults {
     pub(super) cwd: String,
     /// How many descriptors it may have.
     pub(super) open_files: Rlimit,
+    /// What it reads when nobody writes to it: nothing.
+    pub(super) null: OwnedFd,
+}
+
+impl Defaults {
+    pub(super) fn new(cwd: String, open_files: Rlimit) -> io::Result<Self> {
+        Ok(Self { cwd, open_files, null: std::fs::File::open("/dev/null")?.into() })
+    }
 }
 
 /// Starts it and returns its number and our ends. The caller must note the number before it awaits anything, because
@@ -34,25 +42,34 @@ pub(super) fn spawn(
     spec: &ProcessSpec,
     env: &BTreeMap<String, String>,
     defaults: &Defaults,
+    mark: Option<u64>,
 ) -> Result<(i32, Ends), Failure> {
-    let program = program(id, spec, env, &defaults.cwd)?;
+    let cwd = Path::new(&defaults.cwd).join(spec.cwd.as_deref().unwrap_or_default());
+    let program = program(id, spec, env, &cwd)?;
     let descriptors = |error: io::Error| refused(format!("no descriptor is free: {error}"));
     let (theirs, ends) = match spec.pty {
         Some(size) => {
             on_terminal(size).map_err(|error| refused(format!("no terminal can be opened: {error}")))?
         }
-        None => on_pipes(spec.stdin).map_err(descriptors)?,
+        None => on_pipes(spec.stdin, &defaults.null).map_err(descriptors)?,
     };
     let [stdin, stdout, stderr] = &theirs;
-    let pid = program.start([stdin, stdout, stderr], spec.pty.is_some(), defaults.open_files);
-    Ok((pid.map_err(|error| refused(why(&error, spec)))?, ends))
+    let pid = program.start([stdin, stdout, stderr], spec.pty.is_some(), defaults.open_files, mark);
+    match pid {
+        Ok(pid) => Ok((pid, ends)),
+        Err(error) => {
+            // The working directory may be what was wrong; as it rarely is, it is looked at only now.
+            check_directory(&cwd)?;
+            Err(refused(why(&error, spec)))
+        }
+    }
 }
 
 fn program(
     id: &str,
     spec: &ProcessSpec,
     env: &BTreeMap<String, String>,
-    cwd: &str,
+    cwd: &Path,
 ) -> Result<Program, Failure> {
     match spec.argv.first() {
         None => return Err(refused("a process needs a program to run; argv is empty")),
@@ -60,15 +77,6 @@ fn program(
         Some(_) => {}
     }
     check_env(&spec.env)?;
-    let cwd = Path::new(cwd).join(spec.cwd.as_deref().unwrap_or_default());
-    match std::fs::metadata(&cwd) {
-        Ok(metadata) if metadata.is_dir() => {}
-        Ok(_) => return Err(refused(format!("the working directory {} is not a directory", cwd.display()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(refused(format!("the working directory {} does not exist", cwd.display())));
-        }
-        Err(error) => return Err(refused(format!("the working directory {}: {error}", cwd.display()))),
-    }
     let mut variables: BTreeMap<&str, &str> = BTreeMap::new();
     if spec.pty.is_some() {
         variables.insert("TERM", TERMINAL_KIND);
@@ -76,8 +84,19 @@ fn program(
     variables.extend(env.iter().chain(&spec.env).map(|(name, value)| (name.as_str(), value.as_str())));
     variables.insert(PROCESS_VARIABLE, id);
     let variables = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    Program::new(&spec.argv, variables, &cwd)
+    Program::new(&spec.argv, variables, cwd)
         .map_err(|_| refused(format!("{:?} cannot be started: there is a zero byte in it", spec.argv)))
+}
+
+fn check_directory(cwd: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(cwd) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(refused(format!("the working directory {} is not a directory", cwd.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(refused(format!("the working directory {} does not exist", cwd.display())))
+        }
+        Err(error) => Err(refused(format!("the working directory {}: {error}", cwd.display()))),
+    }
 }
 
 /// Refuses what the kernel would misread.
@@ -128,13 +147,13 @@ fn on_terminal(size: PtySize) -> io::Result<([OwnedFd; 3], Ends)> {
 }
 
 /// The process's standard descriptors on pipes, and our ends of them.
-fn on_pipes(stdin: bool) -> io::Result<([OwnedFd; 3], Ends)> {
+fn on_pipes(stdin: bool, null: &OwnedFd) -> io::Result<([OwnedFd; 3], Ends)> {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
     let (stdin, input) = if stdin {
         let (theirs, ours) = pipe()?;
         (theirs, Input::Pipe(watched(ours)?))
     } else {
-        (std::fs::File::open("/dev/null")?.into(), Input::Never)
+        (null.try_clone()?, Input::Never)
     };
     let (out_ours, stdout) = pipe()?;
     let (err_ours, stderr) = pipe()?;

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, WaitOptions};
 use tokio::sync::Notify;
 
+use super::mark::Marks;
 use super::process::Process;
 use super::ring::{CROWD, Held};
 use super::spawn::Defaults;
@@ -49,6 +50,7 @@ pub(super) struct Table {
     reaped: Rc<Notify>,
     held: Held,
     scratch: Scratch,
+    marks: Marks,
 }
 
 /// Whether there is anything left to wait for.
@@ -67,7 +69,7 @@ impl Table {
             rustix::process::setrlimit(Resource::Nofile, more)?;
         }
         Ok(Self {
-            defaults: Defaults { cwd: config.cwd, open_files },
+            defaults: Defaults::new(config.cwd, open_files)?,
             env: RefCell::new(config.env.into_iter().collect()),
             by_id: RefCell::default(),
             by_pid: RefCell::default(),
@@ -75,6 +77,7 @@ impl Table {
             running: Cell::new(0),
             reaped: Rc::new(Notify::new()),
             held: Held::default(),
+            marks: Marks::new(),
             scratch: Rc::new(RefCell::new(vec![0; SCRATCH])),
         })
     }
@@ -95,8 +98,9 @@ impl Table {
         if self.running.get() >= MOST_RUNNING {
             return Err(refused(format!("{MOST_RUNNING} processes run already; end one first")));
         }
-        let (pid, ends) = spawn::spawn(id, spec, &self.env.borrow(), &self.defaults)?;
-        let process = Rc::new(Process::new(id, pid, &spec.argv, ends, self.held.clone()));
+        let mark = self.marks.next();
+        let (pid, ends) = spawn::spawn(id, spec, &self.env.borrow(), &self.defaults, mark)?;
+        let process = Rc::new(Process::new(id, (pid, mark), &spec.argv, ends, self.held.clone()));
         self.by_pid.borrow_mut().insert(pid, process.clone());
         self.by_id.borrow_mut().insert(id.to_owned(), process.clone());
         self.running.set(self.running.get() + 1);

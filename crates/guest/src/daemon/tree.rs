@@ -1,9 +1,10 @@
-//! Which processes belong to a process: its group and session, everything descended from it, and whatever still
-//! carries its name in the environment after it left all of those.
+//! Which processes belong to a process: its group and session, everything descended from it, and whatever carries its
+//! mark, or its name in the environment, after it left all of those.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use super::mark;
 use crate::wire::PROCESS_VARIABLE;
 
 /// One living process as `/proc` shows it.
@@ -20,6 +21,8 @@ struct Entry {
 pub(super) struct Root<'a> {
     /// The name in its environment.
     pub(super) id: &'a str,
+    /// What everything that it started carries.
+    pub(super) mark: Option<u64>,
     /// Its number, which is also the number of its group and session.
     pub(super) pid: i32,
     /// Whether it still exists, so that the number is surely its own.
@@ -33,7 +36,7 @@ pub(super) fn signal(root: Root<'_>, signal: i32) -> io::Result<usize> {
         send(-root.pid, signal)?;
     }
     let entries = scan()?;
-    let members = members(&entries, own_pid(), root, &environment_names);
+    let members = members(&entries, own_pid(), root, &names);
     // One that may not be signalled must not save the others.
     let mut worst = Ok(members.len());
     for pid in &members {
@@ -46,7 +49,7 @@ pub(super) fn signal(root: Root<'_>, signal: i32) -> io::Result<usize> {
 
 /// Whether anything of the tree is alive.
 pub(super) fn alive(root: Root<'_>) -> io::Result<bool> {
-    Ok(!members(&scan()?, own_pid(), root, &environment_names).is_empty())
+    Ok(!members(&scan()?, own_pid(), root, &names).is_empty())
 }
 
 /// Sends a signal to one process, or with a negative number to a group. One that has gone meanwhile is no error.
@@ -64,12 +67,12 @@ fn own_pid() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Pure: `named` tells whether a process carries this id (true), another one (false), or none that can be read.
+/// Pure: `named` tells whether a process carries this mark or id (true), another one (false), or none that can be read.
 fn members(
     entries: &BTreeMap<i32, Entry>,
     daemon: i32,
     root: Root<'_>,
-    named: &dyn Fn(i32, &str) -> Option<bool>,
+    named: &dyn Fn(i32, Root<'_>) -> Option<bool>,
 ) -> Vec<i32> {
     // Only what descends from the daemon can be ours: it is the reaper of everything it started.
     let ours: BTreeSet<i32> =
@@ -80,7 +83,7 @@ fn members(
         .filter(|pid| {
             let in_session = entries[pid].session == root.pid;
             // Once the process is gone its number can be given to another one, whose name then says so.
-            (in_session && root.alive) || named(*pid, root.id).unwrap_or(in_session)
+            (in_session && root.alive) || named(*pid, root).unwrap_or(in_session)
         })
         .collect();
     let own_session = entries.get(&daemon).map(|entry| entry.session);
@@ -142,6 +145,14 @@ fn parse(stat: &[u8]) -> Option<Entry> {
     Some(Entry { parent, group, session, zombie: matches!(state, "Z" | "X") })
 }
 
+/// Whether a process carries this mark, or this id in its environment. Another mark says nothing: a guest in a guest marks its own.
+fn names(pid: i32, root: Root<'_>) -> Option<bool> {
+    match (root.mark, mark::of(pid)) {
+        (Some(wanted), Some(mark)) if wanted == mark => Some(true),
+        _ => environment_names(pid, root.id),
+    }
+}
+
 /// Whether a process carries this id in its environment; None when it carries none, or hides it.
 fn environment_names(pid: i32, id: &str) -> Option<bool> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
@@ -181,29 +192,29 @@ mod tests {
             (30, entry(1, 30)),
             (31, entry(30, 30)),
         ]);
-        let named = |pid: i32, id: &str| match pid {
-            10 | 11 | 20 => Some(id == "a"),
-            30 | 31 => Some(id == "b"),
+        let named = |pid: i32, root: Root<'_>| match pid {
+            10 | 11 | 20 => Some(root.id == "a"),
+            30 | 31 => Some(root.id == "b"),
             _ => None,
         };
-        let root = Root { id: "a", pid: 10, alive: true };
+        let root = Root { id: "a", mark: None, pid: 10, alive: true };
         assert_eq!(members(&entries, 1, root, &named), [10, 11, 20, 21, 22]);
-        let root = Root { id: "b", pid: 30, alive: true };
+        let root = Root { id: "b", mark: None, pid: 30, alive: true };
         assert_eq!(members(&entries, 1, root, &named), [30, 31]);
     }
 
     #[test]
     fn a_reused_number_is_not_taken_for_the_old_process() {
         let entries = BTreeMap::from([(1, entry(0, 1)), (10, entry(1, 10))]);
-        let root = Root { id: "old", pid: 10, alive: false };
-        assert!(members(&entries, 1, root, &|_, id| Some(id == "new")).is_empty());
+        let root = Root { id: "old", mark: None, pid: 10, alive: false };
+        assert!(members(&entries, 1, root, &|_, root| Some(root.id == "new")).is_empty());
     }
 
     #[test]
     fn what_does_not_descend_from_the_daemon_is_left_alone() {
         let entries =
             BTreeMap::from([(1, entry(0, 1)), (5, entry(1, 5)), (10, entry(5, 10)), (40, entry(1, 40))]);
-        let root = Root { id: "a", pid: 10, alive: true };
+        let root = Root { id: "a", mark: None, pid: 10, alive: true };
         assert_eq!(members(&entries, 5, root, &|_, _| Some(true)), [10]);
     }
 }

@@ -65,6 +65,25 @@ async fn what_escaped_its_parent_and_session_is_found_by_its_name() {
 }
 
 #[tokio::test]
+async fn the_time_limit_ends_what_escaped_its_parent_its_session_and_its_variables() {
+    let daemon = Daemon::start();
+    let neighbour = sh("setsid env -i sleep 60 >/dev/null 2>&1 & echo $!; wait");
+    let mut other = daemon.client.start("other", &neighbour).await.unwrap();
+    let Some(Output::Stdout { data, .. }) = other.next().await.unwrap() else { panic!() };
+    let neighbour = String::from_utf8(data.to_vec()).unwrap();
+    let mut spec = sh("(setsid env -i sh -c 'sleep 60 >/dev/null 2>&1 & echo $!') & wait; sleep 60");
+    spec.timeout_ms = Some(1000);
+    let said = listen(daemon.client.start("a", &spec).await.unwrap()).await.unwrap();
+    assert!(said.exit.clone().unwrap().timed_out);
+    let pid = said.out().trim();
+    assert!(!pid.is_empty() && gone(pid), "{said:?}");
+    assert!(!gone(neighbour.trim()), "another process's are left alone");
+    daemon.client.signal("other", libc::SIGKILL).await.unwrap();
+    listen(other).await.unwrap();
+    assert!(gone(neighbour.trim()));
+}
+
+#[tokio::test]
 async fn a_background_child_that_holds_the_output_does_not_hold_the_exit() {
     let daemon = Daemon::start();
     let script = "(while [ ! -e stop ]; do sleep 0.05; done; echo after || echo broken > broken; echo $? > status) & \
@@ -237,4 +256,16 @@ async fn variables_that_are_set_later_reach_what_is_started_later() {
     let huge = "x".repeat(700 << 10);
     assert!(matches!(client.set_env(&set(&[("HUGE", &huge)])).await, Err(Error::Refused(_))));
     assert_eq!(listen(client.start("b", &show).await.unwrap()).await.unwrap().out(), "no,two,theirs\n");
+}
+
+#[tokio::test]
+async fn a_connection_that_was_made_ahead_of_time_is_used_once() {
+    let daemon = Daemon::start();
+    let client = &daemon.client;
+    client.prepare().await.unwrap();
+    std::fs::remove_file(daemon.path("guest.sock")).unwrap();
+    let other = client.clone();
+    let said = listen(other.start("a", &argv(&["echo", "ready"])).await.unwrap()).await.unwrap();
+    assert_eq!(said.out(), "ready\n");
+    assert!(matches!(client.ping().await, Err(Error::Unavailable(_))));
 }

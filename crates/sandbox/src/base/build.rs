@@ -43,7 +43,7 @@ impl Bases {
         progress: &Progress<'_>,
     ) -> Result<Resolved, Error> {
         let missing = |what: &str| Error::Build {
-            message: format!("the repository has no {what}"),
+            message: format!("the repository has no file or directory \"{what}\""),
             hint: "add it, or name another path in the environment's base".to_owned(),
         };
         beneath::file(checkout, &recipe.dockerfile)?.ok_or_else(|| missing(&recipe.dockerfile))?;
@@ -54,9 +54,11 @@ impl Bases {
         let scratch = self.cache.scratch()?;
         let id_file = scratch.path().join("id");
         let mut arguments: Vec<OsString> = vec!["build".into()];
-        if matches!(builder, Builder::Buildah(_)) {
-            arguments.push("--layers".into());
-        }
+        arguments.push(match builder {
+            Builder::Buildah(_) => "--layers".into(),
+            // Otherwise each step that fails leaves a container.
+            Builder::Docker(_) => "--force-rm".into(),
+        });
         arguments.push(option("--iidfile", &id_file));
         arguments.push(option("--file", &dockerfile));
         if let Some(target) = &recipe.target {

@@ -46,6 +46,19 @@ pub(super) fn refused(address: IpAddr) -> Option<&'static str> {
     }
 }
 
+/// Why an address is never connected to, also if it is a public one; None if it may be.
+pub(super) fn never(to: IpAddr) -> Option<String> {
+    let to = to.to_canonical();
+    if let Some(why) = refused(to) {
+        return Some(why.to_owned());
+    }
+    match is_own(to) {
+        Ok(true) => Some("an address of this machine".to_owned()),
+        Ok(false) => None,
+        Err(error) => Some(format!("perhaps this machine's own, which cannot be told ({error})")),
+    }
+}
+
 fn refused_v4(address: Ipv4Addr) -> Option<&'static str> {
     if METADATA.contains(&address) {
         return Some("a cloud's metadata service");
@@ -94,7 +107,7 @@ fn is_documentation(address: IpAddr) -> bool {
 
 /// Whether an address is one of this machine's own, public or not: its services are not for sandboxes. Ranges for
 /// documentation do not count; tests give this machine such addresses.
-pub(super) fn is_own(address: IpAddr) -> std::io::Result<bool> {
+fn is_own(address: IpAddr) -> std::io::Result<bool> {
     if is_documentation(address) {
         return Ok(false);
     }

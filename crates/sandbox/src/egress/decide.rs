@@ -8,11 +8,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::CertificateDer;
+
+use super::address::never;
 use super::pins::{Age, Pins};
 use super::rules::Host;
 use super::stream::Outbound;
 use super::vault::Vault;
-use super::{Decision, Outside, Rules, Sink, address};
+use super::{Decision, Outside, Rules, Sink};
 
 /// A name must be resolved within this time.
 const LOOKUP: Duration = Duration::from_secs(5);
@@ -75,14 +78,18 @@ impl Refusal {
     }
 }
 
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Refusal {
+    /// What whoever is refused is told: why, and what a person can do in the environment of this name.
+    fn message(&self, environment: Option<&str>) -> String {
         let Self { host, port, why, remedy } = self;
-        write!(f, "slipway: {host}:{port} is refused: {why}.")?;
-        match (remedy, port) {
-            (Remedy::Nothing, _) => Ok(()),
-            (Remedy::Allow, 80 | 443) => write!(f, " To allow it: slipway env allow ENV {host}"),
-            (Remedy::Allow, _) => write!(f, " To allow it: slipway env allow ENV {host}:{port}"),
+        let refused = format!("slipway: {host}:{port} is refused: {why}.");
+        let rule = if matches!(port, 80 | 443) { host.clone() } else { format!("{host}:{port}") };
+        match (remedy, environment) {
+            (Remedy::Allow, Some(name)) => format!("{refused} To allow it: slipway env allow {name} {rule}"),
+            (Remedy::Allow, None) => {
+                format!("{refused} To allow it, add {rule} to the environment's egress.")
+            }
+            (Remedy::Nothing, _) => format!("{refused} No rule can allow it."),
         }
     }
 }
@@ -142,12 +149,20 @@ impl Gate {
         Ok(self.upstream_tls.get_or_init(|| Arc::new(made)).clone())
     }
 
+    /// Authorities beside this machine's own that programs inside are to trust: the last is the sandbox's own, if it has
+    /// secrets.
+    pub(super) fn more_authorities(&self) -> Vec<CertificateDer<'static>> {
+        let own = self.vault().map(|vault| vault.authority().clone());
+        self.outside.more_authorities().iter().cloned().chain(own).collect()
+    }
+
     /// Tells of a refusal.
     pub(super) fn tell(&self, refusal: &Refusal) {
         self.sink()(Decision {
             host: refusal.host.clone(),
             port: refusal.port,
             allowed: false,
+            can_be_allowed: refusal.remedy == Remedy::Allow,
             rule: refusal.why.clone(),
             sent: 0,
             received: 0,
@@ -159,8 +174,18 @@ impl Gate {
         let rules = self.rules();
         match rules.allow(host, port) {
             Ok(rule) => Ok(rule.to_owned()),
-            Err(why) => Err(Refusal::new(host, port, why, Remedy::Allow)),
+            Err(why) => Err(refusal(host, port, why)),
         }
+    }
+
+    /// Whether a host's name may be asked for; it is told with the port of questions if not.
+    pub(super) fn permit_name(&self, host: &Host, port: u16) -> Result<(), Refusal> {
+        self.rules().allow_name(host).map(drop).map_err(|why| refusal(host, port, why))
+    }
+
+    /// What whoever is refused is told.
+    pub(super) fn explain(&self, refusal: &Refusal) -> String {
+        refusal.message(self.rules().environment())
     }
 
     /// The way to a host that was asked for by name (or literally by address).
@@ -327,22 +352,17 @@ impl Gate {
     }
 }
 
-impl Way {
-    pub(super) fn rule(&self) -> &str {
-        &self.rule
+/// A host that no rule allows: one could be added, unless it would never take effect.
+fn refusal(host: &Host, port: u16, why: &str) -> Refusal {
+    match host.never() {
+        Some(never) => Refusal::new(host, port, never, Remedy::Nothing),
+        None => Refusal::new(host, port, why, Remedy::Allow),
     }
 }
 
-/// Why an address is never connected to.
-fn never(to: IpAddr) -> Option<String> {
-    let to = to.to_canonical();
-    if let Some(why) = address::refused(to) {
-        return Some(why.to_owned());
-    }
-    match address::is_own(to) {
-        Ok(true) => Some("an address of this machine".to_owned()),
-        Ok(false) => None,
-        Err(error) => Some(format!("perhaps this machine's own, which cannot be told ({error})")),
+impl Way {
+    pub(super) fn rule(&self) -> &str {
+        &self.rule
     }
 }
 
@@ -359,6 +379,7 @@ impl Ticket {
             host: host.to_string(),
             port,
             allowed: true,
+            can_be_allowed: true,
             rule: rule.to_owned(),
             sent: 0,
             received: 0,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::sync::Semaphore;
 
-use super::decide::{Gate, Refusal, Remedy};
+use super::decide::Gate;
 use super::rules::Host;
 
 /// Questions that are looked up at the same time; what is more is told to come again.
@@ -131,9 +131,8 @@ fn at_once_answer(gate: &Gate, question: &Question<'_>) -> Option<(Code, Vec<Ipv
         let here = if question.kind == A { vec![Ipv4Addr::LOCALHOST] } else { Vec::new() };
         return Some((Code::Answered, here));
     }
-    let rules = gate.rules();
-    if let Err(why) = rules.allow_name(host) {
-        gate.tell(&Refusal::new(host, PORT, why, Remedy::Allow));
+    if let Err(refusal) = gate.permit_name(host, PORT) {
+        gate.tell(&refusal);
         return Some((Code::NoSuchName, Vec::new()));
     }
     // Only addresses are told: what else a name has (other addresses, keys to hide names with) leads around us.

@@ -28,7 +28,7 @@ pub(super) async fn serve(gate: Arc<Gate>, stream: TcpStream) {
                 }
                 Err(error) => tracing::debug!(%error, "a tunnel was not taken up"),
             },
-            Some(After::Splice(client, server)) => http::splice(client, server).await,
+            Some(After::Splice(client, server, scrubber)) => http::splice(client, server, scrubber).await,
             None => {}
         }
     };

@@ -14,11 +14,11 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use super::decide::{Gate, Refusal, Remedy, Stop, Way};
 use super::rules::Host;
-use super::scrub::{Scrubbed, Scrubber};
+use super::scrub::{self, Scrubbed, Scrubber};
 use super::stream::Outbound;
 use super::upstream::{Speech, Upstream};
 use super::vault::Vault;
@@ -59,8 +59,8 @@ pub(super) enum Aim {
 pub(super) enum After {
     /// A tunnel to a host.
     Tunnel(OnUpgrade, Box<(Way, Outbound)>),
-    /// Bytes in both directions, such as a WebSocket's.
-    Splice(OnUpgrade, OnUpgrade),
+    /// Bytes in both directions, such as a WebSocket's; those of a server that got secrets are searched for them.
+    Splice(OnUpgrade, OnUpgrade, Option<Scrubber>),
 }
 
 /// What the requests of one connection share.
@@ -128,12 +128,23 @@ where
 }
 
 /// Moves the bytes of a connection that was HTTP.
-pub(super) async fn splice(client: OnUpgrade, server: OnUpgrade) {
+pub(super) async fn splice(client: OnUpgrade, server: OnUpgrade, scrubber: Option<Scrubber>) {
     let moved = async {
         let (client, server) = tokio::try_join!(client, server)?;
         let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
         // A side that breaks ends both; there is nobody left to tell.
-        drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+        match scrubber {
+            None => drop(tokio::io::copy_bidirectional(&mut client, &mut server).await),
+            Some(scrubber) => {
+                let (mut from_client, mut to_client) = tokio::io::split(client);
+                let (mut from_server, mut to_server) = tokio::io::split(server);
+                let up = async {
+                    tokio::io::copy(&mut from_client, &mut to_server).await?;
+                    to_server.shutdown().await
+                };
+                drop(tokio::try_join!(up, scrub::copy(&mut from_server, &mut to_client, &scrubber)));
+            }
+        }
         Ok::<_, hyper::Error>(())
     };
     if let Err(error) = moved.await {
@@ -151,7 +162,7 @@ impl Exchange {
             Ok(response) => response,
             Err(Unanswered::Stopped(Stop::Refused(refusal))) => {
                 self.gate.tell(&refusal);
-                text(StatusCode::FORBIDDEN, &refusal.to_string())
+                text(StatusCode::FORBIDDEN, &self.gate.explain(&refusal))
             }
             Err(Unanswered::Stopped(Stop::Unreachable(why))) => {
                 text(StatusCode::BAD_GATEWAY, &format!("slipway: {why}"))
@@ -196,6 +207,7 @@ impl Exchange {
             Aim::Secret(_, vault) => {
                 // What is compressed cannot be searched.
                 request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+                request.headers_mut().remove(header::SEC_WEBSOCKET_EXTENSIONS);
                 Some(vault.put(&way.host, request.headers_mut()))
             }
             Aim::Any | Aim::Named(_) | Aim::Address(_) => None,
@@ -215,7 +227,8 @@ impl Exchange {
             if let Some(scrubber) = &scrubber {
                 scrubber.headers(response.headers_mut());
             }
-            *self.after.lock().unwrap_or_else(PoisonError::into_inner) = Some(After::Splice(client, server));
+            *self.after.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(After::Splice(client, server, scrubber));
             return Ok(response.map(|_| empty()));
         }
         strip(response.headers_mut(), false);

@@ -86,7 +86,7 @@ impl Shared {
     }
 
     fn add(this: &Arc<Self>, decision: Decision) {
-        let Decision { host, port, allowed, rule, sent, received } = decision;
+        let Decision { host, port, allowed, rule, sent, received, .. } = decision;
         let mut alike = Alike { host, port, allowed, rule };
         let mut waiting = this.waiting();
         let first = waiting.order.is_empty();
@@ -158,6 +158,12 @@ impl Refused {
         hosts.truncate(REFUSED);
     }
 
+    /// Takes up what was remembered before, in place of what there is.
+    pub fn restore(&self, mut hosts: Vec<RefusedHost>) {
+        hosts.truncate(REFUSED);
+        *self.hosts() = hosts;
+    }
+
     /// What was refused, latest first.
     pub fn list(&self) -> Vec<RefusedHost> {
         self.hosts().clone()
@@ -185,7 +191,15 @@ mod tests {
     use super::*;
 
     fn decision(host: &str, allowed: bool, sent: u64) -> Decision {
-        Decision { host: host.to_owned(), port: 443, allowed, rule: "rule".to_owned(), sent, received: 1 }
+        Decision {
+            host: host.to_owned(),
+            port: 443,
+            allowed,
+            can_be_allowed: true,
+            rule: "rule".to_owned(),
+            sent,
+            received: 1,
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -247,5 +261,8 @@ mod tests {
         (0..300).for_each(|n| note(&format!("{n}.test"), false));
         assert_eq!(book.list().len(), REFUSED);
         assert_eq!(book.list()[0].host, "299.test");
+        let again = Refused::default();
+        again.restore([book.list(), book.list()].concat());
+        assert_eq!(again.list(), book.list(), "no more than there may be");
     }
 }

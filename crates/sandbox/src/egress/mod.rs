@@ -15,6 +15,7 @@ mod http;
 mod log;
 mod outside;
 mod pins;
+mod placeholder;
 mod proxy;
 mod rules;
 mod scrub;
@@ -30,7 +31,8 @@ use std::net::{TcpListener, UdpSocket};
 use std::sync::Arc;
 
 pub use log::{Log, Refused};
-pub use outside::{Internet, Outside};
+pub use outside::{Internet, Outside, Trusting};
+pub use placeholder::Placeholders;
 pub use proxy::Proxy;
 pub use rules::Rules;
 pub use secret::Secret;
@@ -52,7 +54,7 @@ pub struct Sockets {
 /// Port of the explicit proxy inside.
 pub const PROXY_PORT: u16 = 3128;
 
-/// Where the certificates that programs inside trust are put, when there are secrets.
+/// Where the certificates that programs inside trust are put, when there are more than the host's.
 pub const CA_BUNDLE: &str = "/run/slipway/ca.pem";
 
 /// One decision, told when it is made (refused) or when the connection ends (allowed).
@@ -64,6 +66,8 @@ pub struct Decision {
     pub port: u16,
     /// Whether it was let through.
     pub allowed: bool,
+    /// Whether a rule could let it through; if not, it is refused whatever the rules are.
+    pub can_be_allowed: bool,
     /// The rule that let it through, or why it was refused.
     pub rule: String,
     /// Bytes out of the sandbox.

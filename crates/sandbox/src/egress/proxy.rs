@@ -12,7 +12,9 @@ use super::decide::Gate;
 use super::secret::Secret;
 use super::transparent::Destination;
 use super::vault::Vault;
-use super::{CA_BUNDLE, Outside, PROXY_PORT, Rules, Sink, Sockets, datagrams, dns, explicit, transparent};
+use super::{
+    CA_BUNDLE, Outside, PROXY_PORT, Rules, Sink, Sockets, datagrams, dns, explicit, outside, transparent,
+};
 use crate::Error;
 
 /// Connections that one sandbox has at the same time.
@@ -157,16 +159,20 @@ impl Proxy {
         let mut variables = BTreeMap::new();
         variables.extend(set(&PROXY_VARIABLES, &format!("http://127.0.0.1:{PROXY_PORT}")));
         variables.extend(set(&["NO_PROXY", "no_proxy"], "localhost,127.0.0.1,::1"));
-        if let Some(vault) = self.gate.vault() {
+        if !self.gate.more_authorities().is_empty() {
             variables.extend(set(&CA_VARIABLES, CA_BUNDLE));
+        }
+        if let Some(vault) = self.gate.vault() {
             variables.extend(vault.variables());
         }
         variables
     }
 
-    /// The file to put at [`CA_BUNDLE`]: the host's authorities and the sandbox's own; None without secrets.
+    /// The file to put at [`CA_BUNDLE`]: the host's authorities, those that are trusted beside them, and the sandbox's own.
+    /// None where the host's are all there are, because there are no secrets.
     pub fn ca_bundle(&self) -> Option<Vec<u8>> {
-        self.gate.vault().map(|vault| vault.bundle())
+        let more = self.gate.more_authorities();
+        (!more.is_empty()).then(|| outside::bundle(more.iter()))
     }
 }
 

@@ -6,10 +6,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::address;
 use crate::Error;
 
+/// Domains that are set aside for local use, so that their names lead to no address that is let through; and whose they are.
+const LOCAL: [(&str, &str); 7] = [
+    ("localhost", "this machine itself"),
+    ("localdomain", "this machine itself"),
+    ("local", "the local network"),
+    ("internal", "private networks and clouds' metadata services"),
+    ("home.arpa", "home networks"),
+    ("onion", "a network that is not reached by name"),
+    ("invalid", "nothing at all"),
+];
+
 /// What is allowed, parsed and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     kind: Kind,
+    environment: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +66,17 @@ impl Rules {
                 Kind::Allow(rules.iter().map(|text| Rule::parse(text)).collect::<Result<_, _>>()?)
             }
         };
-        Ok(Self { kind })
+        Ok(Self { kind, environment: None })
+    }
+
+    /// The same rules with the name of the environment that they are of, for what is said of refusals.
+    pub fn of(self, environment: &str) -> Self {
+        Self { environment: Some(environment.to_owned()), ..self }
+    }
+
+    /// Name of the environment, if it was told.
+    pub(super) fn environment(&self) -> Option<&str> {
+        self.environment.as_deref()
     }
 
     /// Whether every public address is allowed.
@@ -154,22 +176,22 @@ impl Pattern {
         if text == "*" {
             return Err("write egress = \"open\" to allow every public host".to_owned());
         }
-        let host = |text| Host::parse(text).map_err(|why| why.to_string());
+        let host = |text| {
+            let host = Host::parse(text).map_err(|why| why.to_string())?;
+            match host.reserved() {
+                Some(why) => Err(format!("{host} is never let through: {why}")),
+                None => Ok(host),
+            }
+        };
         match text.strip_prefix("*.") {
-            Some(domain) => match host(domain)? {
-                Host::Address(_) => Err("there is nothing below an address".to_owned()),
-                domain @ Host::Name(_) => Ok(Self::Below(domain)),
+            Some(domain) => match Host::parse(domain) {
+                Ok(Host::Address(_)) => Err("there is nothing below an address".to_owned()),
+                Ok(Host::Name(_)) | Err(_) => host(domain).map(Self::Below),
             },
             None if text.contains('*') => {
                 Err("a * may stand only at the beginning, as in \"*.example.com\"".to_owned())
             }
-            None => match host(text)? {
-                Host::Address(address) => match address::refused(address) {
-                    Some(why) => Err(format!("{address} is never let through: it is {why}")),
-                    None => Ok(Self::Host(Host::Address(address))),
-                },
-                name @ Host::Name(_) => Ok(Self::Host(name)),
-            },
+            None => host(text).map(Self::Host),
         }
     }
 
@@ -235,6 +257,29 @@ impl Host {
             Some(digits) => Some(parse_port(digits).ok_or(Malformed::Name)?),
         };
         Ok((Self::parse(host)?, port))
+    }
+
+    /// Why no rule can let this host through on this machine; None if one could.
+    pub(super) fn never(&self) -> Option<String> {
+        match self {
+            Self::Address(address) => address::never(*address).map(|why| format!("it is {why}")),
+            Self::Name(_) => self.reserved(),
+        }
+    }
+
+    /// Why no rule can let this host through on any machine. Rules are checked by this alone: one that could be read must
+    /// not become an error because the machine got another address.
+    fn reserved(&self) -> Option<String> {
+        match self {
+            Self::Address(address) => {
+                address::refused(address.to_canonical()).map(|why| format!("it is {why}"))
+            }
+            Self::Name(name) => LOCAL.iter().find_map(|(domain, what)| {
+                let below = name.strip_suffix(domain)?;
+                (below.is_empty() || below.ends_with('.'))
+                    .then(|| format!("names below .{domain} are of {what}"))
+            }),
+        }
     }
 
     /// The address, if it is one.
@@ -310,6 +355,13 @@ mod tests {
     }
 
     #[test]
+    fn names_that_only_look_local_can_be_allowed() {
+        for name in ["local.example", "localhost.example", "internal.example", "notlocal", "mylocalhost"] {
+            assert_eq!(Host::parse(name).unwrap().never(), None, "{name}");
+        }
+    }
+
+    #[test]
     fn an_empty_list_allows_nothing() {
         let none = Rules::parse(&Egress::None).unwrap();
         for rules in [rules(&[]), none] {
@@ -341,6 +393,15 @@ mod tests {
             ("127.1", "ends in a number"),
             ("0x7f000001", "ends in a number"),
             ("*.1.2.3.4", "nothing below an address"),
+            ("localhost:22", "this machine itself"),
+            ("*.localhost", "this machine itself"),
+            ("a.LocalDomain.", "this machine itself"),
+            ("*.local", "the local network"),
+            ("printer.local:631", "the local network"),
+            ("metadata.google.internal", "metadata"),
+            ("*.home.arpa", "home networks"),
+            ("[::ffff:10.0.0.1]:80", "private"),
+            ("[fd00::1]", "private"),
             ("exa mple.com", "no host name"),
         ] {
             let error = Rules::parse(&Egress::Allow(vec![rule.to_owned()])).unwrap_err().to_string();

@@ -1,17 +1,26 @@
 //! Takes secrets out of what servers answer. A server may say back what it was told; the sandbox must not learn a value
 //! that way.
 //!
-//! In a body a value is covered by bytes of the same number, so lengths and ranges stay true. What a server has turned into
-//! something else (encrypted, hashed, spelled backwards) cannot be recognised.
+//! In a body, and in what follows it when a connection becomes a WebSocket, a value is covered by bytes of the same number,
+//! so lengths and ranges stay true. What a server has turned into something else (encrypted, hashed, spelled backwards, cut
+//! into pieces) cannot be recognised.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderValue;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use crate::base64;
+
+/// Bytes of a connection that may be the beginning of a value wait this long for those after them. They come at once
+/// if they were sent together; and whoever waits for an answer to just these must not wait for ever.
+const WAIT: Duration = Duration::from_millis(200);
 
 /// One thing to be found, and what is put there.
 #[derive(Clone)]
@@ -49,7 +58,7 @@ impl Scrubber {
             escaped(b""),
             escaped(b"/"),
         ];
-        for find in spellings {
+        for find in spellings.into_iter().chain(within_base64(value)) {
             if self.needles.iter().all(|known| known.find != find) {
                 let cover = placeholder.bytes().chain(std::iter::repeat(b'*')).take(find.len()).collect();
                 self.needles.push(Needle { find, placeholder: placeholder.as_bytes().to_vec(), cover });
@@ -100,6 +109,32 @@ impl Scrubber {
     }
 }
 
+/// How a value looks within base64 of a longer text, such as a user's name and a password: the characters that are of the
+/// value alone, for each of the three places where it can begin, in both alphabets. Too few would be found by chance.
+fn within_base64(value: &[u8]) -> Vec<Vec<u8>> {
+    const FEWEST: usize = 8;
+    let mut all = Vec::new();
+    for before in 0..3 {
+        let text = [&[0; 2][..before], value].concat();
+        let encoded = base64::encode(&text);
+        let whole = encoded.trim_end_matches('=');
+        // A character has six bits, so those at both ends share theirs with what is beside the value.
+        let begin = (before * 8).div_ceil(6);
+        let end = text.len() * 8 / 6;
+        if let Some(core) = whole.get(begin..end).filter(|core| core.len() >= FEWEST) {
+            let core = core.as_bytes().to_vec();
+            let url_safe = core.iter().map(|byte| match byte {
+                b'+' => b'-',
+                b'/' => b'_',
+                other => *other,
+            });
+            all.push(url_safe.collect());
+            all.push(core);
+        }
+    }
+    all
+}
+
 fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     let first = *needle.first()?;
     let mut from = 0;
@@ -111,6 +146,37 @@ fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
         from = at + 1;
     }
     None
+}
+
+/// Moves a server's bytes to a client until they end, without secrets.
+pub(super) async fn copy<R, W>(server: &mut R, client: &mut W, scrubber: &Scrubber) -> std::io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut held = BytesMut::new();
+    loop {
+        let read = match held.is_empty() {
+            true => server.read_buf(&mut held).await?,
+            false => match tokio::time::timeout(WAIT, server.read_buf(&mut held)).await {
+                Ok(read) => read?,
+                Err(_) => {
+                    client.write_all_buf(&mut held).await?;
+                    client.flush().await?;
+                    continue;
+                }
+            },
+        };
+        if read == 0 {
+            client.write_all_buf(&mut held).await?;
+            return client.shutdown().await;
+        }
+        scrubber.cover(&mut held);
+        let keep = scrubber.open_end(&held);
+        let mut ready = held.split_to(held.len() - keep);
+        client.write_all_buf(&mut ready).await?;
+        client.flush().await?;
+    }
 }
 
 /// A body without secrets. It streams: only bytes that may be the beginning of a value wait for those after them.
@@ -223,6 +289,47 @@ mod tests {
         assert_eq!(scrubbed(&["canary"], &[b"a can", b"a", b"ry b can"]), b"a slipwa b can");
         let text = String::from_utf8(scrubbed(&["a/b+c"], &[b"x=a%2Fb%2Bc&y=a%2fb%2bc z=a\\/b+c"])).unwrap();
         assert_eq!(text, "x=slipway-X&y=slipway-X z=slipwa");
+    }
+
+    #[test]
+    fn a_value_within_base64_is_covered_wherever_it_begins() {
+        let value = "canary+value/of?a>secret";
+        for before in ["", "a", "ab", "abc", "user:"] {
+            for after in ["", "x", "xy", "xyz"] {
+                let text = base64::encode(format!("{before}{value}{after}").as_bytes());
+                let url_safe = text.replace('+', "-").replace('/', "_");
+                for text in [text, url_safe] {
+                    let out = String::from_utf8(scrubbed(&[value], &[text.as_bytes()])).unwrap();
+                    let same = out.bytes().zip(text.bytes()).filter(|(one, other)| one == other).count();
+                    assert_eq!(out.len(), text.len());
+                    assert!(same < text.len() - value.len(), "{before:?} {after:?}: {text} is now {out}");
+                    let back = base64::decode(&out.replace('-', "+").replace('_', "/")).unwrap_or_default();
+                    assert_eq!(find(&back, b"value/of"), None, "{out}");
+                }
+            }
+        }
+        assert_eq!(scrubbed(&["abc"], &[b"YWJj"]), b"YWJj", "too short to be told from chance");
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_scrubbed_and_does_not_stall() {
+        let (mut server, mut inner) = tokio::io::duplex(64);
+        let (mut outer, mut client) = tokio::io::duplex(64);
+        let scrubber = scrubber(&["canary"]);
+        let copied = tokio::spawn(async move { copy(&mut inner, &mut outer, &scrubber).await });
+        // It ends like the beginning of the value, and nothing follows until it is answered.
+        server.write_all(b"ping can").await.unwrap();
+        let mut first = [0; 8];
+        client.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"ping can");
+        for part in [&b"x ca"[..], b"na", b"ry y"] {
+            server.write_all(part).await.unwrap();
+        }
+        drop(server);
+        let mut rest = String::new();
+        client.read_to_string(&mut rest).await.unwrap();
+        assert_eq!(rest, "x slipwa y");
+        copied.await.unwrap().unwrap();
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub struct Secret {
     hosts: Vec<Pattern>,
     form: Form,
     value: Arc<Value>,
+    placeholder: Option<String>,
 }
 
 /// Where in a request a secret may stand.
@@ -118,7 +119,16 @@ impl Secret {
             let why = "its value does not fit into one line of a request".to_owned();
             return Err(wrong(why, "a value is one line without control characters, of at most 16 KiB"));
         }
-        Ok(Self { name: name.clone(), hosts, form, value: Arc::new(Value(line.to_vec())) })
+        Ok(Self { name: name.clone(), hosts, form, value: Arc::new(Value(line.to_vec())), placeholder: None })
+    }
+
+    /// The same secret, with what stands for it inside. Without, each proxy makes up its own.
+    pub fn known_as(self, placeholder: String) -> Self {
+        Self { placeholder: Some(placeholder), ..self }
+    }
+
+    pub(super) fn placeholder(&self) -> Option<&str> {
+        self.placeholder.as_deref()
     }
 
     /// The variable inside.

@@ -207,8 +207,8 @@ async fn perform<S: Side>(gate: &Arc<Gate>, mut client: Client<S>, plan: Plan, m
         Plan::Requests(aim) => http::serve(gate, client, aim, Speech::Plain, made).await,
         Plan::Intercept(way, vault) => intercept(gate, client, way, vault, made).await,
     };
-    if let Some(After::Splice(client, server)) = after {
-        http::splice(client, server).await;
+    if let Some(After::Splice(client, server, scrubber)) = after {
+        http::splice(client, server, scrubber).await;
     }
 }
 

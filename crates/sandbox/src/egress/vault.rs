@@ -11,14 +11,13 @@ use rcgen::{
     KeyUsagePurpose, SerialNumber,
 };
 use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::rules::Host;
 use super::scrub::Scrubber;
 use super::secret::Secret;
-use super::{outside, tls};
+use super::{placeholder, tls};
 use crate::Error;
-use crate::base64;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -35,7 +34,7 @@ pub(super) struct Vault {
 
 struct Held {
     secret: Secret,
-    /// What stands for it inside. It is made anew for each sandbox, so it is worthless in another.
+    /// What stands for it inside.
     placeholder: String,
 }
 
@@ -43,7 +42,10 @@ impl Vault {
     pub(super) fn new(secrets: Vec<Secret>) -> Result<Self, Error> {
         let mut held = Vec::new();
         for secret in secrets {
-            let placeholder = format!("slipway-{}-{}", secret.name(), random_hex()?);
+            let placeholder = match secret.placeholder() {
+                Some(given) => given.to_owned(),
+                None => placeholder::written(secret.name(), &random_hex()?),
+            };
             held.push(Held { secret, placeholder });
         }
         let mut params = params("Slipway sandbox authority")?;
@@ -65,20 +67,9 @@ impl Vault {
         self.held.iter().map(|held| (held.secret.name().to_owned(), held.placeholder.clone())).collect()
     }
 
-    /// The authorities that programs inside are to trust.
-    pub(super) fn bundle(&self) -> Vec<u8> {
-        let ders = outside::authorities().iter().chain([self.authority.der()]);
-        let mut bundle = String::new();
-        for der in ders {
-            bundle.push_str("-----BEGIN CERTIFICATE-----\n");
-            let text = base64::encode(der);
-            for line in text.as_bytes().chunks(64) {
-                bundle.extend(line.iter().map(|byte| char::from(*byte)));
-                bundle.push('\n');
-            }
-            bundle.push_str("-----END CERTIFICATE-----\n");
-        }
-        bundle.into_bytes()
+    /// The authority that programs inside are to trust.
+    pub(super) fn authority(&self) -> &CertificateDer<'static> {
+        self.authority.der()
     }
 
     /// How to be this host towards the sandbox.
@@ -144,7 +135,7 @@ fn params(name: &str) -> Result<CertificateParams, Error> {
     Ok(params)
 }
 
-fn random() -> Result<[u8; 16], Error> {
+pub(super) fn random() -> Result<[u8; 16], Error> {
     let mut bytes = [0; 16];
     rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).map_err(|_| Error::Build {
         message: "the system gives no random numbers".to_owned(),

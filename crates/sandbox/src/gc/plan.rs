@@ -89,7 +89,7 @@ pub(super) struct Plan {
 
 /// Decides.
 pub(super) fn decide(facts: &Facts, policy: &Policy) -> Plan {
-    let mut book = Book::new(facts);
+    let mut book = Book::new(facts, policy.layer_age);
     for info in &facts.sandboxes {
         book.record(sandbox(info, facts));
     }
@@ -127,23 +127,25 @@ fn sandbox(info: &Info, facts: &Facts) -> Record {
             Some(owner) => format!("it is {}: {owner}", info.state.as_str()),
             None => format!("it is {}", info.state.as_str()),
         }),
-        _ if age <= LEASE => stays("it ended, but was only just made".to_owned()),
+        _ if age <= LEASE => stays(format!("it ended, but is {}", too_young(age))),
         Some(Owner::Build(environment)) if facts.building.contains(environment) => {
             stays(format!("a build of {environment} is under way"))
         }
         Some(Owner::Session(session)) if !facts.sessions.contains(session) => {
             goes(format!("it ended, and session {session} no longer exists"))
         }
-        Some(Owner::Session(session)) if age <= ENDED => {
-            stays(format!("it ended, but is not a day old and session {session} may go on from it"))
-        }
+        Some(Owner::Session(session)) if age <= ENDED => stays(format!(
+            "it ended, but was made {} ago: it stays for a day, because session {session} may go on from it",
+            words(age)
+        )),
         Some(owner @ (Owner::OneOff | Owner::Pool { .. } | Owner::Build(_))) => {
             goes(format!("it ended, and nobody goes on from it: {owner}"))
         }
         Some(Owner::Session(_)) => goes("it ended, and is more than a day old".to_owned()),
-        None if age <= ENDED => {
-            stays("it ended, but is not a day old and nobody can tell whose it is".to_owned())
-        }
+        None if age <= ENDED => stays(format!(
+            "it ended, and nobody can tell whose it is; made {} ago, it stays for a day to be safe",
+            words(age)
+        )),
         None => goes("it ended, is more than a day old, and nobody can tell whose it is".to_owned()),
     };
     let layers = info.stack.as_ref().map(|stack| stack.layers.clone()).unwrap_or_default();
@@ -194,7 +196,7 @@ fn snapshots(facts: &Facts, policy: &Policy) -> Vec<Record> {
             } else if index == last && runs {
                 (false, format!("the last of session {session}, which is at work"), None)
             } else if index == last {
-                (false, format!("the last of session {session}"), Some(Turn::LastSnapshot(when)))
+                (false, format!("session {session} goes on from it"), Some(Turn::LastSnapshot(when)))
             } else if last - index >= policy.snapshots.max(1) {
                 (true, format!("session {session} has {} later ones", last - index), None)
             } else if since(facts.now, when) > policy.snapshot_age {
@@ -207,6 +209,28 @@ fn snapshots(facts: &Facts, policy: &Policy) -> Vec<Record> {
         }
     }
     records
+}
+
+/// Why something stays that nothing else speaks for.
+fn too_young(age: Duration) -> String {
+    format!(
+        "too young: it was only just made, {} ago, and what is less than {} old may belong to something that is still being \
+         made",
+        words(age),
+        words(LEASE)
+    )
+}
+
+/// A length of time for a person, in its largest unit.
+fn words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (count, unit) = match seconds {
+        0..60 => (seconds, "second"),
+        60..3600 => (seconds / 60, "minute"),
+        3600..172_800 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
 /// How long ago something was; nothing is from the future, whatever the clock says.

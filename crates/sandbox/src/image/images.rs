@@ -109,6 +109,11 @@ impl Images {
         Self { pause, ..self }
     }
 
+    /// The first wait after a failed attempt.
+    pub fn pause(&self) -> Duration {
+        self.pause
+    }
+
     /// The image that sandboxes of an environment start from: the last good one.
     pub fn current(&self, environment: &str) -> Option<Image> {
         self.environments().get(environment)?.current.as_ref().map(|record| record.image.clone())

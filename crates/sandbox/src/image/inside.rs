@@ -95,10 +95,19 @@ async fn reattach(
 /// Says why a sandbox was lost, as well as that can be known.
 async fn lost(sandbox: &dyn Sandbox, why: &str) -> Error {
     match sandbox.ended().await {
-        Some(end) => Error::Build {
-            message: format!("the sandbox ended while it was used: {end}"),
-            hint: "raise the limits of the environment if it needs more".to_owned(),
-        },
+        Some(end) => {
+            let message = format!("the sandbox ended while it was used: {end}");
+            match end.limit() {
+                Some(limit) => {
+                    let hint = format!("raise {} in the limits of the environment", crate::limit_key(limit));
+                    Error::Limit { sandbox: sandbox.id(), limit, message, hint }
+                }
+                None => Error::Build {
+                    message,
+                    hint: "raise the limits of the environment if it needs more".to_owned(),
+                },
+            }
+        }
         None => Error::Build {
             message: format!("the sandbox could not be used: {why}"),
             hint: "`slipway doctor` says what is missing on this machine".to_owned(),
@@ -106,8 +115,8 @@ async fn lost(sandbox: &dyn Sandbox, why: &str) -> Error {
     }
 }
 
-/// Copies a file into the sandbox: in one piece, or, when it is large, in several that are joined there.
-pub(super) async fn copy_in(sandbox: &dyn Sandbox, host: &Path, inside: &str) -> Result<(), Error> {
+/// Copies a file into a sandbox: in one piece, or, when it is large, in several that are joined there.
+pub async fn copy_in(sandbox: &dyn Sandbox, host: &Path, inside: &str) -> Result<(), Error> {
     use tokio::io::AsyncReadExt as _;
     let mut file = tokio::fs::File::open(host).await.map_err(Error::io(host))?;
     let size = file.metadata().await.map_err(Error::io(host))?.len();
@@ -131,7 +140,7 @@ pub(super) async fn copy_in(sandbox: &dyn Sandbox, host: &Path, inside: &str) ->
         return Ok(());
     }
     Err(Error::Build {
-        message: format!("the repository could not be put into the sandbox: {said}"),
+        message: format!("{inside} could not be put into the sandbox: {said}"),
         hint: "the sandbox's disk may be full: raise disk_mb in the limits of the environment".to_owned(),
     })
 }

@@ -25,6 +25,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Limits, Stack, base, egress};
 
 pub use images::{Images, Reason, Wanted};
+pub use inside::copy_in;
+pub use retry::wait_after;
 
 /// What to build.
 #[derive(Clone)]

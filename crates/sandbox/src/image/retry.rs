@@ -7,6 +7,12 @@ use crate::Error;
 /// How long to wait after each failure, as multiples of the first wait; the last goes on.
 const WAITS: [u32; 3] = [1, 4, 10];
 
+/// How long to wait after so many failures in a row, when the first wait is this long.
+pub fn wait_after(failures: u32, first: Duration) -> Duration {
+    let number = usize::try_from(failures).unwrap_or(usize::MAX).clamp(1, WAITS.len());
+    first.saturating_mul(WAITS[number - 1])
+}
+
 /// Does `work`, told how many times it was tried before, until it succeeds or was tried `attempts` times. `failed` is
 /// told of every failure, and how long the next attempt is away if there is one.
 pub(super) async fn retry<T, F: Future<Output = Result<T, Error>>>(
@@ -26,8 +32,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, Error>>>(
             failed(&error, None);
             return Err(error);
         }
-        let wait = WAITS[WAITS.len().min(before as usize) - 1];
-        let wait = pause.saturating_mul(wait);
+        let wait = wait_after(before, pause);
         failed(&error, Some(wait));
         tokio::time::sleep(wait).await;
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use guest::Exit;
+use protocol::event::LimitKind;
 use protocol::{SandboxId, Service, StepState};
 
 use super::build::Build;
@@ -168,8 +169,8 @@ impl Build<'_> {
             Some(_) => portable::before(sandbox).await?,
             None => false,
         };
-        if !services.is_empty() {
-            service::start(sandbox, services).await?;
+        if let Err(error) = service::start(sandbox, services).await {
+            return Err(because_of_a_limit(sandbox, error).await);
         }
         let exit = self.follow(place, sandbox, &crate::shell::command(&step.run, Some(step.timeout))).await?;
         if exit.code != 0 || exit.timed_out {
@@ -299,7 +300,9 @@ impl Build<'_> {
         let message = format!("{} {}", self.title(place), self.ending(place, exit, step.timeout));
         // A limit or a closed door is the likelier cause than the step itself.
         let hint = match (limit_hit(sandbox).await, refused_list(refused)) {
-            (Some(limit), _) => limit,
+            (Some((limit, hint)), _) => {
+                return Error::Limit { sandbox: sandbox.id(), limit, message, hint };
+            }
             (None, Some(list)) => {
                 format!("it was refused {list}; allow it in the environment's egress if it is needed")
             }
@@ -352,7 +355,7 @@ fn refused_list(refused: &Mutex<BTreeSet<String>>) -> Option<String> {
 }
 
 /// Which limit a sandbox came to, if it came to one, and how to raise it.
-async fn limit_hit(sandbox: &dyn Sandbox) -> Option<String> {
+async fn limit_hit(sandbox: &dyn Sandbox) -> Option<(LimitKind, String)> {
     let usage = match sandbox.usage().await {
         Ok(usage) => usage,
         Err(error) => {
@@ -361,11 +364,22 @@ async fn limit_hit(sandbox: &dyn Sandbox) -> Option<String> {
         }
     };
     let limits = [
-        (usage.memory_hits, "memory ran out", "memory_mb"),
-        (usage.disk_hits, "the disk limit was reached", "disk_mb"),
-        (usage.inode_hits, "there were too many files", "inodes"),
-        (usage.process_hits, "there were too many processes", "processes"),
+        (usage.memory_hits, "memory ran out", LimitKind::Memory),
+        (usage.disk_hits, "the disk limit was reached", LimitKind::DiskBytes),
+        (usage.inode_hits, "there were too many files", LimitKind::DiskInodes),
+        (usage.process_hits, "there were too many processes", LimitKind::Processes),
     ];
-    let (_, what, key) = limits.into_iter().find(|(hits, ..)| *hits > 0)?;
-    Some(format!("{what}: raise {key} in the limits of the environment"))
+    let (_, what, limit) = limits.into_iter().find(|(hits, ..)| *hits > 0)?;
+    let key = crate::limit_key(limit);
+    Some((limit, format!("{what}: raise {key} in the limits of the environment")))
+}
+
+/// The same error, with the limit that the sandbox came to if it came to one.
+async fn because_of_a_limit(sandbox: &dyn Sandbox, error: Error) -> Error {
+    match (error, limit_hit(sandbox).await) {
+        (Error::Build { message, .. }, Some((limit, hint))) => {
+            Error::Limit { sandbox: sandbox.id(), limit, message, hint }
+        }
+        (error, _) => error,
+    }
 }

@@ -1,6 +1,6 @@
 //! Questions to a sandbox's monitor, over its socket.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -44,35 +44,6 @@ pub(super) async fn sockets(dir: &Path) -> Result<Option<egress::Sockets>, Error
             Ok(Some(sockets))
         }
         _ => Err(strange()),
-    }
-}
-
-/// The time of the sandbox's life begins now. None when nobody is there to be told, which is when the sandbox has ended.
-///
-/// The monitor has been told when this returns; what it says to that comes later, and is waited for elsewhere.
-pub(super) fn start_clock(dir: &Path) -> Result<Option<Told>, Error> {
-    let path = dir.join(files::CONTROL);
-    match tell(&path, Command::StartClock) {
-        Ok(stream) => Ok(Some(Told { stream, path })),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
-        Err(error) => Err(Error::io(path)(error)),
-    }
-}
-
-/// A monitor that was told something.
-pub(super) struct Told {
-    stream: UnixStream,
-    path: PathBuf,
-}
-
-impl Told {
-    /// Waits until it has done that.
-    pub(super) async fn done(self) -> Result<(), Error> {
-        let Self { stream, path } = self;
-        match wait(move || hear(&stream), &path).await?.0 {
-            Answer::Done => Ok(()),
-            answer => Err(unexpected(&path, &answer)),
-        }
     }
 }
 

@@ -1,110 +1,124 @@
-//! Stops every process of a sandbox for a moment, through its control group.
+//! Stops every process of a sandbox for a moment: through its control group, or with signals where it has none.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use launcher::spec::State;
+
+use super::signals::Signals;
 
 /// Processes stop at once unless they wait for a disk; one that takes this long is not waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// The control group that can stop a sandbox.
+/// What can stop a sandbox.
 #[derive(Debug, Clone)]
-pub(super) struct Freezer {
-    group: PathBuf,
-    kind: Kind,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    /// Version 1: `freezer.state`.
-    State,
-    /// Version 2: `cgroup.freeze`.
-    Freeze,
+pub(super) enum Freezer {
+    /// A control group of version 1: `freezer.state`.
+    State(PathBuf),
+    /// A control group of version 2: `cgroup.freeze`.
+    Freeze(PathBuf),
+    /// No control group.
+    Signals(Signals),
 }
 
 /// The sandbox stands still as long as this is held.
 pub(super) struct Frozen<'a> {
     freezer: &'a Freezer,
+    /// Whether all of it does; false if something did not stop in time.
+    pub(super) whole: bool,
 }
 
 impl Freezer {
-    /// The one among a sandbox's groups that has it.
-    pub(super) fn find(groups: &[PathBuf]) -> Option<Self> {
-        groups.iter().find_map(|group| {
-            let kind = if group.join("cgroup.freeze").exists() {
-                Kind::Freeze
-            } else if group.join("freezer.state").exists() {
-                Kind::State
+    /// That of the sandbox in a directory.
+    pub(super) fn of(dir: &Path, state: &State) -> Self {
+        let groups = state.cgroups.iter().find_map(|group| {
+            let (freeze, state) = (group.join("cgroup.freeze"), group.join("freezer.state"));
+            if freeze.exists() {
+                Some(Self::Freeze(group.clone()))
             } else {
-                return None;
-            };
-            Some(Self { group: group.clone(), kind })
-        })
+                state.exists().then(|| Self::State(group.clone()))
+            }
+        });
+        groups.unwrap_or_else(|| Self::Signals(Signals::new(dir, state.init)))
     }
 
-    /// Stops every process, or none.
+    /// Stops every process. One that does not stop in time does not keep the others from standing still.
     pub(super) fn freeze(&self) -> std::io::Result<Frozen<'_>> {
-        let frozen = Frozen { freezer: self };
-        let word = match self.kind {
-            Kind::State => "FROZEN",
-            Kind::Freeze => "1",
-        };
-        std::fs::write(self.file(), word)?;
-        let begun = Instant::now();
-        while !self.stands_still()? {
-            match begun.elapsed() {
-                time if time > PATIENCE => return Err(std::io::ErrorKind::TimedOut.into()),
-                // What only sleeps stops sooner than a pause would end.
-                time if time < PAUSE => std::thread::yield_now(),
-                _ => std::thread::sleep(PAUSE),
+        // From here on: whatever fails, what was stopped goes on.
+        let mut frozen = Frozen { freezer: self, whole: false };
+        frozen.whole = match self {
+            Self::State(group) => {
+                std::fs::write(group.join("freezer.state"), "FROZEN")?;
+                until_still(|| Ok(std::fs::read_to_string(group.join("freezer.state"))?.trim() == "FROZEN"))?
             }
-        }
+            Self::Freeze(group) => {
+                std::fs::write(group.join("cgroup.freeze"), "1")?;
+                until_still(|| {
+                    let events = std::fs::read_to_string(group.join("cgroup.events"))?;
+                    Ok(events.lines().any(|line| line == "frozen 1"))
+                })?
+            }
+            Self::Signals(signals) => signals.stop(PATIENCE)?,
+        };
         Ok(frozen)
     }
 
-    /// Lets every process go on. Succeeds when the group is gone.
+    /// Lets every process go on. Succeeds when they are gone.
     pub(super) fn thaw(&self) -> std::io::Result<()> {
-        let word = match self.kind {
-            Kind::State => "THAWED",
-            Kind::Freeze => "0",
+        let (group, written) = match self {
+            Self::State(group) => (group, std::fs::write(group.join("freezer.state"), "THAWED")),
+            Self::Freeze(group) => (group, std::fs::write(group.join("cgroup.freeze"), "0")),
+            Self::Signals(signals) => return signals.go_on(),
         };
-        match std::fs::write(self.file(), word) {
-            Err(error) if self.group.exists() => Err(error),
+        match written {
+            Err(error) if group.exists() => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// Makes it possible to kill every process: what a control group holds cannot even be killed.
+    pub(super) fn let_die(&self) -> std::io::Result<()> {
+        match self {
+            Self::State(_) | Self::Freeze(_) => self.thaw(),
+            Self::Signals(_) => Ok(()),
         }
     }
 
     /// Whether somebody stopped it, or is about to.
     pub(super) fn is_frozen(&self) -> bool {
-        let text = std::fs::read_to_string(self.file()).unwrap_or_default();
-        match self.kind {
-            Kind::State => matches!(text.trim(), "FROZEN" | "FREEZING"),
-            Kind::Freeze => text.trim() == "1",
+        // A group that cannot be read is gone.
+        let read = |group: &Path, file| std::fs::read_to_string(group.join(file)).unwrap_or_default();
+        match self {
+            Self::State(group) => matches!(read(group, "freezer.state").trim(), "FROZEN" | "FREEZING"),
+            Self::Freeze(group) => read(group, "cgroup.freeze").trim() == "1",
+            Self::Signals(signals) => signals.is_stopped(),
         }
     }
 
-    /// Every process in it.
+    /// Every process of the sandbox; its first may be missing.
     pub(super) fn processes(&self) -> std::io::Result<Vec<u32>> {
-        let text = std::fs::read_to_string(self.group.join("cgroup.procs"))?;
+        let group = match self {
+            Self::State(group) | Self::Freeze(group) => group,
+            Self::Signals(signals) => return signals.processes(),
+        };
+        let text = std::fs::read_to_string(group.join("cgroup.procs"))?;
         Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }
+}
 
-    fn file(&self) -> PathBuf {
-        self.group.join(match self.kind {
-            Kind::State => "freezer.state",
-            Kind::Freeze => "cgroup.freeze",
-        })
+/// Waits until something is so; false if it takes too long.
+fn until_still(is_still: impl Fn() -> std::io::Result<bool>) -> std::io::Result<bool> {
+    let begun = Instant::now();
+    while !is_still()? {
+        match begun.elapsed() {
+            time if time > PATIENCE => return Ok(false),
+            // What only sleeps stops sooner than a pause would end.
+            time if time < PAUSE => std::thread::yield_now(),
+            _ => std::thread::sleep(PAUSE),
+        }
     }
-
-    fn stands_still(&self) -> std::io::Result<bool> {
-        Ok(match self.kind {
-            Kind::State => std::fs::read_to_string(self.file())?.trim() == "FROZEN",
-            Kind::Freeze => {
-                let events = std::fs::read_to_string(self.group.join("cgroup.events"))?;
-                events.lines().any(|line| line == "frozen 1")
-            }
-        })
-    }
+    Ok(true)
 }
 
 impl Frozen<'_> {
@@ -119,22 +133,7 @@ impl Frozen<'_> {
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.freezer.thaw() {
-            tracing::error!(group = %self.freezer.group.display(), %error, "a sandbox stays frozen");
+            tracing::error!(freezer = ?self.freezer, %error, "a sandbox stays frozen");
         }
     }
-}
-
-/// Every process in the pid namespace of another, for hosts without a control group.
-pub(super) fn companions(init: u32) -> std::io::Result<Vec<u32>> {
-    let namespace = |pid: u32| std::fs::read_link(Path::new("/proc").join(pid.to_string()).join("ns/pid"));
-    let own = namespace(init)?;
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // What cannot be looked at is not this user's.
-        if namespace(pid).is_ok_and(|other| other == own) {
-            found.push(pid);
-        }
-    }
-    Ok(found)
 }

@@ -3,6 +3,10 @@
 //! A layer is made aside, in `layers/.new-…`, and appears by being renamed. One that was saved of a running sandbox is
 //! only a pack at first, `packs/<id>`; see the module `packs`. One lock, `layers.lock`, is held shared by
 //! whoever begins to use a layer and exclusively by whoever removes one, so there is no moment in between.
+//!
+//! A layer outlasts a power cut once it is there: its tree is on the disk before it gets its name, or its pack stays until
+//! that is so. `boot` tells during which start of the machine a tree was made; one that was not finished then is not trusted
+//! later.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -14,6 +18,7 @@ use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFla
 use rustix::io::Errno;
 
 use super::duplicate::{Metadata, blocks};
+use super::durable::{boot, sync_directory, sync_file_system};
 use super::marks::Marks;
 use super::record::{Record, read_json, write_json};
 use super::trail::{Trail, is_whiteout, names, open_own, stat_at};
@@ -22,6 +27,7 @@ use crate::{Error, Layer, LayerId};
 const ROOT: &str = "root";
 const ABOUT: &str = "layer.json";
 const INDEX: &str = "index";
+const BOOT: &str = "boot";
 pub(super) const NEW: &str = ".new-";
 const GONE: &str = ".gone-";
 
@@ -148,7 +154,10 @@ impl Layers {
         let dir = self.dir.join(unique(NEW));
         super::make_private(&dir)?;
         let lock = lock_directory(&dir).map_err(Error::io(&dir))?;
-        Ok(Draft { dir, _lock: lock })
+        let draft = Draft { dir, _lock: lock };
+        let mark = draft.dir.join(BOOT);
+        boot().and_then(|boot| std::fs::write(&mark, boot)).map_err(Error::io(&mark))?;
+        Ok(draft)
     }
 
     /// Removes a layer, unless a sandbox stands on it.
@@ -211,7 +220,7 @@ impl Layers {
         let mut rubbish = Vec::new();
         {
             let Some(_alone) = self.locked(FlockOperation::NonBlockingLockExclusive)? else { return Ok(()) };
-            self.sweep_packs()?;
+            self.sweep_packs(&mut rubbish)?;
             for entry in std::fs::read_dir(&self.dir).map_err(Error::io(&self.dir))? {
                 let entry = entry.map_err(Error::io(&self.dir))?;
                 let path = entry.path();
@@ -227,8 +236,11 @@ impl Layers {
                 };
                 let about = read_json::<Layer>(&path.join(ABOUT));
                 match about {
-                    // Whole, and only its last renaming was missing.
-                    Some(layer) if name.starts_with(NEW) && path.join(ROOT).is_dir() => {
+                    // Whole, and only its last renaming was missing. After a power cut nobody knows whether it is whole.
+                    Some(layer)
+                        if name.starts_with(NEW) && path.join(ROOT).is_dir() && is_of_this_boot(&path)? =>
+                    {
+                        sync_file_system(&path).map_err(Error::io(&path))?;
                         if self.place(&path, &layer.id)? == Placed::TakenAlready {
                             rubbish.push((path, lock));
                         }
@@ -241,6 +253,24 @@ impl Layers {
             launcher::tree::remove(&path).map_err(Error::io(&path))?;
         }
         Ok(())
+    }
+
+    /// Takes a layer's tree away, whose pack is there, if nobody knows whether it reached the disk.
+    pub(super) fn distrust(&self, id: &LayerId, rubbish: &mut Vec<(PathBuf, Locked)>) -> Result<(), Error> {
+        let place = self.dir.join(id.as_str());
+        if is_of_this_boot(&place)? {
+            return Ok(());
+        }
+        let gone = self.dir.join(unique(GONE));
+        std::fs::rename(&place, &gone).map_err(Error::io(&place))?;
+        let lock = lock_directory(&gone).map_err(Error::io(&gone))?;
+        rubbish.push((gone, lock));
+        Ok(())
+    }
+
+    /// All trees that there are now are on the disk when this returns.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        sync_file_system(&self.dir).map_err(Error::io(&self.dir))
     }
 
     /// Gives a finished draft its name.
@@ -308,6 +338,12 @@ impl Draft {
     /// The same for a tree of which everything is known and whose removals are marked.
     pub(super) fn publish_as(self, layers: &Layers, layer: Layer) -> Result<Layer, Error> {
         self.announce(&layer)?;
+        self.settle(layers, layer)
+    }
+
+    /// The same for a tree that need not outlast a power cut, because its pack does.
+    pub(super) fn publish_unfolded(self, layers: &Layers, layer: Layer) -> Result<Layer, Error> {
+        self.announce(&layer)?;
         self.place(layers, layer)
     }
 
@@ -316,24 +352,34 @@ impl Draft {
         let root = self.root();
         let (bytes, inodes) =
             survey(&root, Sockets::Keep, layers.metadata.marks).map_err(Error::io(&root))?;
-        let layer = Layer { id: id.clone(), bytes, inodes, made_at: Timestamp::now() };
+        let layer = Layer { id: id.clone(), bytes, inodes, made_at: Timestamp::now(), blurred: false };
         self.announce(&layer)?;
-        self.place(layers, layer)
+        self.settle(layers, layer)
     }
 
     /// Takes a whole tree in, which is moved and not copied.
     pub(super) fn publish_tree(self, layers: &Layers, id: &LayerId, tree: &Path) -> Result<Layer, Error> {
         let (bytes, inodes) =
             survey(tree, Sockets::Remove, layers.metadata.marks).map_err(Error::io(tree))?;
-        let layer = Layer { id: id.clone(), bytes, inodes, made_at: Timestamp::now() };
+        let layer = Layer { id: id.clone(), bytes, inodes, made_at: Timestamp::now(), blurred: false };
         // In this order a draft that has both is whole, whenever this process dies.
         self.announce(&layer)?;
         std::fs::rename(tree, self.root()).map_err(Error::io(tree))?;
-        self.place(layers, layer)
+        self.settle(layers, layer)
     }
 
     fn announce(&self, layer: &Layer) -> Result<(), Error> {
         write_json(&self.dir.join(ABOUT), layer)
+    }
+
+    /// Gives it its name once it is on the disk.
+    fn settle(self, layers: &Layers, layer: Layer) -> Result<Layer, Error> {
+        let begun = std::time::Instant::now();
+        sync_file_system(&self.dir).map_err(Error::io(&self.dir))?;
+        let layer = self.place(layers, layer)?;
+        sync_directory(&layers.dir).map_err(Error::io(&layers.dir))?;
+        tracing::debug!(layer = %layer.id, took = ?begun.elapsed(), "a layer is on the disk");
+        Ok(layer)
     }
 
     fn place(self, layers: &Layers, layer: Layer) -> Result<Layer, Error> {
@@ -353,6 +399,16 @@ impl Drop for Draft {
             tracing::warn!(path = %self.dir.display(), %error, "an unfinished layer stays until the next start");
         }
     }
+}
+
+/// Whether a tree was made since the machine started.
+fn is_of_this_boot(dir: &Path) -> Result<bool, Error> {
+    let path = dir.join(BOOT);
+    let made = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        other => other.map_err(Error::io(&path))?,
+    };
+    Ok(made == boot().map_err(Error::io(&path))?)
 }
 
 /// A name that no other process and no other call uses.

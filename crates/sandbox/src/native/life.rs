@@ -28,10 +28,8 @@ pub(super) fn info(id: SandboxId, dir: &Path) -> Result<Info, Error> {
         None if monitored(dir)? => (crate::State::Starting, None),
         None => (crate::State::Ended, None),
         Some(_) if !monitored(dir)? => (crate::State::Ended, None),
-        Some(state) => match Freezer::find(&state.cgroups) {
-            Some(freezer) if freezer.is_frozen() => (crate::State::Frozen, Some(state.init)),
-            _ => (crate::State::Running, Some(state.init)),
-        },
+        Some(state) if Freezer::of(dir, state).is_frozen() => (crate::State::Frozen, Some(state.init)),
+        Some(state) => (crate::State::Running, Some(state.init)),
     };
     let (owner, stack) = record.map(|record| (record.owner, record.stack)).unzip();
     Ok(Info { id, state: now, pid, owner, stack })
@@ -54,10 +52,7 @@ pub(super) async fn end(dir: &Path) -> Result<(), Error> {
         }
     }
     if let Some(state) = &state {
-        if let Some(freezer) = Freezer::find(&state.cgroups) {
-            // What stands still cannot even be killed.
-            freezer.thaw().map_err(Error::io(dir))?;
-        }
+        Freezer::of(dir, state).let_die().map_err(Error::io(dir))?;
         end_running(dir, state).await?;
     }
     if dir.exists() && monitored(dir)? {

@@ -11,6 +11,7 @@ mod control;
 mod copy;
 mod direct;
 mod duplicate;
+mod durable;
 mod freeze;
 mod index;
 mod launch;
@@ -21,9 +22,11 @@ mod marks;
 mod pack;
 mod packs;
 mod plan;
+mod processes;
 pub(crate) mod record;
 mod sandbox;
 mod save;
+mod signals;
 mod squash;
 mod toolchains;
 mod trail;
@@ -49,9 +52,6 @@ use save::{Busy, Subject};
 
 pub use base::HostBase;
 pub use cgroups::Support as CgroupSupport;
-
-/// An answer that nobody waits for is looked at after this long.
-const ANSWER_LATER: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The driver.
 pub struct Native {
@@ -80,12 +80,17 @@ impl Native {
             Ids::Own => Metadata { marks: Marks::User, owners: Owners::Own },
         };
         let layers = layers::Layers::open(dir, &sandboxes, metadata)?;
+        let unfolder = unfolder::Unfolder::default();
+        // Whoever unfolded these did not live to see them on the disk.
+        if let Some(id) = layers.unfolded_packs()?.pop() {
+            unfolder.begin(&layers, id);
+        }
         let launcher = launch::Launcher::load()?;
         Ok(Self {
             dir: dir.to_owned(),
             sandboxes,
             layers,
-            unfolder: unfolder::Unfolder::default(),
+            unfolder,
             base,
             cgroups: cgroups::Support::of_this_host(),
             ids,
@@ -283,7 +288,7 @@ impl Driver for Native {
         }
         // Whoever froze it may have died over it; if not, it is about to go on by itself.
         if let Some(state) = read_json::<State>(&dir.join(files::STATE))
-            && let Some(freezer) = Freezer::find(&state.cgroups)
+            && let freezer = Freezer::of(&dir, &state)
             && let Some(_busy) = Busy::now(&dir)?
             && freezer.is_frozen()
         {
@@ -294,6 +299,12 @@ impl Driver for Native {
         }
         let (stack, network) = (record.stack, record.network);
         Ok(Arc::new(NativeSandbox { id, guest, dir, stack, network, _owner: None }))
+    }
+
+    async fn ended(&self, id: SandboxId) -> Option<crate::End> {
+        let dir = self.sandbox_dir(id);
+        // Without a record nothing ever ran.
+        Record::read(&dir).ok().flatten().and_then(|_| sandbox::ended(&dir))
     }
 
     async fn list(&self) -> Result<Vec<Info>, Error> {
@@ -325,18 +336,10 @@ impl Driver for Native {
 
     async fn give(&self, id: SandboxId, owner: &Owner) -> Result<(), Error> {
         let dir = self.sandbox_dir(id);
-        let Some(mut record) = Record::read(&dir)? else { return Err(Error::NotFound(id)) };
-        let told = control::start_clock(&dir)?.ok_or(Error::NotFound(id))?;
-        record.owner = owner.clone();
-        record.write(&dir)?;
-        // The new owner need not wait for it, and what it does first is not to be disturbed.
-        tokio::spawn(async move {
-            tokio::time::sleep(ANSWER_LATER).await;
-            if let Err(error) = told.done().await {
-                tracing::error!(sandbox = %id, %error, "the time limit of a sandbox was not started anew");
-            }
-        });
-        Ok(())
+        match monitored(&dir)? {
+            true => Record::give(&dir, owner),
+            false => Err(Error::NotFound(id)),
+        }
     }
 
     async fn save(&self, id: SandboxId, layer: &LayerId, how: Save<'_>) -> Result<Layer, Error> {
@@ -405,8 +408,13 @@ impl Driver for Native {
     }
 
     async fn disk_used(&self) -> Result<u64, Error> {
-        let dir = self.dir.clone();
-        blocking(move || used::measure(&[&dir.join("layers"), &dir.join("packs"), &dir.join("sandboxes")]))
-            .await
+        let (dir, layers) = (self.dir.clone(), self.layers.clone());
+        blocking(move || {
+            // What goes meanwhile is taken off all the same: it is only about right.
+            let leaving = layers.bytes_of_unfolded_packs()?;
+            let parts = [dir.join("layers"), dir.join("packs"), dir.join("sandboxes")];
+            Ok(used::measure(&[&parts[0], &parts[1], &parts[2]])?.saturating_sub(leaving))
+        })
+        .await
     }
 }

@@ -1,8 +1,8 @@
 //! The form of a pack: a whole layer in one file, written in one go while a sandbox waits for it. It is unfolded into a
 //! tree soon after, or by whoever needs the tree first.
 //!
-//! After a head that tells how long each part is there are: what the layer is, its index, its entries (names and what
-//! is kept of each file, depth first) and the bytes of its files, in the order of the entries.
+//! After a head that tells the length and the checksum of each part there are: what the layer is, its index, its entries
+//! (names and what is kept of each file, depth first) and the bytes of its files, in the order of the entries.
 
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice, Read, Write};
@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::duplicate::{Kept, Special};
 use crate::{Layer, LayerId};
 
-const MAGIC: &[u8] = b"slipway pack 01\n";
+const MAGIC: &[u8] = b"slipway pack 02\n";
 const PARTS: usize = 4;
-const HEAD: usize = MAGIC.len() + PARTS * 8;
+/// For each part its length and its checksum; at last the checksum of all that.
+const HEAD: usize = MAGIC.len() + PARTS * (8 + 4) + 4;
 
 /// What a pack is of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -247,7 +248,20 @@ pub(super) fn file_name(name: &[u8]) -> io::Result<CString> {
 
 /// The error of a pack that is not what it should be.
 pub(super) fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the pack of the layer is damaged; remove the layer")
+    damaged("it makes no sense")
+}
+
+fn damaged(how: &str) -> io::Error {
+    let message = format!(
+        "the pack of the layer is damaged: {how}. The disk lost what was written to it; go on from an earlier snapshot"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum()
 }
 
 /// Writes a pack into a new file.
@@ -262,7 +276,9 @@ pub(super) fn write(
     let mut head = MAGIC.to_vec();
     for part in parts {
         head.extend((part.len() as u64).to_le_bytes());
+        head.extend(checksum(part).to_le_bytes());
     }
+    head.extend(checksum(&head).to_le_bytes());
     let mut pieces = [&head[..], parts[0], parts[1], parts[2], parts[3]].map(IoSlice::new);
     let mut left = &mut pieces[..];
     IoSlice::advance_slices(&mut left, 0);
@@ -281,8 +297,15 @@ pub(super) fn write(
 pub(super) struct Pack {
     pub(super) about: About,
     file: std::fs::File,
-    /// The lengths of the parts that were not read yet.
-    left: [usize; PARTS - 1],
+    /// The parts that were not read yet.
+    left: [Part; PARTS - 1],
+}
+
+/// What the head says of a part.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    length: usize,
+    checksum: u32,
 }
 
 impl Pack {
@@ -294,19 +317,14 @@ impl Pack {
         };
         let mut head = [0; HEAD];
         file.read_exact(&mut head).map_err(cut_off)?;
-        let (magic, numbers) = head.split_at(MAGIC.len());
-        let lengths: Vec<u64> =
-            numbers.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number)).collect();
-        let whole = lengths.iter().try_fold(HEAD as u64, |sum, length| sum.checked_add(*length));
-        if magic != MAGIC || whole != Some(file.metadata()?.len()) {
-            return Err(broken());
+        let [about, left @ ..] = parts(&head)?;
+        let whole = left.iter().try_fold(HEAD + about.length, |sum, part| sum.checked_add(part.length));
+        if whole.and_then(|whole| u64::try_from(whole).ok()) != Some(file.metadata()?.len()) {
+            return Err(damaged("it is not as long as it was"));
         }
         // No longer than the file is, so there is room for it.
-        let length = |part: usize| {
-            lengths.get(part).and_then(|length| usize::try_from(*length).ok()).ok_or_else(broken)
-        };
-        let about = serde_json::from_slice(&read(&mut file, length(0)?)?)?;
-        Ok(Some(Self { about, file, left: [length(1)?, length(2)?, length(3)?] }))
+        let about = serde_json::from_slice(&read(&mut file, about)?)?;
+        Ok(Some(Self { about, file, left }))
     }
 
     /// The open file itself.
@@ -326,15 +344,33 @@ impl Pack {
     }
 }
 
-fn read(file: &mut std::fs::File, length: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; length];
+/// What a head says of each part.
+fn parts(head: &[u8; HEAD]) -> io::Result<[Part; PARTS]> {
+    let mut numbers = Decoder(head.strip_prefix(MAGIC).ok_or_else(broken)?);
+    let mut parts = [Part::default(); PARTS];
+    for part in &mut parts {
+        part.length = usize::try_from(numbers.long()?).map_err(|_| broken())?;
+        part.checksum = u32::from_le_bytes(numbers.chunk()?);
+    }
+    let (own, _) = head.split_at(HEAD - 4);
+    if checksum(own) != u32::from_le_bytes(numbers.chunk()?) {
+        return Err(damaged("its beginning is not what was written"));
+    }
+    Ok(parts)
+}
+
+fn read(file: &mut std::fs::File, part: Part) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; part.length];
     file.read_exact(&mut bytes).map_err(cut_off)?;
+    if checksum(&bytes) != part.checksum {
+        return Err(damaged("its content is not what was written"));
+    }
     Ok(bytes)
 }
 
 fn cut_off(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => broken(),
+        io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
         _ => error,
     }
 }

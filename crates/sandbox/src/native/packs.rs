@@ -1,17 +1,19 @@
 //! Layers that are only packs yet: `packs/<id>` each, in the driver's directory.
 //!
-//! A pack appears whole, by being renamed. It is unfolded under its own lock, by whoever comes first, into a draft that
-//! becomes the layer; then it goes. Whoever makes or unfolds a pack has a lease meanwhile, so that the layer whose files
+//! A pack appears whole and on the disk, by being renamed. It is unfolded under its own lock, by whoever comes first, into a
+//! draft that becomes the layer; it goes once that is on the disk as well. Whoever makes or unfolds a pack has a lease meanwhile, so that the layer whose files
 //! it shares stays; and a layer is removed only after the packs that share its files are unfolded.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use protocol::SandboxId;
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 
+use super::durable::sync_directory;
 use super::index::Index;
 use super::layers::{Layers, Lease, Locked, NEW, unique};
 use super::pack::{self, About, Contents, Pack};
@@ -20,7 +22,7 @@ use super::unfold::unfold;
 use crate::{Error, Layer, LayerId};
 
 impl Layers {
-    fn pack(&self, id: &LayerId) -> std::path::PathBuf {
+    fn pack(&self, id: &LayerId) -> PathBuf {
         self.packs.join(id.as_str())
     }
 
@@ -50,7 +52,10 @@ impl Layers {
     ) -> Result<Layer, Error> {
         let (new, place) = (self.packs.join(unique(NEW)), self.pack(&about.layer.id));
         let made = std::fs::File::create_new(&new)
-            .and_then(|mut file| pack::write(&mut file, &about, index, contents))
+            .and_then(|mut file| {
+                pack::write(&mut file, &about, index, contents)?;
+                file.sync_data()
+            })
             .and_then(|()| match rustix::fs::renameat_with(CWD, &new, CWD, &place, RenameFlags::NOREPLACE) {
                 Ok(()) => Ok(()),
                 // File systems that cannot be told not to replace can still refuse to link.
@@ -59,7 +64,10 @@ impl Layers {
                 }
                 Err(errno) => Err(errno.into()),
             });
-        let Err(error) = made else { return Ok(about.layer) };
+        let Err(error) = made else {
+            sync_directory(&self.packs).map_err(Error::io(&self.packs))?;
+            return Ok(about.layer);
+        };
         std::fs::remove_file(&new).map_err(Error::io(&new))?;
         match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
@@ -114,8 +122,8 @@ impl Layers {
         let _alone = Locked::take(file, FlockOperation::LockExclusive)
             .map_err(|errno| Error::Io { path: path.clone(), source: errno.into() })?;
         if self.root(id).is_dir() {
-            // Somebody else did it, who may have ended before the pack went.
-            return self.forget_pack(id);
+            // Somebody else did it.
+            return Ok(());
         }
         let mut likes = Vec::new();
         if let Some(like) = &pack.about.like {
@@ -127,8 +135,30 @@ impl Layers {
         std::fs::write(draft.index(), index).map_err(Error::io(draft.index()))?;
         let contents = pack.contents().map_err(Error::io(&path))?;
         unfold(&contents, likes, &draft.make_root()?, self.metadata, stop).map_err(Error::io(&path))?;
-        draft.publish_as(self, pack.about.layer)?;
-        self.forget_pack(id)
+        draft.publish_unfolded(self, pack.about.layer).map(drop)
+    }
+
+    /// The packs whose trees are there.
+    pub(super) fn unfolded_packs(&self) -> Result<Vec<LayerId>, Error> {
+        Ok(self.pending()?.into_iter().filter(|id| self.root(id).is_dir()).collect())
+    }
+
+    /// What those take up, which go by themselves.
+    pub(super) fn bytes_of_unfolded_packs(&self) -> Result<u64, Error> {
+        use std::os::unix::fs::MetadataExt;
+        let unfolded = self.unfolded_packs()?;
+        let sizes = unfolded.iter().filter_map(|id| self.pack(id).symlink_metadata().ok());
+        Ok(sizes.map(|data| data.blocks().saturating_mul(512)).sum())
+    }
+
+    /// Removes the packs whose trees are there, once those are on the disk.
+    pub(super) fn settle_packs(&self, _lease: &Lease) -> Result<(), Error> {
+        let unfolded = self.unfolded_packs()?;
+        if unfolded.is_empty() {
+            return Ok(());
+        }
+        self.sync()?;
+        unfolded.iter().try_for_each(|id| self.forget_pack(id))
     }
 
     /// Removes a pack, if there is one.
@@ -142,13 +172,13 @@ impl Layers {
         }
     }
 
-    /// The packs that share files of a layer and are not unfolded yet. One that is damaged needs nothing any more.
+    /// The packs that share files of a layer. One that is damaged needs nothing any more.
     pub(super) fn those_like(&self, id: &LayerId) -> Result<Vec<LayerId>, Error> {
         let mut found = Vec::new();
         for pending in self.pending()? {
             let path = self.pack(&pending);
             match Pack::open(&path) {
-                Ok(Some(pack)) if pack.about.like.as_ref() == Some(id) && !self.root(&pending).is_dir() => {
+                Ok(Some(pack)) if pack.about.like.as_ref() == Some(id) => {
                     found.push(pending);
                 }
                 Ok(_) => {}
@@ -161,23 +191,30 @@ impl Layers {
         Ok(found)
     }
 
-    /// Unfolds the packs that share files of a layer.
+    /// Unfolds the packs that share files of a layer, so that they go.
     pub(super) fn unfold_those_like(&self, id: &LayerId) -> Result<(), Error> {
         let lease = self.lease()?;
-        for pending in self.those_like(id)? {
-            self.ready(&pending, &lease)?;
+        let pending = self.those_like(id)?;
+        if pending.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        pending.iter().try_for_each(|pending| self.ready(pending, &lease))?;
+        self.settle_packs(&lease)
     }
 
-    /// Removes what processes that are gone left among the packs. Nobody else may be at work.
-    pub(super) fn sweep_packs(&self) -> Result<(), Error> {
+    /// Removes what processes that are gone left among the packs, and trees that did not reach the disk before the machine
+    /// stopped; their packs did. Nobody else may be at work.
+    pub(super) fn sweep_packs(&self, rubbish: &mut Vec<(PathBuf, Locked)>) -> Result<(), Error> {
         for entry in std::fs::read_dir(&self.packs).map_err(Error::io(&self.packs))? {
             let path = entry.map_err(Error::io(&self.packs))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let done = name.parse().is_ok_and(|id: LayerId| self.root(&id).is_dir());
-            if done || name.starts_with(NEW) {
+            if name.starts_with(NEW) {
                 std::fs::remove_file(&path).map_err(Error::io(&path))?;
+                continue;
+            }
+            let Ok(id) = name.parse::<LayerId>() else { continue };
+            if self.root(&id).is_dir() {
+                self.distrust(&id, rubbish)?;
             }
         }
         Ok(())
@@ -188,7 +225,6 @@ impl Layers {
 mod tests {
     use std::collections::HashSet;
     use std::os::unix::fs::MetadataExt;
-    use std::path::PathBuf;
 
     use launcher::spec::Disk;
     use protocol::Timestamp;
@@ -243,8 +279,8 @@ mod tests {
             let captured = capture(&self.dir.path().join("upper"), &order, ALL).unwrap();
             assert!(captured.copied.whole);
             let size = captured.copied.size;
-            let layer =
-                Layer { id: id(name), bytes: size.bytes, inodes: size.inodes, made_at: Timestamp::now() };
+            let (bytes, inodes, made_at) = (size.bytes, size.inodes, Timestamp::now());
+            let layer = Layer { id: id(name), bytes, inodes, made_at, blurred: false };
             let mut index = Vec::new();
             captured.copied.index.write_to(&mut index, self.sandbox).unwrap();
             let about = About { layer, like: like.filter(|_| captured.shares) };
@@ -269,6 +305,10 @@ mod tests {
         layers.ready(&id(name), &layers.lease().unwrap())
     }
 
+    fn settle(layers: &Layers) {
+        layers.settle_packs(&layers.lease().unwrap()).unwrap();
+    }
+
     fn text(layers: &Layers, name: &str, file: &str) -> String {
         std::fs::read_to_string(layers.root(&id(name)).join(file)).unwrap()
     }
@@ -286,22 +326,54 @@ mod tests {
         assert!(!layers.root(&id("one")).exists());
         ready(&layers, "one").unwrap();
         assert_eq!(text(&layers, "one", "x"), "1");
+        assert_eq!(world.names("packs"), ["one"], "it stays until its tree is on the disk");
+        settle(&layers);
         assert_eq!((world.names("packs"), world.names("layers")), (vec![], vec!["one".to_owned()]));
         assert_eq!(layers.all().unwrap(), [saved]);
         assert!(matches!(ready(&layers, "other"), Err(Error::NoLayer(_))));
     }
 
     #[test]
-    fn a_pack_that_was_unfolded_already_goes() {
+    fn a_tree_that_a_power_cut_may_have_torn_is_made_again_of_its_pack() {
         let world = World::new();
         std::fs::write(world.upper("x"), "1").unwrap();
         world.save("one", None);
-        let pack = world.dir.path().join("packs/one");
-        let kept = std::fs::read(&pack).unwrap();
-        ready(&world.open(), "one").unwrap();
-        std::fs::write(&pack, kept).unwrap();
-        assert_eq!(world.open().all().unwrap().len(), 1);
-        assert!(world.names("packs").is_empty());
+        let layers = world.open();
+        ready(&layers, "one").unwrap();
+        let inode = |layers: &Layers| layers.root(&id("one")).metadata().unwrap().ino();
+        let made = inode(&layers);
+        // The server died, the machine did not: the tree is as good as it was.
+        assert_eq!(inode(&world.open()), made);
+        for lost in ["another start", ""] {
+            std::fs::write(layers.root(&id("one")).join("x"), "").unwrap();
+            std::fs::write(world.dir.path().join("layers/one/boot"), lost).unwrap();
+            let again = world.open();
+            assert!(!again.root(&id("one")).exists() && world.names("layers").is_empty());
+            ready(&again, "one").unwrap();
+            assert_eq!(text(&again, "one", "x"), "1");
+        }
+        settle(&layers);
+        std::fs::write(world.dir.path().join("layers/one/boot"), "another start").unwrap();
+        assert_eq!(text(&world.open(), "one", "x"), "1");
+    }
+
+    #[test]
+    fn a_draft_that_a_power_cut_may_have_torn_goes() {
+        let world = World::new();
+        let layers = world.open();
+        let draft = |name: &str| {
+            let draft = layers.draft().unwrap();
+            std::fs::write(draft.make_root().unwrap().join("x"), name).unwrap();
+            draft.publish(&layers, &id(name)).unwrap();
+            let place = |name: &str| world.dir.path().join("layers").join(name);
+            std::fs::rename(place(name), place(&format!(".new-1-{name}"))).unwrap();
+            place(&format!(".new-1-{name}/boot"))
+        };
+        draft("whole");
+        std::fs::write(draft("torn"), "another start").unwrap();
+        let again = world.open();
+        assert_eq!(world.names("layers"), ["whole"]);
+        assert_eq!(text(&again, "whole", "x"), "whole");
     }
 
     #[test]
@@ -318,6 +390,7 @@ mod tests {
                     let layers = world.open();
                     ready(&layers, "one").unwrap();
                     assert_eq!(text(&layers, "one", "199/x"), "199");
+                    settle(&layers);
                 });
             }
         });
@@ -335,6 +408,7 @@ mod tests {
         }
         let layers = world.open();
         ready(&layers, "c").unwrap();
+        settle(&layers);
         assert!(world.names("packs").is_empty());
         let inode = |name: &str, file: &str| layers.root(&id(name)).join(file).metadata().unwrap().ino();
         for (number, name) in [(1, "a"), (2, "b"), (3, "c")] {
@@ -392,6 +466,15 @@ mod tests {
             assert!(matches!(&error, Error::Io { source, .. } if source.to_string().contains("damaged")));
             assert!(layers.all().unwrap().is_empty());
             assert!(ready(&layers, "one").is_err());
+        }
+        // As long as it was, but not all of it reached the disk.
+        for at in [3, 30, whole.len() / 2, whole.len() - 1] {
+            let mut torn = whole.clone();
+            torn[at] ^= 0x40;
+            std::fs::write(&pack, torn).unwrap();
+            let error = ready(&layers, "one").unwrap_err();
+            assert!(matches!(&error, Error::Io { source, .. } if source.to_string().contains("damaged")));
+            assert!(world.names("layers").is_empty());
         }
         layers.remove(&id("other")).unwrap();
         layers.remove(&id("one")).unwrap();

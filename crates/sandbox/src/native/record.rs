@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use launcher::spec::{Disk, Life};
+use launcher::given::Given;
+use launcher::spec::{Disk, Life, files};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ const FILE: &str = "spec.json";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) stack: Stack,
+    /// Whose it is now: who it was made for, or who it was given to since.
     pub(super) owner: Owner,
     pub(super) life: Life,
     pub(super) network: Network,
@@ -28,17 +30,31 @@ impl Record {
     /// Reads a sandbox's record; None where there is none, which means that nothing was mounted yet.
     pub(super) fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(FILE);
-        match std::fs::read(&path) {
-            Ok(text) => match serde_json::from_slice(&text) {
-                Ok(record) => Ok(Some(record)),
-                Err(error) => Err(Error::Io { path, source: std::io::Error::other(error) }),
-            },
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(Error::Io { path, source }),
+        let mut record: Self = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map_err(|error| Error::Io { path, source: std::io::Error::other(error) })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::Io { path, source }),
+        };
+        let path = dir.join(files::GIVEN);
+        if let Some(given) = Given::read(dir).map_err(|errno| Error::io(&path)(errno.into()))? {
+            record.owner = serde_json::from_str(&given.owner)
+                .map_err(|error| Error::Io { path, source: std::io::Error::other(error) })?;
+        }
+        Ok(Some(record))
+    }
+
+    /// Notes that a sandbox has another owner from now on; the time of its life begins anew with it.
+    pub(super) fn give(dir: &Path, owner: &Owner) -> Result<(), Error> {
+        let path = dir.join(files::GIVEN);
+        let failed = Error::io(&path);
+        match serde_json::to_string(owner) {
+            Ok(owner) => Given::now(owner).write(dir).map_err(|errno| failed(errno.into())),
+            Err(error) => Err(failed(error.into())),
         }
     }
 
-    /// Writes it, for everyone who looks either as it was or as it is.
+    /// Writes it, when the sandbox is made.
     pub(super) fn write(&self, dir: &Path) -> Result<(), Error> {
         write_json(&dir.join(FILE), self)
     }
@@ -56,6 +72,18 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
         aside.push(".new");
         std::fs::write(&aside, serde_json::to_vec(value)?)?;
         std::fs::rename(&aside, path)
+    };
+    write().map_err(Error::io(path))
+}
+
+/// The same, and it is on the disk when this returns.
+pub(crate) fn write_json_durably(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    let write = || {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(".new");
+        super::durable::write(Path::new(&aside), &serde_json::to_vec(value)?)?;
+        std::fs::rename(&aside, path)?;
+        super::durable::sync_directory(path.parent().unwrap_or(Path::new("/")))
     };
     write().map_err(Error::io(path))
 }

@@ -1,15 +1,16 @@
 //! One running sandbox of the native driver.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use launcher::spec::{Cause, Ended, State, files};
+use launcher::spec::{Cause, Ended, Limited, State, files};
 use protocol::SandboxId;
+use protocol::event::LimitKind;
 
 use super::cgroups::Counters;
 use super::life::monitored;
 use super::record::read_json;
 use super::{control, launch};
-use crate::{Error, Network, Sandbox, Stack, Usage, egress};
+use crate::{End, Error, Network, Sandbox, Stack, Usage, egress};
 
 /// The way to it.
 pub(super) struct NativeSandbox {
@@ -70,24 +71,29 @@ impl Sandbox for NativeSandbox {
         }
     }
 
-    async fn ended(&self) -> Option<String> {
-        // In this order: a monitor writes why before it goes.
-        let runs = self.runs();
-        let ended: Option<Ended> = read_json(&self.dir.join(files::ENDED));
-        match ended {
-            Some(ended) => Some(describe(&ended)),
-            None if runs => None,
-            None => Some("it is gone".to_owned()),
-        }
+    async fn ended(&self) -> Option<End> {
+        ended(&self.dir)
     }
 }
 
-fn describe(ended: &Ended) -> String {
-    match (ended.cause, ended.oom_kills) {
-        (Cause::WallClock, _) => "its time limit was reached".to_owned(),
-        (Cause::OwnerGone, _) => "the command it belonged to ended".to_owned(),
-        (_, kills) if kills > 0 => "it ran out of memory".to_owned(),
-        (Cause::Removed, _) => "it was removed".to_owned(),
-        (Cause::Died, _) => "it was ended from outside".to_owned(),
+/// Why the sandbox of a directory ended; None while it runs.
+pub(super) fn ended(dir: &Path) -> Option<End> {
+    // In this order: a monitor writes why before it goes. A directory that cannot be looked into is as good as gone.
+    let runs = monitored(dir).unwrap_or(false);
+    let ended: Option<Ended> = read_json(&dir.join(files::ENDED));
+    match ended {
+        Some(ended) => Some(why(&ended)),
+        None if runs => None,
+        None => Some(End::Unknown),
+    }
+}
+
+fn why(ended: &Ended) -> End {
+    match (ended.limit, ended.cause) {
+        (Some(Limited::WallClock), _) | (None, Cause::WallClock) => End::Limit(LimitKind::WallClock),
+        (Some(Limited::Memory), _) => End::Limit(LimitKind::Memory),
+        (None, Cause::OwnerGone) => End::OwnerGone,
+        (None, Cause::Removed) => End::Removed,
+        (None, Cause::Died) => End::Killed,
     }
 }

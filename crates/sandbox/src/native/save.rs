@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::capture::{Captured, capture};
 use super::copy::{Copied, Like, Order, copy};
-use super::freeze::{Freezer, companions};
+use super::freeze::Freezer;
 use super::layers::{Draft, Layers, Lease, Locked};
 use super::mapped::mapped;
 use super::pack::About;
@@ -91,11 +91,10 @@ impl Subject {
         let state = state.filter(|_| running);
         // Held until the layer is there: it may share the files of another, which must not go before.
         let lease = self.layers.lease()?;
-        let freezer = state.as_ref().and_then(|state| Freezer::find(&state.cgroups));
-        if state.is_some() && freezer.is_none() {
-            tracing::warn!(sandbox = %self.id, "saved without being frozen: this host gives no way to stop it");
-        }
-        let mut saving = Saving { subject: self, record, state, freezer, likes: Vec::new(), longest: None };
+        let running =
+            state.map(|state| Running { freezer: Freezer::of(&self.dir, &state), init: state.init });
+        let mut saving =
+            Saving { subject: self, record, running, likes: Vec::new(), longest: None, blurred: false };
         let layer = saving.run(layer, like, &lease)?;
         let frozen_us = saving.longest.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         tracing::debug!(sandbox = %self.id, layer = %layer.id, bytes = layer.bytes, ?frozen_us, "saved");
@@ -122,16 +121,24 @@ impl Subject {
     }
 }
 
+/// What is known of a sandbox's processes.
+struct Running {
+    freezer: Freezer,
+    init: u32,
+}
+
 /// A save of a sandbox that goes on.
 struct Saving<'a> {
     subject: &'a Subject,
     record: Record,
-    state: Option<State>,
-    freezer: Option<Freezer>,
+    /// None if nothing of it runs.
+    running: Option<Running>,
     /// Earlier copies.
     likes: Vec<Like>,
     /// How long the sandbox was stopped at most.
     longest: Option<Duration>,
+    /// Whether something did not stop while it was looked at last.
+    blurred: bool,
 }
 
 impl Saving<'_> {
@@ -143,7 +150,7 @@ impl Saving<'_> {
         let captured = self.frozen(|saving| saving.capture(MUCH))?;
         if captured.copied.whole {
             let like = like.filter(|_| captured.shares).cloned();
-            let about = About { layer: layer_of(id, captured.copied.size), like };
+            let about = About { layer: self.layer(id, captured.copied.size), like };
             let mut index = Vec::new();
             captured
                 .copied
@@ -156,7 +163,7 @@ impl Saving<'_> {
         let draft = layers.draft()?;
         let size = self.run_long(&draft, like, lease)?;
         launcher::tree::remove(&draft.aside()).map_err(Error::io(draft.aside()))?;
-        draft.publish_as(layers, layer_of(id, size))
+        draft.publish_as(layers, self.layer(id, size))
     }
 
     /// Copies most of it while the sandbox goes on, and what changed meanwhile once it stands still.
@@ -200,20 +207,24 @@ impl Saving<'_> {
         Ok(copied.size)
     }
 
-    /// Does something while the sandbox stands still, if it can be made to.
+    fn layer(&self, id: &LayerId, size: Disk) -> Layer {
+        let (bytes, inodes) = (size.bytes, size.inodes);
+        Layer { id: id.clone(), bytes, inodes, made_at: Timestamp::now(), blurred: self.blurred }
+    }
+
+    /// Does something while the sandbox stands still.
     fn frozen<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        let Some(freezer) = self.freezer.clone() else { return work(self) };
+        let Some(freezer) = self.running.as_ref().map(|running| running.freezer.clone()) else {
+            return work(self);
+        };
         let dir = &self.subject.dir;
         let begun = Instant::now();
-        let frozen = match freezer.freeze() {
-            Ok(frozen) => frozen,
-            // It cannot be stopped, whatever it waits for; what it has is still worth more than nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-                tracing::warn!(sandbox = %self.subject.id, "saved without being frozen: it did not stop in time");
-                return work(self);
-            }
-            Err(source) => return Err(Error::Io { path: dir.clone(), source }),
-        };
+        let frozen = freezer.freeze().map_err(Error::io(dir))?;
+        self.blurred = !frozen.whole;
+        if self.blurred {
+            // Whatever it waits for; what it has is still worth more than nothing.
+            tracing::warn!(sandbox = %self.subject.id, "saved while a process went on that could not be stopped");
+        }
         let done = work(self)?;
         frozen.thaw().map_err(Error::io(dir))?;
         self.longest = self.longest.max(Some(begun.elapsed()));
@@ -256,21 +267,17 @@ impl Saving<'_> {
 
     /// The files that can change without a sign of it; None if nobody can tell.
     fn mapped(&self) -> Option<HashSet<u64>> {
-        let Some(state) = &self.state else { return Some(HashSet::new()) };
-        let processes = match &self.freezer {
-            Some(freezer) => freezer.processes(),
-            None => companions(state.init),
-        };
-        let found = processes.and_then(|processes| mapped(&processes, &open_own(&self.subject.upper())?));
+        let Some(running) = &self.running else { return Some(HashSet::new()) };
+        let found = running.freezer.processes().and_then(|mut processes| {
+            // The guest maps no file of the sandbox, and hides from an ordinary user what it maps.
+            processes.retain(|process| *process != running.init);
+            mapped(&processes, &open_own(&self.subject.upper())?)
+        });
         if let Err(error) = &found {
             tracing::debug!(sandbox = %self.subject.id, %error, "the next save copies everything");
         }
         found.ok()
     }
-}
-
-fn layer_of(id: &LayerId, size: Disk) -> Layer {
-    Layer { id: id.clone(), bytes: size.bytes, inodes: size.inodes, made_at: Timestamp::now() }
 }
 
 /// Nanoseconds since 1970.

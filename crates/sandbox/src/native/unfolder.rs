@@ -1,12 +1,18 @@
-//! Unfolds packs in the background, one after the other, so that whoever needs the tree later finds it.
+//! Unfolds packs in the background, one after the other, so that whoever needs the tree later finds it. Some time later, when
+//! most of what was written has reached the disk anyway, the packs go.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::layers::Layers;
 use crate::{Error, LayerId};
+
+/// How long an unfolded pack stays at least. By then the kernel has written most of its tree by itself, and waiting for the
+/// rest does not hold up what others write.
+const SETTLING: Duration = Duration::from_secs(45);
 
 /// The thread that does it, from the first pack on. It ends with this value; what is left is unfolded when it is needed.
 #[derive(Default)]
@@ -23,22 +29,8 @@ impl Unfolder {
         if worker.is_none() {
             let (sender, receiver) = channel::<LayerId>();
             let (layers, stop) = (layers.clone(), self.stop.clone());
-            let thread = std::thread::Builder::new().name("slipway-unfold".to_owned()).spawn(move || {
-                for id in receiver {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let done = layers.lease().and_then(|lease| layers.ready_unless(&id, &lease, &stop));
-                    match done {
-                        // It was removed meanwhile, or this ends.
-                        Ok(()) | Err(Error::NoLayer(_)) => {}
-                        Err(_) if stop.load(Ordering::Relaxed) => {}
-                        Err(error) => {
-                            tracing::warn!(layer = %id, %error, "a layer could not be unfolded yet");
-                        }
-                    }
-                }
-            });
+            let work = move || work(&layers, &receiver, &stop);
+            let thread = std::thread::Builder::new().name("slipway-unfold".to_owned()).spawn(work);
             match thread {
                 Ok(thread) => *worker = Some((sender, thread)),
                 Err(error) => {
@@ -52,6 +44,35 @@ impl Unfolder {
         {
             tracing::warn!("layers are unfolded when they are needed: the thread that does it is gone");
         }
+    }
+}
+
+/// Unfolds what comes until it is told to stop, or nobody is left to tell.
+fn work(layers: &Layers, receiver: &Receiver<LayerId>, stop: &AtomicBool) {
+    let mut unsettled: Option<Instant> = None;
+    loop {
+        let next = match unsettled {
+            Some(since) => receiver.recv_timeout(SETTLING.saturating_sub(since.elapsed())),
+            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let next = match next {
+            Err(RecvTimeoutError::Disconnected) => return,
+            other => other.ok(),
+        };
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let done = layers.lease().and_then(|lease| match &next {
+            Some(id) => layers.ready_unless(id, &lease, stop),
+            None => layers.settle_packs(&lease),
+        });
+        match done {
+            // It was removed meanwhile, or this ends.
+            Ok(()) | Err(Error::NoLayer(_)) => {}
+            Err(_) if stop.load(Ordering::Relaxed) => {}
+            Err(error) => tracing::warn!(layer = ?next, %error, "a layer could not be unfolded yet"),
+        }
+        unsettled = next.map(|_| unsettled.unwrap_or_else(Instant::now));
     }
 }
 

@@ -65,6 +65,11 @@ async fn furnish(sandbox: &dyn Sandbox, target: &Target) -> Result<Option<egress
         None => None,
     };
     let guest = sandbox.guest();
+    let bundle = proxy.as_ref().and_then(egress::Proxy::ca_bundle);
+    if let Some(bundle) = bundle {
+        let written = guest.write_file(egress::CA_BUNDLE, bundle.into()).await;
+        written.map_err(|error| Error::Start(format!("a warm sandbox takes no certificates: {error}")))?;
+    }
     let answer = match &proxy {
         Some(proxy) => guest.set_env(&proxy.variables()).await,
         None => guest.ping().await,
@@ -72,6 +77,10 @@ async fn furnish(sandbox: &dyn Sandbox, target: &Target) -> Result<Option<egress
     answer.map_err(|error| Error::Start(format!("a warm sandbox does not answer: {error}")))?;
     service::start(sandbox, &target.services).await?;
     rehearse(guest).await?;
+    guest
+        .prepare()
+        .await
+        .map_err(|error| Error::Start(format!("a warm sandbox does not answer: {error}")))?;
     Ok(proxy)
 }
 

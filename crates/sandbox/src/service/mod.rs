@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use guest::wire::ProcessState;
-use guest::{Output, ProcessSpec};
+use guest::{Exit, Output, ProcessSpec};
 use protocol::Service;
 use tokio::time::Instant;
 
@@ -81,6 +81,45 @@ pub async fn start(sandbox: &dyn Sandbox, services: &[Service]) -> Result<Durati
     Ok(began.elapsed())
 }
 
+/// A service that does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Down {
+    /// Its name.
+    pub name: String,
+    /// How it ended, in words.
+    pub how: String,
+    /// The end of its output.
+    pub output: String,
+}
+
+/// The services of a sandbox that were started and do not run any more, in the order of the list. One question to the
+/// guest where all is well.
+pub async fn down(sandbox: &dyn Sandbox, services: &[Service]) -> Result<Vec<Down>, guest::Error> {
+    let mut down = Vec::new();
+    if services.is_empty() {
+        return Ok(down);
+    }
+    let known = sandbox.guest().processes().await?;
+    for service in services {
+        let running = Running { sandbox, service, id: format!("{PREFIX}{}", service.name) };
+        let (how, output) = match known.iter().find(|known| known.id == running.id) {
+            Some(ProcessState { exit: None, .. }) => continue,
+            Some(ProcessState { exit: Some(exit), output, .. }) => (how(exit), running.end_of(*output).await),
+            // The guest remembers the last few hundred.
+            None => ("ended some time ago".to_owned(), String::new()),
+        };
+        down.push(Down { name: service.name.clone(), how, output });
+    }
+    Ok(down)
+}
+
+fn how(exit: &Exit) -> String {
+    match exit.signal {
+        Some(signal) => format!("was ended by signal {signal}"),
+        None => format!("exited with {}", exit.code),
+    }
+}
+
 /// One service on its way up.
 struct Running<'a> {
     sandbox: &'a dyn Sandbox,
@@ -143,10 +182,7 @@ impl Running<'_> {
     async fn ended(&self, question: &Question) -> Error {
         let how = match self.state().await.ok().flatten() {
             Some(ProcessState { exit: Some(exit), output, .. }) => {
-                let how = match exit.signal {
-                    Some(signal) => format!("was ended by signal {signal}"),
-                    None => format!("exited with {}", exit.code),
-                };
+                let how = how(&exit);
                 format!("{how} before it was up ({question}){}", self.tail(output).await)
             }
             _ => format!("is gone before it was up ({question})"),
@@ -169,16 +205,24 @@ impl Running<'_> {
         if output == 0 {
             return "; it wrote nothing".to_owned();
         }
+        match self.end_of(output).await.as_str() {
+            "" => String::new(),
+            shown => format!("; the end of its output:\n{shown}"),
+        }
+    }
+
+    /// The end of its output as plain text.
+    async fn end_of(&self, output: u64) -> String {
+        if output == 0 {
+            return String::new();
+        }
         let mut text = Vec::new();
         // What cannot be read in time is left out: the message has more important things to say.
         let _late = tokio::time::timeout(TAIL_WAIT, self.read_tail(output, &mut text)).await;
         let from = text.len().saturating_sub(usize::try_from(TAIL).unwrap_or(usize::MAX));
         let text = String::from_utf8_lossy(&text[from..]);
         let shown: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-        match shown.trim() {
-            "" => String::new(),
-            shown => format!("; the end of its output:\n{shown}"),
-        }
+        shown.trim().to_owned()
     }
 
     async fn read_tail(&self, output: u64, text: &mut Vec<u8>) {

@@ -106,7 +106,13 @@ impl Driver for Layers {
         let mut layers = Vec::new();
         for entry in std::fs::read_dir(&self.dir).unwrap() {
             let id: LayerId = entry.unwrap().file_name().to_str().unwrap().parse()?;
-            layers.push(Layer { id, bytes: 0, inodes: 0, made_at: protocol::Timestamp::UNIX_EPOCH });
+            layers.push(Layer {
+                id,
+                bytes: 0,
+                inodes: 0,
+                made_at: protocol::Timestamp::UNIX_EPOCH,
+                blurred: false,
+            });
         }
         Ok(layers)
     }

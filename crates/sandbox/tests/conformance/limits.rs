@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use guest::ProcessSpec;
-use sandbox::{Life, Limits, Owner, Sandbox, Stack, Usage};
+use protocol::event::LimitKind;
+use sandbox::{End, Life, Limits, Owner, Sandbox, Stack, Usage};
 
 use super::{Ability, Harness, World, run, sh};
 
@@ -95,15 +96,50 @@ pub async fn wall_clock<H: Harness>() {
     if let Ok(mut process) = started {
         assert!(matches!(process.next().await, Err(guest::Error::Unavailable(_))));
     }
-    let mut why = None;
+    assert_eq!(ended(&*sandbox).await, End::Limit(LimitKind::WallClock));
+    assert_eq!(world.driver.ended(sandbox.id()).await, Some(End::Limit(LimitKind::WallClock)));
+    world.close().await;
+}
+
+/// Waits for its end.
+async fn ended(sandbox: &dyn Sandbox) -> End {
+    for _ in 0..3000 {
+        if let Some(end) = sandbox.ended().await {
+            return end;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never ends")
+}
+
+/// Every look begins anew what it must not: a clock that did would never be over.
+pub async fn a_restarted_server_does_not_give_more_time<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { wall_clock: Some(Duration::from_secs(2)), ..Limits::default() };
+    let id = world.create_with(&Stack::host(), Life::Own, limits).await.id();
+    let mut adopted = 0;
+    for _ in 0..300 {
+        let driver = world.harness.open();
+        match driver.adopt(id).await {
+            Ok(sandbox) => {
+                adopted += 1;
+                sandbox.usage().await.ok();
+            }
+            Err(_) => break,
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(adopted > 0, "it was never found again");
+    let driver = world.harness.open();
+    let mut end = None;
     for _ in 0..1000 {
-        why = sandbox.ended().await;
-        if why.is_some() {
+        end = driver.ended(id).await;
+        if end.is_some() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(why.is_some_and(|why| why.contains("time limit")));
+    assert_eq!(end, Some(End::Limit(LimitKind::WallClock)), "found again {adopted} times");
     world.close().await;
 }
 
@@ -116,5 +152,6 @@ pub async fn the_clock_begins_anew_with_an_owner<H: Harness>() {
         world.driver.give(sandbox.id(), &Owner::OneOff).await.unwrap();
     }
     assert_eq!(sh(&*sandbox, "echo beyond the first limit").await, "beyond the first limit");
+    assert_eq!(ended(&*sandbox).await, End::Limit(LimitKind::WallClock), "the new clock has an end too");
     world.close().await;
 }

@@ -209,6 +209,7 @@ macro_rules! suite {
         });
         $crate::suite!($harness: limits {
             memory, processes, open_files, disk_bytes, inodes, wall_clock, the_clock_begins_anew_with_an_owner,
+            a_restarted_server_does_not_give_more_time,
         });
         $crate::suite!($harness: layers {
             a_layer_that_is_not_there_is_said_to_be_missing, a_layer_in_use_stays, an_archive_becomes_a_layer,
@@ -220,7 +221,9 @@ macro_rules! suite {
             two_sandboxes_of_one_layer_are_independent, what_is_left_out_is_not_in_the_layer,
             saves_share_what_did_not_change, a_file_that_is_mapped_is_never_stale, a_save_does_not_block_commands,
             a_tied_sandbox_cannot_be_kept, saves_at_once_wait_for_each_other, a_large_tree_is_saved_whole,
-            a_session_goes_on_for_many_snapshots, a_save_is_of_one_moment,
+            a_session_goes_on_for_many_snapshots, a_save_is_of_one_moment, what_begins_others_is_caught,
+            what_was_stopped_stays_so, nobody_sees_a_child_stop, one_that_lent_its_memory_goes_on,
+            what_is_traced_is_left_alone,
         });
         $crate::suite!($harness: shapes {
             removals_survive, replaced_directories_survive, renames_survive, changed_permissions_survive,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use guest::ProcessSpec;
 use protocol::{SessionId, TurnId};
 use sandbox::snapshot::{How, Snapshots};
-use sandbox::{Error, Life, Save, Stack};
+use sandbox::{Error, Life, Sandbox, Save, Stack};
 
 use super::{Ability, Harness, World, layer, look, sh};
 
@@ -177,27 +177,160 @@ pub async fn a_save_does_not_block_commands<H: Harness>() {
 }
 
 pub async fn a_save_is_of_one_moment<H: Harness>() {
+    in_step::<H>(&["/bin/sh", "-c", "n=0; while :; do n=$((n+1)); echo $n >> a; echo $n >> m/z/z; done"])
+        .await;
+}
+
+/// No process lives longer than one step.
+const CHAIN: &str = "import os,signal\n\
+    if os.fork(): signal.pause()\n\
+    a,z=[os.open(p,os.O_WRONLY|os.O_APPEND) for p in ('a','m/z/z')]\n\
+    n=0\n\
+    while True:\n\
+    \x20 n+=1\n\
+    \x20 for f in (a,z): os.write(f,b'%d\\n'%n)\n\
+    \x20 if os.fork(): os._exit(0)\n";
+
+pub async fn what_begins_others_is_caught<H: Harness>() {
+    in_step::<H>(&["python3", "-c", CHAIN]).await;
+}
+
+/// Takes snapshots while a program writes numbers, each first into `a` and then into `z`. What is written second is never
+/// ahead of what is written first, and never more than one behind.
+async fn in_step<H: Harness>(program: &[&str]) {
     let world = World::<H>::new();
     if world.skips(Ability::Freeze) {
         return world.close().await;
     }
     let sandbox = world.create(&Stack::host(), Life::Own).await;
-    sh(&*sandbox, "for i in $(seq 150); do echo 0 > m-$i; done; echo 0 > a; echo 0 > z").await;
-    // What is written second is never ahead of what is written first, and never more than one behind.
-    let count = "n=0; while :; do n=$((n+1)); echo $n > a.new; mv a.new a; echo $n > z.new; mv z.new z; done";
-    let argv = ["/bin/sh", "-c", count].map(str::to_owned).into();
-    sandbox.guest().start("count", &ProcessSpec { argv, ..Default::default() }).await.unwrap();
+    if super::run(&*sandbox, &format!("command -v {}", program[0])).await.1.code != 0 {
+        eprintln!("skipped: there is no {} on this host", program[0]);
+        return world.close().await;
+    }
+    // Whoever reads all of this sees `a` long before `z`.
+    sh(&*sandbox, "mkdir -p m/z; for i in $(seq 200); do echo $i > m/$i; done; touch a m/z/z").await;
+    let argv = program.iter().map(|word| (*word).to_owned()).collect();
+    let spec = ProcessSpec { argv, cwd: Some(sandbox::WORKSPACE.to_owned()), ..Default::default() };
+    sandbox.guest().start("writer", &spec).await.unwrap();
+    let beat = "n=$(stat -c %s m/z/z); until [ $(stat -c %s m/z/z) -gt $n ]; do sleep 0.01; done";
     for round in 0..6 {
+        sh(&*sandbox, beat).await;
         let name = layer(&format!("moment-{round}"));
-        world.driver.save(sandbox.id(), &name, LIVE).await.unwrap();
+        let saved = world.driver.save(sandbox.id(), &name, LIVE).await.unwrap();
+        assert!(!saved.blurred);
         let restored = world.create(&Stack::host().with(name), Life::Own).await;
-        let text = sh(&*restored, "cat a z").await;
-        let (first, second) = text.split_once('\n').unwrap();
-        let behind = first.parse::<u64>().unwrap() - second.parse::<u64>().unwrap();
-        assert!(behind <= 1, "{text}");
+        let text = sh(&*restored, "tail -qn1 a m/z/z").await;
+        let numbers: Vec<i64> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert!((0..=1).contains(&(numbers[0] - numbers[1])), "{text}");
         world.driver.remove(restored.id()).await.unwrap();
     }
+    sh(&*sandbox, beat).await;
     world.close().await;
+}
+
+pub async fn what_was_stopped_stays_so<H: Harness>() {
+    let world = World::<H>::new();
+    let sandbox = world.create(&Stack::host(), Life::Own).await;
+    start(&*sandbox, "stopped", "echo $$ > stopped; kill -STOP $$; touch woken; sleep 1000").await;
+    start(&*sandbox, "goes", "echo $$ > goes; while sleep 0.01; do echo x >> beat; done").await;
+    let state = "for p in stopped goes; do sed 's/.*) //; s/ .*//' /proc/$(cat $p)/stat; done";
+    sh(
+        &*sandbox,
+        &format!("until [ -s beat ] && [ -s stopped ] && {state} | head -1 | grep -q T; do :; done"),
+    )
+    .await;
+    for round in 0..3 {
+        let name = layer(&format!("save-{round}"));
+        world.driver.save(sandbox.id(), &name, LIVE).await.unwrap();
+        sh(&*sandbox, "rm -f beat; until [ -s beat ]; do sleep 0.01; done").await;
+        assert!(sh(&*sandbox, state).await.starts_with("T\n"));
+    }
+    sh(&*sandbox, "[ ! -e woken ]; kill -CONT $(cat stopped); until [ -e woken ]; do sleep 0.01; done").await;
+    world.close().await;
+}
+
+/// Waits for a child as a shell with job control does, and tells what it saw of it.
+const WATCHER: &str = "import os,time\n\
+    pid=os.fork()\n\
+    if pid==0:\n\
+    \x20 while not os.path.exists('/workspace/enough'): time.sleep(0.001)\n\
+    \x20 os._exit(7)\n\
+    open('/workspace/ready','w').close()\n\
+    while True:\n\
+    \x20 _,s=os.waitpid(pid,os.WUNTRACED)\n\
+    \x20 open('/workspace/seen','a').write('stopped ' if os.WIFSTOPPED(s) else 'ended %d'%os.WEXITSTATUS(s))\n\
+    \x20 if os.WIFEXITED(s): break\n";
+
+pub async fn nobody_sees_a_child_stop<H: Harness>() {
+    let Some((world, sandbox)) = with_python::<H>(WATCHER).await else { return };
+    for round in 0..10 {
+        world.driver.save(sandbox.id(), &layer(&format!("save-{round}")), LIVE).await.unwrap();
+    }
+    let seen = sh(&*sandbox, "touch enough; until grep -sq ended seen; do sleep 0.01; done; cat seen").await;
+    assert_eq!(seen, "ended 7");
+    world.close().await;
+}
+
+/// Begins a program whose input is opened while its parent still waits for it to be a program of its own.
+const LENDER: &str = "import os\n\
+    os.mkfifo('/workspace/fifo')\n\
+    open('/workspace/ready','w').close()\n\
+    pid=os.posix_spawn('/bin/cat',['cat'],{},file_actions=[(os.POSIX_SPAWN_OPEN,0,'/workspace/fifo',os.O_RDONLY,0)])\n\
+    open('/workspace/ended','w').write(str(os.waitpid(pid,0)[1]))\n";
+
+pub async fn one_that_lent_its_memory_goes_on<H: Harness>() {
+    let Some((world, sandbox)) = with_python::<H>(LENDER).await else { return };
+    sh(&*sandbox, "until [ -p fifo ]; do sleep 0.01; done; sleep 0.1").await;
+    let saved = world.driver.save(sandbox.id(), &layer("lent"), LIVE).await.unwrap();
+    assert!(!saved.blurred);
+    sh(&*sandbox, "echo done > fifo; until [ -s ended ]; do sleep 0.01; done").await;
+    assert_eq!(sh(&*sandbox, "cat ended").await, "0");
+    world.close().await;
+}
+
+/// Traces a child as a debugger does, which lets it run, and tells of every signal that it is given.
+const TRACER: &str = "import ctypes,os,time\n\
+    ptrace=ctypes.CDLL(None,use_errno=True).ptrace\n\
+    ptrace.argtypes=[ctypes.c_long,ctypes.c_long,ctypes.c_void_p,ctypes.c_void_p]\n\
+    pid=os.fork()\n\
+    if pid==0:\n\
+    \x20 while not os.path.exists('/workspace/enough'): time.sleep(0.001)\n\
+    \x20 os._exit(7)\n\
+    assert ptrace(0x4206,pid,None,None)==0\n\
+    open('/workspace/ready','w').close()\n\
+    while True:\n\
+    \x20 _,s=os.waitpid(pid,0)\n\
+    \x20 open('/workspace/seen','a').write('ended' if os.WIFEXITED(s) else '%d '%os.WSTOPSIG(s))\n\
+    \x20 if os.WIFEXITED(s): break\n\
+    \x20 ptrace(7,pid,None,os.WSTOPSIG(s))\n";
+
+pub async fn what_is_traced_is_left_alone<H: Harness>() {
+    let Some((world, sandbox)) = with_python::<H>(TRACER).await else { return };
+    let saved = world.driver.save(sandbox.id(), &layer("traced"), LIVE).await.unwrap();
+    eprintln!("all of it stood still: {}", !saved.blurred);
+    let seen = sh(&*sandbox, "touch enough; until grep -sq ended seen; do sleep 0.01; done; cat seen").await;
+    assert_eq!(seen, "ended");
+    world.close().await;
+}
+
+async fn start(sandbox: &dyn Sandbox, id: &str, script: &str) {
+    let argv = ["/bin/sh", "-c", script].map(str::to_owned).into();
+    sandbox.guest().start(id, &ProcessSpec { argv, ..Default::default() }).await.unwrap();
+}
+
+/// A sandbox in which a program runs that says when it is ready; None without python3.
+async fn with_python<H: Harness>(program: &str) -> Option<(World<H>, Arc<dyn Sandbox>)> {
+    let world = World::<H>::new();
+    let sandbox = world.create(&Stack::host(), Life::Own).await;
+    if super::run(&*sandbox, "command -v python3").await.1.code != 0 {
+        eprintln!("skipped: there is no python3 on this host");
+        world.close().await;
+        return None;
+    }
+    let argv = ["python3", "-c", program].map(str::to_owned).into();
+    sandbox.guest().start("program", &ProcessSpec { argv, ..Default::default() }).await.unwrap();
+    sh(&*sandbox, "until [ -e ready ]; do sleep 0.01; done").await;
+    Some((world, sandbox))
 }
 
 pub async fn a_tied_sandbox_cannot_be_kept<H: Harness>() {

@@ -36,19 +36,19 @@ async fn a_refusal_says_which_host_and_how_to_allow_it() {
             "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n",
             "evil.test",
             80,
-            "slipway env allow ENV evil.test",
+            "slipway env allow shop evil.test",
         ),
         (
             "CONNECT evil.test:22 HTTP/1.1\r\nHost: x\r\n\r\n",
             "evil.test",
             22,
-            "slipway env allow ENV evil.test:22",
+            "slipway env allow shop evil.test:22",
         ),
         (
             "CONNECT api.test:22 HTTP/1.1\r\nHost: x\r\n\r\n",
             "api.test",
             22,
-            "slipway env allow ENV api.test:22",
+            "slipway env allow shop api.test:22",
         ),
         ("CONNECT 192.0.2.1:443 HTTP/1.1\r\nHost: x\r\n\r\n", "192.0.2.1", 443, "no rule"),
     ] {
@@ -56,7 +56,13 @@ async fn a_refusal_says_which_host_and_how_to_allow_it() {
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
         assert!(answer.contains(&format!("{host}:{port} is refused")) && answer.contains(says), "{answer}");
         let told = world.decided(|d| d.host == host && d.port == port).await;
-        assert!(!told.allowed, "{told:?}");
+        assert!(!told.allowed && told.can_be_allowed, "{told:?}");
+    }
+    for host in ["localhost", "printer.local", "127.0.0.1", "169.254.169.254"] {
+        let answer = world.ask(&format!("CONNECT {host}:443 HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("No rule can allow it"), "{answer}");
+        assert!(!answer.contains("env allow"), "it would not help: {answer}");
+        assert!(!world.decided(|d| d.host == host).await.can_be_allowed, "{host}");
     }
     assert!(world.outside.connected.lock().unwrap().is_empty());
     assert!(world.outside.asked.lock().unwrap().is_empty(), "refused names must not be looked up");

@@ -235,6 +235,43 @@ async fn websockets_go_through() {
     assert!(world.decided(|d| d.host == "api.test").await.allowed);
 }
 
+#[tokio::test]
+async fn what_a_websocket_says_back_is_searched_too() {
+    let world = world().await;
+    let tunnel = world.tunnel("api.test:443").await;
+    let mut stream = world.tls("api.test", tunnel).await.unwrap();
+    let request = "GET /ws HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let head = read_head(&mut stream).await;
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    assert!(head.contains("x-compressed: false"), "what is compressed cannot be searched: {head}");
+    let said = format!("before {CANARY} after");
+    stream.write_all(said.as_bytes()).await.unwrap();
+    let mut back = vec![0; said.len()];
+    stream.read_exact(&mut back).await.unwrap();
+    let back = String::from_utf8(back).unwrap();
+    assert!(back.starts_with("before slipway-") && back.ends_with(" after") && !has_canary(&back), "{back}");
+}
+
+#[tokio::test]
+async fn a_placeholder_that_was_given_stays_when_another_proxy_takes_over() {
+    let world = world().await;
+    let known = || secret("TOKEN", "bearer", &["api.test"]).known_as("slipway-TOKEN-given".to_owned());
+    let mut bundles = Vec::new();
+    for _ in 0..2 {
+        world.proxy().set_secrets(vec![known()]).unwrap();
+        assert_eq!(world.proxy().variables()["TOKEN"], "slipway-TOKEN-given");
+        bundles.push(world.proxy().ca_bundle().unwrap());
+        let head = "Authorization: Bearer slipway-TOKEN-given\r\n";
+        let answer = over_tls(&world, "api.test", head, "").await;
+        assert!(answer.starts_with("HTTP/1.1 200") && !has_canary(&answer), "{answer}");
+    }
+    assert_ne!(bundles[0], bundles[1], "the authority is made anew");
+    let got = world.outside.requests.lock().unwrap();
+    assert_eq!(got.matches(&format!("authorization: Bearer {CANARY}\n")).count(), 2, "{got}");
+}
+
 async fn websocket(mut stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, host: &str) {
     let request =
         format!("GET /ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n");

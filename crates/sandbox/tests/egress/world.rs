@@ -114,7 +114,7 @@ impl World {
         };
         let started = Proxy::start_with(
             Sockets { transparent: Some(transparent), proxy, dns, datagrams: Some(datagrams) },
-            Rules::parse(egress).unwrap(),
+            Rules::parse(egress).unwrap().of("shop"),
             outside,
             Arc::new(move |decision| sender.send_modify(|all| all.push(decision))),
             Arc::new(move |stream| {
@@ -317,8 +317,10 @@ async fn echo(mut request: Request<Incoming>, requests: &Mutex<String>) -> Respo
                 stream.write_all(&buffer[..read]).await.unwrap();
             }
         });
+        let compressed = request.headers().contains_key("sec-websocket-extensions");
         let response = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);
         return response
+            .header("x-compressed", compressed.to_string())
             .header("connection", "upgrade")
             .header("upgrade", "websocket")
             .body(Full::default())

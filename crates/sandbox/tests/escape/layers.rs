@@ -206,8 +206,10 @@ async fn mount_points_that_change_meanwhile_lead_no_mount_astray() {
     for round in 0..25 {
         // A start that fails because a mount point is a link at that moment has done what it should.
         if let Ok(sandbox) = world.driver.create(&on(&layer)).await {
+            // One whose mount points go away under it may end. It sees its own files, or nothing.
             let answer = sandbox.guest().stat("/proc/self/status").await;
-            assert!(answer.is_ok(), "round {round}: {answer:?}");
+            let fine = matches!(answer, Ok(_) | Err(guest::Error::Unavailable(_)));
+            assert!(fine, "round {round}: {answer:?}");
             started += 1;
         }
         is_untouched(&outside, &format!("round {round}"));

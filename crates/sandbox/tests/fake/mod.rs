@@ -76,7 +76,9 @@ impl Fake {
     pub(crate) fn add_layer(&self, id: &str, bytes: u64, age: Duration) -> LayerId {
         let id: LayerId = id.parse().unwrap();
         let made_at = Timestamp::now() - age;
-        self.inside().layers.insert(id.clone(), Layer { id: id.clone(), bytes, inodes: 1, made_at });
+        self.inside()
+            .layers
+            .insert(id.clone(), Layer { id: id.clone(), bytes, inodes: 1, made_at, blurred: false });
         id
     }
 
@@ -214,7 +216,7 @@ impl Sandbox for FakeSandbox {
         &self.stack
     }
 
-    async fn ended(&self) -> Option<String> {
+    async fn ended(&self) -> Option<sandbox::End> {
         None
     }
 

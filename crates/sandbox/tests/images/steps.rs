@@ -60,7 +60,8 @@ async fn warm_steps_have_the_services_and_services_end_in_order() {
     let mut recipe = world.recipe();
     let run = "mkdir -p deps; trap 'echo ended > deps/ended; exit 0' TERM; touch deps/up; while :; do sleep 0.05; done";
     let ready = Probe { run: Some("test -e deps/up".to_owned()), ..Probe::default() };
-    recipe.services = vec![Service { name: "db".to_owned(), run: run.to_owned(), ready, timeout_s: None }];
+    recipe.services =
+        vec![Service { name: "db".to_owned(), run: run.to_owned(), ready, ..Service::default() }];
     recipe.setup = vec![step("test ! -e deps/up")];
     recipe.warm = vec![step("cp deps/up deps/seen")];
     let image = world.images.build(&recipe).await.unwrap();

@@ -1,34 +1,38 @@
-//! `POST /sessions/{id}/approvals/{approval}`: a person decides. No turn asks for approval yet, so every approval is
-//! an unknown one; the route stands because it is part of the contract.
+//! `POST /sessions/{id}/approvals/{approval}`: a person decides.
 
+use axum::Json;
 use axum::extract::State;
-use protocol::{ApprovalId, Code, Problem};
+use protocol::{ApprovalId, Code, Decide, Decision, Problem};
 
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
-use crate::extract::{Segments, session_id};
+use crate::extract::{Json as Body, Segments, session_id};
 use crate::problem::Failure;
 
-/// Decides an approval.
+/// Decides an approval. Whoever is first decides: the same decision again is answered with the first one.
 #[utoipa::path(
     post, path = "/api/v1/sessions/{id}/approvals/{approval}", tag = "sessions", operation_id = "resolve_approval",
     params(
         ("id" = String, Path, description = "The session"),
         ("approval" = String, Path, description = "The approval")
     ),
-    responses((status = 404, description = "No such session or approval"))
+    request_body = Decide,
+    responses(
+        (status = 200, body = Decision),
+        (status = 404, description = "No such session or approval"),
+        (status = 409, description = "Somebody decided otherwise; the problem says who and what"),
+    )
 )]
 pub(crate) async fn resolve(
     State(app): State<App>,
     caller: Caller,
     Segments((id, approval)): Segments<(String, String)>,
-) -> Result<(), Failure> {
+    Body(body): Body<Decide>,
+) -> Result<Json<Decision>, Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Approve, Resource::Session(session))?;
-    sessions.get(session).await?;
-    let title = match approval.parse::<ApprovalId>() {
-        Ok(approval) => format!("session {session} has no approval {approval}"),
-        Err(error) => error.to_string(),
-    };
-    Err(Problem::new(Code::NotFound, title).into())
+    let approval: ApprovalId = approval.parse().map_err(|error: protocol::id::ParseIdError| {
+        Problem::new(Code::NotFound, error.to_string()).hint("`slipway show` says what waits for a decision")
+    })?;
+    Ok(Json(sessions.decide(session, caller.0, approval, body).await?))
 }

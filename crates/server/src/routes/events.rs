@@ -4,12 +4,14 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream::{self, Stream, StreamExt};
-use protocol::{EventPage, Problem};
+use protocol::{Ephemeral, EphemeralBody, EventPage, Problem, SessionId};
 use serde::Deserialize;
 use session::{Feed, Frame};
 
@@ -35,10 +37,15 @@ pub(crate) struct Range {
     limit: Option<usize>,
 }
 
+/// Media type of JSON lines.
+const JSON_LINES: &str = "application/x-ndjson";
+
 /// Gives the events after `after`: a stream that replays and then follows, or, with `Accept: application/json`, one page.
 ///
-/// In the stream `id` is the event's number, `event` its type and `data` the JSON; a `live` event comes once after the
-/// replay. `Last-Event-ID` goes before `after`. If the stream breaks off for a reason, a last `problem` event tells it.
+/// In a `text/event-stream`, which is the default, `id` is the event's number, `event` its type and `data` the JSON; a last
+/// `problem` event tells why a stream breaks off, if there is a reason. With `Accept: application/x-ndjson` there is one
+/// JSON text in each line: the same, with a `ping` where nothing happens for 15 seconds. In both a `live` event comes once
+/// after the replay. `Last-Event-ID` goes before `after`.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/events", tag = "sessions", operation_id = "list_events",
     params(
@@ -47,7 +54,14 @@ pub(crate) struct Range {
         ("limit" = Option<u64>, Query, description = "Most events of a page, up to 1000; a stream has no limit"),
         ("Last-Event-ID" = Option<u64>, Header, description = "What a browser sends when it connects again")
     ),
-    responses((status = 200, content((String = "text/event-stream"), (EventPage = "application/json"))))
+    responses(
+        (status = 200, content(
+            (String = "text/event-stream"),
+            (String = "application/x-ndjson"),
+            (EventPage = "application/json")
+        )),
+        (status = 429, description = "The user has too many open streams"),
+    )
 )]
 pub(crate) async fn events(
     State(app): State<App>,
@@ -59,26 +73,38 @@ pub(crate) async fn events(
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Read, Resource::Session(session))?;
     let after = last_event_id(&headers)?.or(range.after).unwrap_or(0);
-    if preferred(&headers, &["text/event-stream", "application/json"]) == 1 {
+    let form = preferred(&headers, &["text/event-stream", "application/json", JSON_LINES]);
+    if form == 1 {
         let limit = range.limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
             return Err(bad_request(format!("limit must be between 1 and {MAX_LIMIT}")).into());
         }
         return Ok(Json(sessions.events(session, after, limit).await?).into_response());
     }
-    let feed = sessions.feed(session, after).await?;
-    let ended = app.life().stop.clone().cancelled_owned();
+    let seat = app.seat(&caller)?;
+    let feed = sessions.watch(session, after, &caller.0.id).await?;
+    let ended = Box::pin(app.life().stop.clone().cancelled_owned());
+    // The seat is taken as long as the stream is.
+    let frames = frames(feed).map(move |frame| {
+        let _taken = &seat;
+        frame
+    });
+    // A proxy that collects answers before it passes them on would hold the events back.
+    let unbuffered = ("x-accel-buffering", "no");
+    if form == 2 {
+        let body = Body::from_stream(lines(session, frames.take_until(ended)));
+        return Ok(([(header::CONTENT_TYPE.as_str(), JSON_LINES), unbuffered], body).into_response());
+    }
     let first = Event::default().retry(RECONNECT).comment("slipway");
-    let events = stream::once(async { first }).chain(frames(feed).map(event)).take_until(Box::pin(ended));
+    let events = stream::once(async { first }).chain(frames.map(event)).take_until(ended);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     let stream = Sse::new(events.map(Ok::<_, Infallible>)).keep_alive(keep_alive);
-    // A proxy that collects answers before it passes them on would hold the events back.
-    Ok(([("x-accel-buffering", "no")], stream).into_response())
+    Ok(([unbuffered], stream).into_response())
 }
 
 /// A feed as a stream. The stream owns the wait for the next frame, so a reader that looks elsewhere meanwhile
 /// cannot lose one.
-pub(crate) fn frames(feed: Feed) -> impl Stream<Item = Result<Frame, Problem>> {
+fn frames(feed: Feed) -> impl Stream<Item = Result<Frame, Problem>> {
     stream::unfold(Some(feed), |feed| async {
         let mut feed = feed?;
         match feed.next().await {
@@ -87,6 +113,34 @@ pub(crate) fn frames(feed: Feed) -> impl Stream<Item = Result<Frame, Problem>> {
             Err(problem) => Some((Err(problem), None)),
         }
     })
+}
+
+/// One line for each frame, and one where nothing happens for long.
+fn lines(
+    session: SessionId,
+    frames: impl Stream<Item = Result<Frame, Problem>>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    let frames = Box::pin(frames);
+    stream::unfold(frames, move |mut frames| async move {
+        let line = match tokio::time::timeout(KEEP_ALIVE, frames.next()).await {
+            Ok(Some(Ok(frame))) => line(&frame.json),
+            Ok(Some(Err(problem))) => line(
+                &serde_json::json!({ "type": "problem", "session": session, "data": problem }).to_string(),
+            ),
+            Ok(None) => return None,
+            Err(_) => line(
+                &serde_json::to_string(&Ephemeral::new(session, EphemeralBody::Ping {})).unwrap_or_default(),
+            ),
+        };
+        Some((Ok(line), frames))
+    })
+}
+
+fn line(json: &str) -> Bytes {
+    let mut line = BytesMut::with_capacity(json.len() + 1);
+    line.put(json.as_bytes());
+    line.put_u8(b'\n');
+    line.freeze()
 }
 
 fn event(frame: Result<Frame, Problem>) -> Event {

@@ -2,6 +2,7 @@
 //! the handlers; a test compares the two.
 
 pub(crate) mod approvals;
+pub(crate) mod backup;
 pub(crate) mod environments;
 pub(crate) mod events;
 pub(crate) mod health;
@@ -17,7 +18,7 @@ pub(crate) mod socket;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post};
 
 use crate::app::App;
 use crate::idempotency::{Commands, commands};
@@ -25,16 +26,17 @@ use crate::idempotency::{Commands, commands};
 /// The routes that need sessions.
 pub(crate) fn sessions_api(app: App) -> Router {
     let keys = Commands { store: app.store().clone(), tasks: app.life().tasks.clone() };
-    Router::new()
+    let api = Router::new()
         .route("/api/v1/sessions", get(sessions::list).post(sessions::create))
         .route("/api/v1/sessions/{id}", get(sessions::show))
         .route("/api/v1/sessions/{id}/prompts", post(prompts::create))
+        .route("/api/v1/sessions/{id}/prompts/{prompt}", patch(prompts::edit).delete(prompts::remove))
+        .route("/api/v1/sessions/{id}/queue", get(prompts::queue).put(prompts::set_queue))
         .route("/api/v1/sessions/{id}/stop", post(sessions::stop))
         .route("/api/v1/sessions/{id}/diff", get(sessions::diff))
         .route("/api/v1/sessions/{id}/deliver", post(sessions::deliver))
         .route("/api/v1/sessions/{id}/approvals/{approval}", post(approvals::resolve))
         .route("/api/v1/sessions/{id}/events", get(events::events))
-        .route("/api/v1/sessions/{id}/socket", get(socket::socket))
         .route("/api/v1/sessions/{id}/outputs/{name}", get(outputs::output))
         .route("/api/v1/sessions/{id}/snapshots", get(snapshots::list))
         .route("/api/v1/sessions/{id}/fork", post(snapshots::fork))
@@ -50,5 +52,9 @@ pub(crate) fn sessions_api(app: App) -> Router {
         .route("/api/v1/gc", post(images::collect))
         .route("/api/v1/models", get(models::list))
         .layer(from_fn_with_state(keys, commands))
-        .with_state(app)
+        // An archive is larger than a command's body may be, and putting the same one back twice adds nothing.
+        .route("/api/v1/backup", get(backup::backup).put(backup::restore))
+        .with_state(app.clone());
+    // Commands over a WebSocket take the same way.
+    api.clone().merge(socket::routes(app, api))
 }

@@ -8,7 +8,8 @@ use utoipa::openapi::{Content, ObjectBuilder, OpenApi as OpenApiDocument, Ref, R
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, environments, events, health, images, models, outputs, prompts, sessions, snapshots, socket,
+    approvals, backup, environments, events, health, images, models, outputs, prompts, sessions, snapshots,
+    socket,
 };
 use crate::authorize::{Action, Caller, Resource, authorize};
 use crate::problem::{Failure, MEDIA_TYPE};
@@ -28,9 +29,14 @@ use crate::problem::{Failure, MEDIA_TYPE};
         sessions::diff,
         sessions::deliver,
         prompts::create,
+        prompts::edit,
+        prompts::remove,
+        prompts::queue,
+        prompts::set_queue,
         approvals::resolve,
         events::events,
         socket::socket,
+        socket::session_socket,
         outputs::output,
         environments::list,
         environments::show,
@@ -44,11 +50,19 @@ use crate::problem::{Failure, MEDIA_TYPE};
         images::egress,
         images::allow,
         images::collect,
+        backup::backup,
+        backup::restore,
         models::list,
         health::health,
         openapi,
     ),
-    components(schemas(protocol::Event, protocol::Ephemeral, protocol::Problem)),
+    components(schemas(
+        protocol::Event,
+        protocol::Ephemeral,
+        protocol::Problem,
+        protocol::ClientMessage,
+        protocol::ServerMessage
+    )),
     modifiers(&Everywhere),
     security((), ("token" = []))
 )]
@@ -63,11 +77,12 @@ impl Modify for Everywhere {
         let components = openapi.components.get_or_insert_default();
         components.add_security_scheme("token", token);
         for item in openapi.paths.paths.values_mut() {
-            let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
-            for operation in operations.into_iter().flatten() {
-                describe_answers(operation);
+            if let Some(read) = &mut item.get {
+                describe_answers(read);
             }
-            if let Some(command) = &mut item.post {
+            let commands = [&mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+            for command in commands.into_iter().flatten() {
+                describe_answers(command);
                 command.parameters.get_or_insert_default().push(key().into());
             }
         }

@@ -5,11 +5,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use protocol::event::Delivery;
-use protocol::{CreateSession, Diff, Session, SessionList, Stopped};
+use protocol::{CreateSession, Diff, Session, SessionList, SetQueue, StopSession, Stopped};
 
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
-use crate::extract::{Json as Body, Segments, session_id};
+use crate::extract::{Json as Body, Optional, Segments, session_id};
+use crate::idempotency::Made;
 use crate::negotiate::preferred;
 use crate::problem::Failure;
 
@@ -25,10 +26,11 @@ use crate::problem::Failure;
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
+    made: Made,
     Body(body): Body<CreateSession>,
 ) -> Result<Response, Failure> {
     let sessions = app.allow(&caller, Action::Create, Resource::Sessions)?;
-    let session = sessions.create(caller.0, body).await?;
+    let session = sessions.create_as(made.session(), caller.0, body).await?;
     let location = format!("/api/v1/sessions/{}", session.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(session)).into_response())
 }
@@ -59,20 +61,33 @@ pub(crate) async fn show(
     Ok(Json(sessions.get(session).await?))
 }
 
-/// Stops the turn that is under way, if there is one.
+/// Stops the turn that is under way, if there is one; with `pause` no waiting prompt begins after it. The stop is in the
+/// log before the answer; `turn.finished` follows.
 #[utoipa::path(
     post, path = "/api/v1/sessions/{id}/stop", tag = "sessions", operation_id = "stop_session",
     params(("id" = String, Path, description = "The session")),
+    request_body = Option<StopSession>,
     responses((status = 202, body = Stopped))
 )]
 pub(crate) async fn stop(
     State(app): State<App>,
     caller: Caller,
     Segments(id): Segments<String>,
+    made: Made,
+    Optional(body): Optional<StopSession>,
 ) -> Result<(StatusCode, Json<Stopped>), Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Stop, Resource::Session(session))?;
-    Ok((StatusCode::ACCEPTED, Json(sessions.stop(session, caller.0).await?)))
+    let request = body.unwrap_or_default();
+    // The turn that was meant is over, and the one that came after it is not to suffer for it.
+    if made.again && sessions.get(session).await?.turn.is_some_and(|turn| made.is_before(turn.to_u128())) {
+        if request.pause {
+            sessions.set_queue(session, caller.0, SetQueue { paused: true }).await?;
+        }
+        return Ok((StatusCode::ACCEPTED, Json(Stopped { turn: None })));
+    }
+    let stopped = sessions.stop_with(session, caller.0, request).await?;
+    Ok((StatusCode::ACCEPTED, Json(stopped)))
 }
 
 /// Shows what the session changed: JSON, or the bare patch with `Accept: text/x-diff` (or `text/plain`).

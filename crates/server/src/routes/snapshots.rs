@@ -9,6 +9,7 @@ use protocol::{ForkSession, Session, SnapshotList};
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
 use crate::extract::{Json as Body, Segments, session_id};
+use crate::idempotency::Made;
 use crate::problem::Failure;
 
 /// Lists the snapshots that a session can be forked from, oldest first.
@@ -41,12 +42,13 @@ pub(crate) async fn fork(
     State(app): State<App>,
     caller: Caller,
     Segments(id): Segments<String>,
+    made: Made,
     Body(body): Body<ForkSession>,
 ) -> Result<Response, Failure> {
     let source = session_id(&id)?;
     app.allow(&caller, Action::Read, Resource::Session(source))?;
     let sessions = app.allow(&caller, Action::Create, Resource::Sessions)?;
-    let session = sessions.fork(source, caller.0, body).await?;
+    let session = sessions.fork_as(made.session(), source, caller.0, body).await?;
     let location = format!("/api/v1/sessions/{}", session.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(session)).into_response())
 }

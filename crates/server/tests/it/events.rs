@@ -113,3 +113,29 @@ async fn a_stream_replays_then_follows_then_ends_with_the_server() {
     world.stop().await;
     while stream.next().await.is_some() {}
 }
+
+#[tokio::test]
+async fn json_lines_have_what_a_stream_has() {
+    let world = World::start().await;
+    let session = world.session().await;
+    let path = format!("/api/v1/sessions/{session}/events");
+    let mut stream = Stream::open(&world, get(&path)).await;
+    let events: Vec<Value> = stream.until("presence").await.into_iter().map(|seen| seen.data).collect();
+    let after = get(&format!("{path}?after=1")).header("accept", "application/x-ndjson");
+    let answer = open(world.address, after, "").await;
+    assert_eq!(answer.headers()["content-type"], "application/x-ndjson");
+    let mut body = answer.into_body();
+    let mut text = String::new();
+    while !text.contains(r#""type":"presence""#) {
+        let chunk = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], events[1], "after the first event");
+    let kinds = |frames: &[Value]| frames.iter().map(|frame| frame["type"].clone()).collect::<Vec<_>>();
+    let last = kinds(&lines);
+    assert_eq!(last[last.len() - 2..], ["live", "presence"]);
+    assert!(kinds(&events).contains(&"live".into()));
+    world.stop().await;
+    while body.frame().await.is_some() {}
+}

@@ -5,10 +5,14 @@
 
 mod client;
 mod events;
+mod fuzz;
 mod images;
+mod queue;
 mod sessions;
 mod snapshots;
 mod socket;
+mod terminal;
+mod wire;
 mod world;
 
 use std::collections::BTreeSet;
@@ -37,6 +41,7 @@ async fn the_description_and_the_routes_agree() {
     for (path, methods) in paths {
         let path = path
             .replace("{id}", "ses_00000000000000000000000001")
+            .replace("{prompt}", "prm_00000000000000000000000001")
             .replace("{approval}", "apr_00000000000000000000000001")
             .replace("{name}", "nothing");
         for (method, operation) in methods.as_object().unwrap() {
@@ -48,7 +53,7 @@ async fn the_description_and_the_routes_agree() {
             assert!(!text.contains("there is nothing at"), "{method} {path}: {text}");
         }
     }
-    assert_eq!(operations.len(), 26, "a route is not described, two have one name, or this number is old");
+    assert_eq!(operations.len(), 33, "a route is not described, two have one name, or this number is old");
     for schema in [
         "CreateSession",
         "Session",

@@ -48,7 +48,11 @@ async fn what_does_not_exist_is_not_found() {
         (get("/api/v1/sessions/ses_00000000000000000000000001"), "", "not_found"),
         (get("/api/v1/sessions/rubbish"), "", "not_found"),
         (get("/api/v1/sessions/ses_00000000000000000000000001/events"), "", "not_found"),
-        (post(&format!("{path}/approvals/apr_00000000000000000000000001")), "", "not_found"),
+        (
+            post(&format!("{path}/approvals/apr_00000000000000000000000001")),
+            r#"{"approved":true}"#,
+            "not_found",
+        ),
         (get(&format!("{path}/outputs/nothing.txt")), "", "not_found"),
         (get(&format!("{path}/outputs/..%2Flog.db")), "", "not_found"),
         (get("/api/v1/environments/nowhere"), "", "environment_not_found"),

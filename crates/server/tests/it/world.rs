@@ -25,22 +25,43 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        Self::serve(Access::Loopback).await
+        Self::start_with(|_| ()).await
     }
 
     pub(crate) async fn start_with_token(token: &str) -> Self {
-        Self::serve(Access::Token(Secret::new(token).unwrap())).await
+        Self::serve(Access::Token(Secret::new(token).unwrap()), |_| ()).await
     }
 
-    async fn serve(access: Access) -> Self {
+    /// With other options.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
+        Self::serve(Access::Loopback, change).await
+    }
+
+    /// On a machine that has sandboxes.
+    pub(crate) async fn start_with_sandboxes() -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let driver = Arc::new(sandbox::native::Native::open(&directory.path().join("native")).unwrap());
+        Self::serve_in(directory, driver, Access::Loopback, |_| ()).await
+    }
+
+    async fn serve(access: Access, change: impl FnOnce(&mut Options)) -> Self {
+        Self::serve_in(tempfile::tempdir().unwrap(), Arc::new(NoSandboxes), access, change).await
+    }
+
+    async fn serve_in(
+        directory: tempfile::TempDir,
+        driver: Arc<dyn Driver>,
+        access: Access,
+        change: impl FnOnce(&mut Options),
+    ) -> Self {
         let repository = testkit::repo::Repo::plain();
         let url = repository.url();
-        let sessions = Sessions::start(session_options(directory.path(), &url)).await.unwrap();
+        let sessions = Sessions::start(session_options(directory.path(), &url, driver)).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let options = Options::new(sessions.clone(), access);
+        let mut options = Options::new(sessions.clone(), access);
+        change(&mut options);
         let ended = tokio::spawn(server::serve(listener, options, stopped));
         Self {
             address,
@@ -67,9 +88,12 @@ impl World {
     }
 }
 
-fn session_options(directory: &std::path::Path, repository: &str) -> session::Options {
+fn session_options(
+    directory: &std::path::Path,
+    repository: &str,
+    driver: Arc<dyn Driver>,
+) -> session::Options {
     let repos = vec![Repo { url: repository.to_owned(), branch: None }];
-    let driver: Arc<dyn Driver> = Arc::new(NoSandboxes);
     let images = sandbox::image::Images::open(&directory.join("images"), Arc::clone(&driver)).unwrap();
     let snapshots =
         sandbox::snapshot::Snapshots::open(&directory.join("snapshots"), Arc::clone(&driver)).unwrap();
@@ -100,7 +124,9 @@ fn session_options(directory: &std::path::Path, repository: &str) -> session::Op
         turn: agent::Limits { steps: 5, rounds: 1, max_output_tokens: 100 },
         command_timeout: Duration::from_secs(10),
         idle: Duration::from_secs(60),
+        sleep: Duration::from_secs(60),
         author: session::Author::default(),
+        outbox: session::Outbox::default(),
         duty: session::Duty::Work,
     }
 }

@@ -16,7 +16,7 @@ use crate::workspace::{recipe, repository_url};
 use crate::{limits, problem};
 
 /// How often a step is tried when it does not say.
-const ATTEMPTS: u32 = 3;
+pub(crate) const ATTEMPTS: u32 = 3;
 /// Wall-clock limit of one attempt when the step does not say.
 const TIMEOUT: Duration = Duration::from_secs(1800);
 
@@ -125,20 +125,24 @@ async fn steps(mirror: &Mirror, tip: &Tip, steps: &[SetupStep]) -> Result<Vec<im
     Ok(all)
 }
 
-/// The services of an image that is there.
+/// The services of an environment, its own or those that the repository declares: at the commit of an image that is
+/// there, otherwise at the tip of the branch as it was last fetched.
 pub(super) async fn services(
-    options: &Options,
+    mirrors: &forge::Mirrors,
     environment: &Environment,
-    image: &Image,
+    image: Option<&Image>,
 ) -> Result<Vec<Service>, Failure> {
     if !environment.services.is_empty() {
         return Ok(environment.services.clone());
     }
     let url = repository_url(environment)?;
-    let mirror = match options.mirrors.existing(url) {
+    let mirror = match mirrors.existing(url) {
         Some(mirror) => mirror,
-        None => options.mirrors.fetch(url).await?,
+        None => mirrors.fetch(url).await?,
     };
-    let tip = Tip { branch: image.branch.clone(), commit: image.commit.clone() };
+    let tip = match image {
+        Some(image) => Tip { branch: image.branch.clone(), commit: image.commit.clone() },
+        None => mirror.tip(environment.repos.first().and_then(|repo| repo.branch.as_deref())).await?,
+    };
     Ok(recipe::resolve(environment, &mirror, &tip).await?.services)
 }

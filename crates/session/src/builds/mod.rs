@@ -3,13 +3,17 @@
 
 mod assemble;
 mod schedule;
+mod wait;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use protocol::{Environment, GarbageReport, ImageState, ImageStatus, Problem, SessionId, WarmStatus};
-use sandbox::image::Image;
+use protocol::event::LimitKind;
+use protocol::{
+    Environment, GarbageReport, ImageState, ImageStatus, Problem, SandboxId, SessionId, WarmStatus,
+};
+use sandbox::image::{self, Image};
 use sandbox::{Network, gc, pool};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +21,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::exits::Exits;
 use crate::{Options, environments, limits, problem};
+
+pub(crate) use assemble::ATTEMPTS;
 
 /// The longest wait before a failed build is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
@@ -30,10 +36,14 @@ struct Entry {
     failures: u32,
     /// Not tried again before this.
     not_before: Option<Instant>,
+    /// Branch and commit of the last build, if it failed: with another commit it is tried again at once.
+    failed: Option<(String, String)>,
     /// When a session was last made from it.
     used: Option<Instant>,
     /// Why the last build failed before it had begun, such as a repository that cannot be read.
     error: Option<String>,
+    /// The limit that the last build failed of, and the sandbox that came to it.
+    limit: Option<(SandboxId, LimitKind)>,
     /// Whether the pool knows what to hold ready.
     pooled: bool,
     /// Whether this process has looked whether the image is what the recipe says now.
@@ -179,6 +189,11 @@ impl Builds {
         status
     }
 
+    /// The limit that an environment's last build failed of, and the sandbox that came to it.
+    pub(crate) fn limit_hit(&self, name: &str) -> Option<(SandboxId, LimitKind)> {
+        self.entry(name, |entry| entry.limit)
+    }
+
     /// Starts a build unless one is under way.
     pub(crate) fn start(self: &Arc<Self>, name: &str) -> ImageStatus {
         let begin = self.entry(name, |entry| {
@@ -192,13 +207,21 @@ impl Builds {
             self.tasks.spawn(async move {
                 let _over = Running { builds: &this, name: &name };
                 if let Err(problem) = this.until_the_end(&name).await {
-                    tracing::warn!(environment = %name, error = %problem.title, "an image was not built");
+                    this.log_failure(&name, &problem);
                 }
             });
         } else if begin {
             self.entry(name, |entry| entry.running = entry.running.saturating_sub(1));
         }
         self.status(name)
+    }
+
+    /// What fails on a server is in its log too; who runs one command is shown it by that.
+    fn log_failure(&self, name: &str, problem: &Problem) {
+        if self.options.prebuild {
+            let error = problem.title.lines().next().unwrap_or_default();
+            tracing::warn!(environment = %name, %error, "an image was not built; slipway env ls shows more");
+        }
     }
 
     /// Builds and waits for it. One that is under way is waited for first; what it made is re-used.
@@ -234,8 +257,13 @@ impl Builds {
         };
         let built = match assembled {
             Ok(assembled) => {
-                self.entry(name, |entry| entry.error = None);
+                self.entry(name, |entry| (entry.error, entry.limit) = (None, None));
+                let image::Repo { branch, commit, .. } = &assembled.recipe.repo;
+                self.entry(name, |entry| entry.failed = Some((branch.clone(), commit.clone())));
                 let built = self.options.images.build(&assembled.recipe).await;
+                if let Err(sandbox::Error::Limit { sandbox, limit, .. }) = &built {
+                    self.entry(name, |entry| entry.limit = Some((*sandbox, *limit)));
+                }
                 built.map(|image| (image, assembled.services)).map_err(|error| problem::sandbox(&error))
             }
             Err(failure) => {
@@ -250,6 +278,7 @@ impl Builds {
                 self.entry(name, |entry| {
                     entry.failures = 0;
                     entry.not_before = None;
+                    entry.failed = None;
                     entry.confirmed = true;
                 });
                 self.hold_ready(name, &found.recipe, image.clone(), services)?;
@@ -299,7 +328,7 @@ impl Builds {
         if self.entry(name, |entry| entry.pooled) {
             return Ok(());
         }
-        let services = assemble::services(&self.options, recipe, &image).await;
+        let services = assemble::services(&self.options.mirrors, recipe, Some(&image)).await;
         let services = services.map_err(crate::failure::Failure::into_problem)?;
         self.hold_ready(name, recipe, image, services)
     }
@@ -459,6 +488,17 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.builds.entry(self.name, |entry| entry.running = entry.running.saturating_sub(1));
     }
+}
+
+/// What runs beside the work in a sandbox of this environment: its own services, or those that the repository declares,
+/// at the commit of the image that the sandbox stands on or at the tip of the branch as it was last fetched.
+pub async fn services(
+    mirrors: &forge::Mirrors,
+    environment: &Environment,
+    image: Option<&Image>,
+) -> Result<Vec<protocol::Service>, Problem> {
+    let services = assemble::services(mirrors, environment, image).await;
+    services.map_err(crate::failure::Failure::into_problem)
 }
 
 /// Whether sandboxes of an environment have a way out.

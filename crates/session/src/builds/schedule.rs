@@ -64,7 +64,11 @@ impl Builds {
                 return;
             }
             let busy = self.entry(&name, |entry| entry.running > 0);
-            if busy || !self.may_try(&name) || environments::check_recipe(&self.options, &recipe).is_err() {
+            if busy || environments::check_recipe(&self.options, &recipe).is_err() {
+                continue;
+            }
+            // What failed waits, unless there is another commit: it may be the one that mends it.
+            if !self.may_try(&name) && !self.moved_since_failure(&name, &recipe).await {
                 continue;
             }
             let Some(image) = self.current(&name) else {
@@ -100,12 +104,26 @@ impl Builds {
             return true;
         }
         let Some(mirror) = self.options.mirrors.existing(&repo.url) else { return true };
+        self.is_elsewhere(name, &mirror, &image.branch, &image.commit).await
+    }
+
+    /// Whether the branch is somewhere else than at the commit whose build failed.
+    async fn moved_since_failure(&self, name: &str, recipe: &Environment) -> bool {
+        let Some((branch, commit)) = self.entry(name, |entry| entry.failed.clone()) else { return false };
+        let mirror = recipe.repos.first().and_then(|repo| self.options.mirrors.existing(&repo.url));
+        match mirror {
+            Some(mirror) => self.is_elsewhere(name, &mirror, &branch, &commit).await,
+            None => false,
+        }
+    }
+
+    async fn is_elsewhere(&self, name: &str, mirror: &forge::Mirror, branch: &str, commit: &str) -> bool {
         let tip = tokio::select! {
-            tip = mirror.remote_tip(&image.branch) => tip,
+            tip = mirror.remote_tip(branch) => tip,
             () = self.end.cancelled() => return false,
         };
         match tip {
-            Ok(tip) => tip.is_some_and(|tip| tip != image.commit),
+            Ok(tip) => tip.is_some_and(|tip| tip != commit),
             Err(error) => {
                 tracing::debug!(environment = %name, %error, "the remote did not say where the branch is");
                 false

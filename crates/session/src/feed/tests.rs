@@ -1,6 +1,13 @@
-use super::*;
-use protocol::Actor;
+use std::collections::HashMap;
+
+use protocol::event::Channel;
+use protocol::{Actor, Ephemeral, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, SessionId, TurnId};
 use store::Store;
+
+use super::in_flight::IN_FLIGHT;
+use super::stream::{DURABLE, FLEETING};
+use super::*;
+use crate::state::State;
 
 /// A session with an empty log.
 async fn session() -> (tempfile::TempDir, Arc<Recorder>) {
@@ -18,7 +25,7 @@ async fn append(recorder: &Arc<Recorder>, text: &str) {
 }
 
 fn feed(recorder: &Arc<Recorder>, after: u64) -> Feed {
-    Feed::new(Arc::clone(recorder), after, CancellationToken::new())
+    Feed::new(Arc::clone(recorder), after, None, CancellationToken::new())
 }
 
 async fn next(feed: &mut Feed) -> Frame {
@@ -81,7 +88,7 @@ async fn a_reader_that_lags_is_sent_back_to_the_log() {
     let (_dir, recorder) = session().await;
     let mut feed = feed(&recorder, 0);
     assert_eq!(next(&mut feed).await.kind, "live");
-    let many = RING as u64 * 2;
+    let many = DURABLE as u64 * 2;
     for n in 0..many {
         append(&recorder, &n.to_string()).await;
     }
@@ -115,7 +122,7 @@ async fn a_late_reader_gets_the_text_in_flight_with_its_offset() {
 async fn the_feed_ends_with_the_server_after_the_last_event() {
     let (_dir, recorder) = session().await;
     let closed = CancellationToken::new();
-    let mut feed = Feed::new(Arc::clone(&recorder), 0, closed.clone());
+    let mut feed = Feed::new(Arc::clone(&recorder), 0, None, closed.clone());
     assert_eq!(next(&mut feed).await.kind, "live");
     append(&recorder, "last words").await;
     closed.cancel();
@@ -143,4 +150,224 @@ async fn a_reader_learns_that_nothing_can_be_recorded_after_it_has_everything() 
     assert_eq!(next(&mut later).await.kind, "live");
     append(&recorder, "second").await;
     assert_eq!(next(&mut later).await.seq, Some(2));
+}
+
+fn watch(recorder: &Arc<Recorder>, person: &str) -> Feed {
+    Feed::new(Arc::clone(recorder), 0, Some(person.to_owned()), CancellationToken::new())
+}
+
+/// What is there without waiting.
+async fn ready(feed: &mut Feed) -> Vec<Frame> {
+    use futures_util::FutureExt as _;
+    let mut frames = Vec::new();
+    while let Some(frame) = feed.next().now_or_never() {
+        frames.push(frame.unwrap().unwrap());
+    }
+    frames
+}
+
+/// A client that does as it is told: a delta stands for whatever it has from the offset on.
+#[derive(Default)]
+struct Screen {
+    seq: u64,
+    texts: HashMap<ItemId, String>,
+    deltas: usize,
+}
+
+impl Screen {
+    fn show(&mut self, frame: &Frame) {
+        if let Some(seq) = frame.seq {
+            assert_eq!(seq, self.seq + 1, "nothing lost, nothing twice");
+            self.seq = seq;
+            let event: Event = serde_json::from_str(&frame.json).unwrap();
+            if let EventBody::ItemCompleted { item, .. } = event.body {
+                self.texts.remove(&item.id);
+            }
+        } else if let EphemeralBody::Delta { item, offset, text, .. } =
+            serde_json::from_str::<Ephemeral>(&frame.json).unwrap().body
+        {
+            self.deltas += 1;
+            let known = self.texts.entry(item).or_default();
+            assert!(offset as usize <= known.len(), "the text is whole again after a gap");
+            known.truncate(offset as usize);
+            known.push_str(&text);
+        }
+    }
+}
+
+fn completed(item: ItemId) -> EventBody {
+    let kind = ItemKind::Notice { text: String::new() };
+    let item = Item { id: item, status: ItemStatus::Completed, kind };
+    EventBody::ItemCompleted { turn: TurnId::from_u128(1), item }
+}
+
+#[tokio::test]
+async fn a_burst_of_text_costs_a_slow_reader_pieces_of_it_and_no_event() {
+    let (_dir, recorder) = session().await;
+    let (mut slow, mut quick) = (feed(&recorder, 0), feed(&recorder, 0));
+    let (mut seen_slow, mut seen_quick) = (Screen::default(), Screen::default());
+    assert_eq!(next(&mut slow).await.kind, "live");
+    assert_eq!(next(&mut quick).await.kind, "live");
+    let (item, other) = (ItemId::new(), ItemId::new());
+    let pieces = FLEETING * 5;
+    let mut text = String::new();
+    recorder.stream().delta(other, Channel::Text, 0, "it was here".to_owned());
+    for piece in 0..pieces {
+        let piece = format!("{piece} ");
+        recorder.stream().delta(item, Channel::Text, text.len() as u64, piece.clone());
+        text.push_str(&piece);
+        if text.len().is_multiple_of(7) {
+            append(&recorder, "an event").await;
+        }
+        ready(&mut quick).await.iter().for_each(|frame| seen_quick.show(frame));
+    }
+    recorder.append(&Actor::system(), vec![completed(other)]).await.unwrap();
+    for feed in [&mut slow, &mut quick] {
+        let seen = if feed.sent == 0 { &mut seen_slow } else { &mut seen_quick };
+        ready(feed).await.iter().for_each(|frame| seen.show(frame));
+    }
+    let last = recorder.stream().with_state(|state| state.seq());
+    assert_eq!((seen_slow.seq, seen_quick.seq), (last, last));
+    assert_eq!(seen_quick.deltas, pieces + 1, "who keeps up gets each piece");
+    assert!(seen_slow.deltas <= 2, "who does not gets the text at once: {}", seen_slow.deltas);
+    for seen in [seen_slow, seen_quick] {
+        assert_eq!(seen.texts, HashMap::from([(item, text.clone())]));
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_went_back_to_the_log_has_the_text_in_flight_again() {
+    let (_dir, recorder) = session().await;
+    let mut feed = feed(&recorder, 0);
+    let mut seen = Screen::default();
+    seen.show(&next(&mut feed).await);
+    let item = ItemId::new();
+    recorder.stream().delta(item, Channel::Text, 0, "one ".to_owned());
+    for frame in ready(&mut feed).await {
+        seen.show(&frame);
+    }
+    for _ in 0..DURABLE * 2 {
+        append(&recorder, "an event").await;
+    }
+    recorder.stream().delta(item, Channel::Text, 4, "two".to_owned());
+    while seen.seq < DURABLE as u64 * 2 || seen.texts[&item] != "one two" {
+        seen.show(&next(&mut feed).await);
+    }
+}
+
+#[tokio::test]
+async fn what_everybody_has_is_not_held() {
+    let (_dir, recorder) = session().await;
+    let (mut one, mut other) = (feed(&recorder, 0), feed(&recorder, 0));
+    assert_eq!((next(&mut one).await.kind, next(&mut other).await.kind), ("live", "live"));
+    for n in 0..20 {
+        append(&recorder, "an event").await;
+        recorder.stream().delta(ItemId::from_u128(1), Channel::Text, n, "x".to_owned());
+    }
+    assert_eq!(recorder.stream().held(), (20, 20));
+    assert_eq!(ready(&mut one).await.len(), 40);
+    assert_eq!(recorder.stream().held(), (20, 20), "one has not taken it yet");
+    drop(other);
+    assert_eq!(recorder.stream().held(), (0, 0));
+    drop(one);
+    append(&recorder, "for nobody").await;
+    assert_eq!(recorder.stream().held(), (0, 0));
+}
+
+#[tokio::test]
+async fn people_are_seen_as_long_as_one_of_their_connections_is_open() {
+    let (_dir, recorder) = session().await;
+    let people = |frames: &[Frame]| -> Vec<String> {
+        let lists = frames.iter().filter(|frame| frame.kind == "presence");
+        lists
+            .map(|frame| match serde_json::from_str::<Ephemeral>(&frame.json).unwrap().body {
+                EphemeralBody::Presence { people } => people.join(" "),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    };
+    let mut ann = watch(&recorder, "ann");
+    assert_eq!(people(&[next(&mut ann).await, next(&mut ann).await]), ["ann"], "once after `live`");
+    let (bob, again) = (watch(&recorder, "bob"), watch(&recorder, "bob"));
+    assert_eq!(people(&ready(&mut ann).await), ["ann bob"]);
+    drop(bob);
+    assert!(ready(&mut ann).await.is_empty(), "he has another connection");
+    recorder.stream().typing("bob");
+    recorder.stream().typing("bob");
+    recorder.stream().typing("a stranger");
+    let frames = ready(&mut ann).await;
+    assert_eq!(frames.iter().map(|frame| frame.kind).collect::<Vec<_>>(), ["typing"], "told once in a while");
+    assert!(frames[0].json.contains(r#""person":"bob""#));
+    drop(again);
+    assert_eq!(people(&ready(&mut ann).await), ["ann"]);
+}
+
+mod any_pace {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Append(u8),
+        Delta(u8),
+        Read(u8),
+        Again,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            2 => (1..200u8).prop_map(Step::Append),
+            3 => (1..200u8).prop_map(Step::Delta),
+            2 => any::<u8>().prop_map(Step::Read),
+            1 => Just(Step::Again),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+        /// Whatever happens and whenever somebody reads, in the end a reader has every event once, in order, and the text.
+        #[test]
+        fn a_reader_has_it_all_in_the_end(steps in proptest::collection::vec(step(), 1..12)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let (_dir, recorder) = session().await;
+                let mut reader = feed(&recorder, 0);
+                let mut seen = Screen::default();
+                let (item, mut text) = (ItemId::new(), String::new());
+                for step in steps {
+                    match step {
+                        Step::Append(events) => {
+                            let body = EventBody::MemoryChanged { text: "x".to_owned() };
+                            let bodies = vec![body; usize::from(events)];
+                            recorder.append(&Actor::system(), bodies).await.unwrap();
+                        }
+                        Step::Delta(pieces) => for piece in 0..pieces {
+                            let piece = format!("{piece} ");
+                            recorder.stream().delta(item, Channel::Text, text.len() as u64, piece.clone());
+                            text.push_str(&piece);
+                        },
+                        Step::Read(frames) => for _ in 0..frames {
+                            use futures_util::FutureExt as _;
+                            let Some(frame) = reader.next().now_or_never() else { break };
+                            seen.show(&frame.unwrap().unwrap());
+                        },
+                        // The connection broke: it goes on after the last event, with no text.
+                        Step::Again => {
+                            reader = feed(&recorder, seen.seq);
+                            seen.texts.clear();
+                        }
+                    }
+                }
+                let last = recorder.stream().with_state(|state| state.seq());
+                while seen.seq < last || seen.texts.get(&item).map_or(0, String::len) < text.len() {
+                    seen.show(&next(&mut reader).await);
+                }
+                assert_eq!(seen.texts.remove(&item).unwrap_or_default(), text);
+                drop(reader);
+                assert_eq!(recorder.stream().held(), (0, 0));
+            });
+        }
+    }
 }

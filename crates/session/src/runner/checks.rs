@@ -77,10 +77,10 @@ impl Runner {
     ) -> Result<Ending, Failure> {
         let sandbox = self.sandbox()?;
         let stream = self.context.recorder.stream();
-        let mut live = Live {
-            stdout: Deltas::new(stream, id, Channel::Stdout, Pace::Limited),
-            stderr: Deltas::new(stream, id, Channel::Stderr, Pace::Limited),
-        };
+        let mut live = Live::new(
+            Deltas::new(stream, id, Channel::Stdout, Pace::Limited),
+            Deltas::new(stream, id, Channel::Stderr, Pace::Limited),
+        );
         let name = id.to_string();
         let process = sandbox
             .guest()

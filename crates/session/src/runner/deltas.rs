@@ -119,6 +119,13 @@ impl Deltas {
         self.offset = next;
     }
 
+    /// Goes on at a later place: what is between was not heard.
+    pub(crate) fn jump_to(&mut self, offset: u64) {
+        self.flush();
+        self.carry.clear();
+        self.offset = self.offset.max(offset);
+    }
+
     /// Begins the text anew: a model call is made again.
     pub(crate) fn restart(&mut self) {
         self.offset = 0;

@@ -1,9 +1,11 @@
 //! The end of a turn: open items are closed, the work is kept whatever the outcome, a branch that is done is
 //! delivered, and `turn.finished` is written once.
 
+use failpoint::Point;
 use protocol::event::{Delivery, DeliveryState};
 use protocol::{Actor, ActorKind, Code, EventBody, ItemStatus, Outcome, Problem, Receipt, Timestamp};
 
+use super::approval::Asked;
 use super::{End, Runner, delivery, settled};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
@@ -17,10 +19,7 @@ impl Runner {
     pub(super) async fn failed(&mut self, failure: Failure) -> Result<End, store::Error> {
         let problem = match failure {
             Failure::Store(error) => return Err(error),
-            Failure::Stopped => {
-                let reason = Some("a person stopped it".to_owned());
-                return Ok(End { outcome: Outcome::Cancelled, reason });
-            }
+            Failure::Stopped => return Ok(End::stopped()),
             Failure::Problem(problem) => problem,
             Failure::Lost(detail) => match self.lost(&detail).await {
                 Ok(_) => Problem::new(Code::SandboxUnavailable, format!("the sandbox died: {detail}"))
@@ -36,6 +35,9 @@ impl Runner {
     /// Ends the turn.
     pub(super) async fn finish(mut self, mut end: End) -> Result<(), store::Error> {
         let Some(turn) = self.context.turn() else { return Ok(()) };
+        if self.stop.is_given() {
+            end = End::stopped();
+        }
         self.close_open(&turn, end.outcome).await?;
         match self.settled().await {
             Ok(Some(note)) => self.notice(note).await?,
@@ -52,8 +54,17 @@ impl Runner {
             Ok(Some(kept)) => {
                 counts = (kept.files, kept.insertions, kept.deletions);
                 if end.outcome == Outcome::Done {
-                    let delivered = delivery::deliver(&self.context, &self.agent, &kept.commit).await?;
-                    end = self.after_delivery(&delivered);
+                    match self.ask(&kept).await? {
+                        // The turn is left as it is: whoever decides lets it go on.
+                        Asked::Waiting => return self.freeze().await,
+                        Asked::Stopped => end = End::stopped(),
+                        Asked::Nobody => {
+                            let delivered =
+                                delivery::deliver(&self.context, &self.stop, &self.agent, &kept.commit)
+                                    .await?;
+                            end = self.after_delivery(delivered.as_ref());
+                        }
+                    }
                 }
             }
             Ok(None) => counts = self.earlier_counts().await,
@@ -71,7 +82,7 @@ impl Runner {
     }
 
     /// Freezes the workspace as the turn left it. The turn is finished, so a failure is told and changes nothing.
-    async fn freeze(&self) -> Result<(), store::Error> {
+    pub(super) async fn freeze(&self) -> Result<(), store::Error> {
         match self.context.workspace.freeze(&self.context.recorder, self.turn).await {
             Ok(()) => Ok(()),
             Err(Failure::Store(error)) => Err(error),
@@ -79,34 +90,61 @@ impl Runner {
         }
     }
 
-    /// Goes on with a turn whose delivery had begun when the server ended.
+    /// Goes on with a turn whose delivery had begun when the server ended. Also when it is being stopped: nobody knows how
+    /// far the push is, so it is brought to its end.
     pub(super) async fn finish_delivery(
         self,
         turn: &TurnState,
-        mut delivery: Delivery,
+        delivery: Delivery,
     ) -> Result<(), store::Error> {
         self.close_open(turn, Outcome::Done).await?;
-        if settled(delivery.state).is_none()
-            && let Some(commit) = delivery.commit.clone()
-        {
-            delivery = delivery::deliver(&self.context, &self.agent, &commit).await?;
-        }
-        let mut counts = (0, 0, 0);
-        if let (Some(saved), Some(commit)) = (self.context.workspace.saved(), &delivery.commit)
-            && let Ok(mirror) = self.context.workspace.mirror().await
-            && let Ok(diff) = mirror.diff(&saved.base, commit).await
-        {
-            counts = (diff.files, diff.insertions, diff.deletions);
-        }
-        let end = self.after_delivery(&delivery);
+        let commit = delivery.commit.clone();
+        let delivered = match (settled(delivery.state), &commit) {
+            (None, Some(commit)) => delivery::deliver(&self.context, &self.stop, &self.agent, commit).await?,
+            (Some(_), _) | (None, None) => Some(delivery),
+        };
+        let counts = self.kept_counts(commit.as_deref()).await;
+        let end = self.after_delivery(delivered.as_ref());
         self.write_finish(end, counts).await?;
         self.freeze().await
     }
 
-    fn after_delivery(&self, delivery: &Delivery) -> End {
+    /// Ends a turn that somebody stopped under a server that is gone. What still runs of it is ended, what it did is kept,
+    /// and nothing else is done.
+    pub(super) async fn finish_stopped(mut self, turn: &TurnState) -> Result<(), store::Error> {
+        let settled = async {
+            if let Some(ready) = self.context.workspace.find(&self.context.recorder).await? {
+                self.sandbox = Some(ready.held.sandbox);
+                self.exit = ready.held.exit;
+            }
+            self.settle_open(&turn.open).await
+        };
+        if let Err(failure) = settled.await {
+            self.failed(failure).await?;
+        }
+        self.finish(End::stopped()).await
+    }
+
+    /// What a kept commit changed since the session began. It is for show, so a failure costs only that.
+    pub(super) async fn kept_counts(&self, commit: Option<&str>) -> (u32, u32, u32) {
+        if let (Some(saved), Some(commit)) = (self.context.workspace.saved(), commit)
+            && let Ok(mirror) = self.context.workspace.mirror().await
+            && let Ok(diff) = mirror.diff(&saved.base, commit).await
+        {
+            return (diff.files, diff.insertions, diff.deletions);
+        }
+        (0, 0, 0)
+    }
+
+    /// How the turn ended; without a delivery it was stopped before there was one.
+    pub(super) fn after_delivery(&self, delivery: Option<&Delivery>) -> End {
+        let Some(delivery) = delivery else { return End::stopped() };
         match delivery.state {
-            DeliveryState::Pushed => End { outcome: Outcome::Done, reason: None },
-            DeliveryState::Intended | DeliveryState::Failed => {
+            DeliveryState::Pushed | DeliveryState::Opened => End { outcome: Outcome::Done, reason: None },
+            DeliveryState::Intended
+            | DeliveryState::Opening
+            | DeliveryState::Failed
+            | DeliveryState::Unknown => {
                 let error = delivery.error.as_deref().unwrap_or("the branch could not be pushed");
                 let session = self.context.recorder.session();
                 End { outcome: Outcome::Failed, reason: Some(format!("{error}; {TRY_AGAIN} {session}`")) }
@@ -115,7 +153,7 @@ impl Runner {
     }
 
     /// Closes what the turn leaves open.
-    async fn close_open(&self, turn: &TurnState, outcome: Outcome) -> Result<(), store::Error> {
+    pub(super) async fn close_open(&self, turn: &TurnState, outcome: Outcome) -> Result<(), store::Error> {
         let (status, text) = match outcome {
             Outcome::Cancelled => (ItemStatus::Cancelled, agent::history::CANCELLED),
             Outcome::Done | Outcome::Escalated | Outcome::Failed | Outcome::OutOfBudget => {
@@ -190,21 +228,43 @@ impl Runner {
         format!("{title}\n\n{body}Slipway-Session: {session}").replace('\0', " ")
     }
 
-    async fn write_finish(&self, end: End, counts: (u32, u32, u32)) -> Result<(), store::Error> {
-        let Some(turn) = self.context.turn() else { return Ok(()) };
+    /// Writes the one finish. A stop that was recorded before it counts, unless the push had begun: then that says how the
+    /// turn ended.
+    pub(super) async fn write_finish(
+        &self,
+        mut end: End,
+        counts: (u32, u32, u32),
+    ) -> Result<(), store::Error> {
         let (files_changed, insertions, deletions) = counts;
-        let receipt = Receipt { files_changed, insertions, deletions, ..turn.receipt(Timestamp::now()) };
-        let End { outcome, reason } = end;
-        let stopped_by = self.stop.by().filter(|_| outcome == Outcome::Cancelled);
-        let actor = stopped_by.unwrap_or_else(|| match outcome {
-            Outcome::Failed => Actor::system(),
-            Outcome::Done | Outcome::Escalated | Outcome::Cancelled | Outcome::OutOfBudget => {
-                self.agent.clone()
+        loop {
+            let Some(turn) = self.context.turn() else { return Ok(()) };
+            let stopped_by = turn.stopping.clone().or_else(|| self.stop.by());
+            if stopped_by.is_some() && turn.delivery.is_none() {
+                end = End::stopped();
             }
-        });
-        let by_server = outcome == Outcome::Cancelled && actor.kind == ActorKind::System;
-        let reason = if by_server { Some("the server was shut down".to_owned()) } else { reason };
-        let body = EventBody::TurnFinished { turn: self.turn, outcome, reason, receipt };
-        self.append(&actor, vec![body]).await
+            let (outcome, mut reason) = (end.outcome, end.reason.clone());
+            let actor = match outcome {
+                Outcome::Cancelled => stopped_by.unwrap_or_else(|| self.agent.clone()),
+                Outcome::Failed => Actor::system(),
+                Outcome::Done | Outcome::Escalated | Outcome::OutOfBudget => self.agent.clone(),
+            };
+            if outcome == Outcome::Cancelled && actor.kind == ActorKind::System {
+                reason = Some("the server was shut down".to_owned());
+            }
+            let receipt = turn.receipt(outcome, Timestamp::now());
+            let receipt = Receipt { files_changed, insertions, deletions, ..receipt };
+            let body = EventBody::TurnFinished { turn: self.turn, outcome, reason, receipt };
+            let stopping = turn.stopping.is_some();
+            let written = self.context.recorder.append_if(&actor, move |state| match state.turn() {
+                Some(now) if now.stopping.is_some() != stopping => (Vec::new(), false),
+                Some(_) => (vec![body], true),
+                None => (Vec::new(), true),
+            });
+            failpoint::hit(Point::TurnFinishing);
+            if written.await?.1 {
+                failpoint::hit(Point::TurnFinished);
+                return Ok(());
+            }
+        }
     }
 }

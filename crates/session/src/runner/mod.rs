@@ -1,6 +1,7 @@
 //! One turn, from its start to its one finish: performs what `agent::Turn` asks for and records every step before the
 //! next one. Everything it knows is in the log, so a server that comes later can go on from any point.
 
+mod approval;
 mod checks;
 pub(crate) mod delivery;
 pub(crate) mod deltas;
@@ -10,6 +11,7 @@ mod model;
 pub(crate) mod output;
 mod remarks;
 mod resume;
+mod services;
 mod tools;
 
 use std::collections::VecDeque;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agent::{Effect, Input, Setup, Turn, Verification};
+use failpoint::Point;
 use protocol::chat::{Completion, Part};
 use protocol::event::DeliveryState;
 use protocol::item::{Output, ToolCall};
@@ -30,12 +33,12 @@ use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::state::{TurnState, broken_off};
 use crate::stop::Stop;
-use crate::workspace::{Keep, Kept, Synced, Workspace};
+use crate::workspace::{Expected, Keep, Kept, Synced, Workspace};
 use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
-const WORK_IS_GONE: &str = "A new one has the workspace as it was when this turn began; changes made since then are \
-     gone. Look at what is there, then do them again, in a way that does not end the sandbox.";
+const WORK_IS_GONE: &str = "A new one has the workspace as it was last kept, usually when this turn began; changes made \
+     since then are gone. Look at what is there, then do them again, in a way that does not end the sandbox.";
 
 /// What the turns of one session share.
 pub(crate) struct Context {
@@ -70,6 +73,13 @@ struct End {
     reason: Option<String>,
 }
 
+impl End {
+    /// Somebody stopped it.
+    fn stopped() -> Self {
+        Self { outcome: Outcome::Cancelled, reason: Some("a person stopped it".to_owned()) }
+    }
+}
+
 /// Works on the turn that the log says is under way, to its finish. Only a store that cannot be written keeps it from
 /// finishing; then the turn stays as it is, to be resumed.
 pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::Error> {
@@ -87,9 +97,23 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         calls: Vec::new(),
         passed: None,
     };
+    if let Some(by) = &turn.stopping {
+        runner.stop.give(by.clone());
+    }
     // A turn that was already being delivered is not worked on again.
     if let Some(delivery) = turn.delivery.clone() {
         return runner.finish_delivery(&turn, delivery).await;
+    }
+    if turn.stopping.is_some() {
+        return runner.finish_stopped(&turn).await;
+    }
+    match &turn.decision {
+        Some(decision) if decision.approved => return runner.deliver_approved(&turn).await,
+        Some(decision) if decision.comment.is_none() => {
+            return runner.finish_refused(&turn, &decision.by).await;
+        }
+        // What was said is in the conversation, so the work goes on.
+        Some(_) | None => {}
     }
     let end = match runner.drive(&turn).await {
         Ok(end) => end,
@@ -117,14 +141,24 @@ struct Runner {
 
 impl Runner {
     async fn drive(&mut self, turn: &TurnState) -> Result<End, Failure> {
+        if self.stop.is_given() {
+            return Err(Failure::Stopped);
+        }
         let model = self.find_model()?;
         let ready = self.context.workspace.ensure(&self.context.recorder, &self.stop).await?;
         let (made, instructions) = (ready.made, ready.saved.instructions.clone());
         for text in self.take_up(ready).await? {
             self.notice(text).await?;
         }
+        if !made {
+            // One that ended while nobody looked.
+            for text in self.tend(Expected::Any).await? {
+                self.notice(text).await?;
+            }
+        }
         self.settle_open(&turn.open).await?;
-        if made && turn.steps() > 0 {
+        // What waited for a person was kept, and is back.
+        if made && turn.steps() > 0 && turn.decision.is_none() {
             // A turn that is resumed had a sandbox, and what it did in there is gone.
             self.notice(format!("The sandbox was lost while the platform was down. {WORK_IS_GONE}")).await?;
         }
@@ -272,7 +306,7 @@ impl Runner {
         }
         let settled = if gate::writes(&tool) { self.settled().await } else { Ok(None) };
         let ended = match settled {
-            Ok(note) => self.perform(item.id, tool).await.map(|end| end.after(note)),
+            Ok(note) => self.with_services(self.perform(item.id, tool)).await.map(|end| end.after(note)),
             Err(failure) => Err(failure),
         };
         self.close_call(item, began, ended).await
@@ -304,7 +338,9 @@ impl Runner {
                 call.output = Some(output);
                 call.exit_code = exit_code;
                 item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
+                failpoint::hit(Point::ToolEnded);
                 self.complete(item).await?;
+                failpoint::hit(Point::ToolRecorded);
                 // Not before: until the result is in the log, a restarted server must find the process again.
                 if exit_code.is_some()
                     && let Some(sandbox) = &self.sandbox
@@ -384,6 +420,10 @@ impl Runner {
         if let Some(note) = self.settled().await? {
             self.notice(note).await?;
         }
+        // The checks may need them.
+        for text in self.tend(Expected::Any).await? {
+            self.notice(text).await?;
+        }
         let sandbox = self.sandbox()?;
         self.passed = None;
         // The tree as it is before the checks: what they leave behind was not checked, and is not delivered.
@@ -402,6 +442,7 @@ impl Runner {
             results.push(self.run_check(&check).await?);
         }
         if results.iter().all(|result| result.passed) {
+            failpoint::hit(Point::ChecksPassed);
             match self.keep_tree(&tree, Keep::Commit).await {
                 Ok(kept) => self.passed = kept,
                 // Work that the host does not take, such as a link that leads out of the repository, is the model's to
@@ -433,8 +474,8 @@ fn whole(text: &str) -> Output {
 /// Whether a delivery has come to its end.
 fn settled(state: DeliveryState) -> Option<Outcome> {
     match state {
-        DeliveryState::Intended => None,
-        DeliveryState::Pushed => Some(Outcome::Done),
-        DeliveryState::Failed => Some(Outcome::Failed),
+        DeliveryState::Intended | DeliveryState::Opening => None,
+        DeliveryState::Pushed | DeliveryState::Opened => Some(Outcome::Done),
+        DeliveryState::Failed | DeliveryState::Unknown => Some(Outcome::Failed),
     }
 }

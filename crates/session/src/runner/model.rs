@@ -179,6 +179,7 @@ impl Runner {
                 };
                 // What is recorded is what the agent works with: calls that were written as text are calls.
                 let completion = agent::normalise(&request.messages, answer.completion);
+                failpoint::hit(failpoint::Point::ModelAnswered);
                 self.record_answer(&completion, streamed, usage).await?;
                 Ok(agent::Input::Answered(completion))
             }

@@ -1,11 +1,12 @@
 //! Bounded collection of a command's output. Whatever a command prints, memory holds its head and its tail; a file
 //! beside the log holds the first megabytes; the rest is counted.
 
-use std::path::PathBuf;
+use std::io::SeekFrom;
+use std::path::{Path, PathBuf};
 
 use protocol::INLINE_OUTPUT_LIMIT;
 use protocol::item::Output;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 /// Bytes kept of the beginning, and as many of the end.
 const KEPT: usize = 64 * 1024;
@@ -29,14 +30,17 @@ pub(crate) struct Collector {
     head: Vec<u8>,
     /// The end, and now and then some of what came before it: it is cut only when it is twice as long as it must be.
     tail: Vec<u8>,
+    /// Bytes of the output so far, also those that never came.
     total: u64,
+    /// Bytes that were given to head and tail, with what is said of those that never came.
+    given: u64,
     blob: Blob,
 }
 
 impl Collector {
     /// Keeps head and tail only.
     pub(crate) fn bounded() -> Self {
-        Self { head: Vec::new(), tail: Vec::new(), total: 0, blob: Blob::None }
+        Self { head: Vec::new(), tail: Vec::new(), total: 0, given: 0, blob: Blob::None }
     }
 
     /// Keeps head and tail, and more in a file of this name when there is more than the log should hold.
@@ -44,14 +48,61 @@ impl Collector {
         Self { blob: Blob::Later { dir, name }, ..Self::bounded() }
     }
 
+    /// Goes on where the collector of a server that is gone stopped: what it wrote into its file is what was seen, and is
+    /// not written again. What cannot be read of it is left to be collected anew.
+    pub(crate) async fn resume(dir: PathBuf, name: String) -> Self {
+        match Self::reopen(&dir, &name).await {
+            Ok(resumed) => resumed,
+            Err(error) => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    tracing::warn!(%error, %name, "an output that was begun cannot be read again");
+                }
+                Self::with_blob(dir, name)
+            }
+        }
+    }
+
+    async fn reopen(dir: &Path, name: &str) -> std::io::Result<Self> {
+        let mut file = tokio::fs::File::options().read(true).write(true).open(dir.join(name)).await?;
+        let written = file.metadata().await?.len();
+        let mut this = Self::bounded();
+        // Of a file that is full nobody knows what came after it; the process may still have that.
+        let head = written.min(KEPT as u64);
+        this.head.resize(head as usize, 0);
+        file.read_exact(&mut this.head).await?;
+        let tail = (written - head).min(KEPT as u64);
+        file.seek(SeekFrom::Start(written - tail)).await?;
+        this.tail.resize(tail as usize, 0);
+        file.read_exact(&mut this.tail).await?;
+        (this.total, this.given) = (written, written);
+        this.blob = Blob::Open { file, name: name.to_owned(), written };
+        Ok(this)
+    }
+
     /// Bytes so far.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Takes more output. `offset` is its place in the whole: bytes before it that never came are counted.
+    /// Takes more output. `offset` is its place in the whole: what is known already is not taken twice, and bytes before
+    /// it that never came are counted, and told in their place.
     pub(crate) async fn push(&mut self, offset: u64, data: &[u8]) {
-        self.total = self.total.max(offset);
+        let known = usize::try_from(self.total.saturating_sub(offset)).unwrap_or(usize::MAX).min(data.len());
+        let data = &data[known..];
+        if data.is_empty() {
+            return;
+        }
+        let missing = offset.saturating_sub(self.total);
+        if missing > 0 {
+            let line_end = if self.given > 0 { "\n" } else { "" };
+            self.take(format!("{line_end}[{missing} bytes left out]\n").as_bytes()).await;
+            self.total += missing;
+        }
+        self.total += data.len() as u64;
+        self.take(data).await;
+    }
+
+    async fn take(&mut self, data: &[u8]) {
         let room = KEPT.saturating_sub(self.head.len()).min(data.len());
         let (first, rest) = data.split_at(room);
         self.head.extend_from_slice(first);
@@ -59,7 +110,7 @@ impl Collector {
         if self.tail.len() > 2 * KEPT {
             self.tail.drain(..self.tail.len() - KEPT);
         }
-        self.total += data.len() as u64;
+        self.given += data.len() as u64;
         self.write(data).await;
     }
 
@@ -75,13 +126,13 @@ impl Collector {
         match &mut self.blob {
             Blob::None => Ok(()),
             Blob::Later { dir, name } => {
-                if self.total <= INLINE_OUTPUT_LIMIT as u64 {
+                if self.given <= INLINE_OUTPUT_LIMIT as u64 {
                     return Ok(());
                 }
                 let mut file = tokio::fs::File::create(dir.join(&*name)).await?;
                 // The head, and what of this piece did not fit into it: that is everything so far, unless this one
                 // piece is longer than the head, in which case the piece itself has the rest.
-                let before = self.head.len().min((self.total - data.len() as u64) as usize);
+                let before = self.head.len().min((self.given - data.len() as u64) as usize);
                 file.write_all(&self.head[..before]).await?;
                 let room = (BLOB_LIMIT as usize).saturating_sub(before).min(data.len());
                 file.write_all(&data[..room]).await?;
@@ -106,7 +157,7 @@ impl Collector {
     /// At most `each` bytes of the beginning and of the end.
     fn ends(&self, each: usize) -> String {
         let tail = &self.tail[self.tail.len().saturating_sub(KEPT)..];
-        if (self.head.len() + tail.len()) as u64 >= self.total && self.total <= 2 * each as u64 {
+        if (self.head.len() + tail.len()) as u64 >= self.given && self.given <= 2 * each as u64 {
             let whole = [self.head.as_slice(), tail].concat();
             return String::from_utf8_lossy(&whole).into_owned();
         }
@@ -115,18 +166,18 @@ impl Collector {
         format!(
             "{}\n[{} bytes left out]\n{}",
             String::from_utf8_lossy(head),
-            self.total - (head.len() + tail.len()) as u64,
+            self.given - (head.len() + tail.len()) as u64,
             String::from_utf8_lossy(tail)
         )
     }
 
     /// The text as the model reads it.
     pub(crate) fn model_text(&self) -> String {
-        if self.total <= MODEL_LIMIT as u64 {
+        if self.given <= MODEL_LIMIT as u64 {
             return self.text();
         }
         // What is whole is cut between lines; of what is not, only the ends are there to be cut.
-        let whole = self.total <= 2 * KEPT as u64;
+        let whole = self.given <= 2 * KEPT as u64;
         let cut =
             if whole { agent::tools::cut(&self.text(), MODEL_LIMIT) } else { self.ends(MODEL_LIMIT / 2) };
         format!(
@@ -192,11 +243,54 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hole_in_the_stream_is_counted() {
+    async fn a_hole_in_the_stream_is_told_in_its_place() {
         let mut collector = Collector::bounded();
         collector.push(0, b"begin").await;
         collector.push(105, b"end").await;
         assert_eq!(collector.total(), 108);
-        assert!(collector.text().contains("[100 bytes left out]"), "{}", collector.text());
+        assert_eq!(collector.text(), "begin\n[100 bytes left out]\nend");
+        let mut late = Collector::bounded();
+        late.push(7, b"end").await;
+        assert_eq!((late.total(), late.text().as_str()), (10, "[7 bytes left out]\nend"));
+    }
+
+    /// The output of a command that a restart came into, with the file that the first server left and the pieces that
+    /// the guest still has.
+    async fn across_a_restart(whole: &[u8], seen: usize, held: usize) -> (Output, Vec<u8>) {
+        let dir = tempfile::tempdir().unwrap();
+        let name = || "z.out".to_owned();
+        let mut first = Collector::with_blob(dir.path().to_owned(), name());
+        for (n, piece) in whole[..seen].chunks(10_000).enumerate() {
+            first.push(n as u64 * 10_000, piece).await;
+        }
+        drop(first.finish(String::new()).await);
+        let mut second = Collector::resume(dir.path().to_owned(), name()).await;
+        for (n, piece) in whole[held..].chunks(9_000).enumerate() {
+            second.push((held + n * 9_000) as u64, piece).await;
+        }
+        let text = second.text();
+        let output = second.finish(text).await;
+        let file = output.blob.as_ref().map(|blob| std::fs::read(dir.path().join(blob)).unwrap());
+        (output, file.unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn what_was_seen_and_what_is_still_held_are_joined_by_their_place() {
+        let whole: Vec<u8> = (0..60_000).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+        // Everything is held, some of it is, and what is held begins where the file ends.
+        for (seen, held) in [(300_000, 0), (300_000, 123_456), (300_000, 300_000)] {
+            let (output, file) = across_a_restart(&whole, seen, held).await;
+            assert_eq!(output.bytes, whole.len() as u64);
+            assert!(file == whole, "the file has every byte once: {seen} {held}");
+            assert!(output.text.starts_with("line 0\n") && output.text.ends_with("line 59999\n"));
+        }
+        // Less was seen than is written to a file, and everything is held.
+        let (output, file) = across_a_restart(&whole, 20_000, 0).await;
+        assert_eq!((output.bytes, file == whole), (whole.len() as u64, true));
+        // Something is gone.
+        let (output, file) = across_a_restart(&whole, 300_000, 350_000).await;
+        assert_eq!(output.bytes, whole.len() as u64);
+        let expected = [&whole[..300_000], b"\n[50000 bytes left out]\n", &whole[350_000..]].concat();
+        assert!(file == expected, "what is missing is told where it is missing");
     }
 }

@@ -1,9 +1,10 @@
 //! What a restarted server does with the items that the one before it left open. A command still runs in the sandbox
-//! under the item's id, so it is followed again from its first byte; anything else is closed as interrupted.
+//! under the item's id, so it is followed again from its first byte that is still held; anything else is closed as
+//! interrupted.
 
 use std::time::Instant;
 
-use agent::history::INTERRUPTED;
+use agent::history::{CANCELLED, INTERRUPTED};
 use protocol::{Item, ItemKind, ItemStatus};
 
 use super::Runner;
@@ -12,25 +13,39 @@ use crate::failure::Failure;
 use crate::state::broken_off;
 
 impl Runner {
-    /// Closes the items that a resumed turn finds open, in their order.
+    /// Closes the items that a resumed turn finds open, in their order. In a turn that is being stopped nothing is waited
+    /// for: what still runs is ended.
     pub(super) async fn settle_open(&mut self, open: &[Item]) -> Result<(), Failure> {
+        let mut stopped = false;
         for item in open {
             let is_shell = matches!(&item.kind, ItemKind::ToolCall(call) if call.tool == "shell");
             let ended = if is_shell { self.reattach(item).await } else { None };
-            match ended {
-                Some((began, ended)) => drop(self.close_call(item.clone(), began, ended).await?),
-                None => {
-                    // A check is run anew; the one that is under way would be in its way.
-                    if matches!(item.kind, ItemKind::Report(_))
-                        && let Some(sandbox) = &self.sandbox
-                    {
-                        crate::process::kill(&**sandbox, &item.id.to_string()).await;
-                    }
-                    self.complete(broken_off(item, ItemStatus::Interrupted, INTERRUPTED)).await?;
-                }
+            let closed = match ended {
+                Some((began, ended)) => self.close_call(item.clone(), began, ended).await.map(drop),
+                None => self.give_up(item).await,
+            };
+            match closed {
+                Err(Failure::Stopped) => stopped = true,
+                other => other?,
             }
         }
-        Ok(())
+        if stopped { Err(Failure::Stopped) } else { Ok(()) }
+    }
+
+    /// Closes an item whose work cannot be followed any more.
+    async fn give_up(&self, item: &Item) -> Result<(), Failure> {
+        // A check is run anew; the one that is under way would be in its way.
+        if matches!(item.kind, ItemKind::Report(_))
+            && let Some(sandbox) = &self.sandbox
+        {
+            crate::process::kill(&**sandbox, &item.id.to_string()).await;
+        }
+        let (status, text) = if self.stop.is_given() {
+            (ItemStatus::Cancelled, CANCELLED)
+        } else {
+            (ItemStatus::Interrupted, INTERRUPTED)
+        };
+        Ok(self.complete(broken_off(item, status, text)).await?)
     }
 
     /// Follows a command that is still there; None when it never started, or went with its sandbox.
@@ -38,7 +53,7 @@ impl Runner {
         let began = Instant::now();
         let ended = match self.scope(item.id) {
             Ok(scope) => match scope.sandbox.guest().attach(&item.id.to_string(), 0).await {
-                Ok(process) => shell::follow(&scope, process).await,
+                Ok(process) => shell::follow_again(&scope, process).await,
                 Err(guest::Error::NotFound(_)) => return None,
                 Err(error) => Err(error.into()),
             },

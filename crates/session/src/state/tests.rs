@@ -32,7 +32,7 @@ fn created() -> EventBody {
 }
 
 fn queued(n: u128) -> EventBody {
-    EventBody::PromptQueued { prompt: PromptId::from_u128(n), text: format!("prompt {n}") }
+    EventBody::PromptQueued { prompt: PromptId::from_u128(n), text: format!("prompt {n}"), now: false }
 }
 
 fn started(n: u128) -> EventBody {
@@ -54,6 +54,47 @@ fn call(n: u128, status: ItemStatus, duration_ms: Option<u64>) -> Item {
         duration_ms,
     };
     Item { id: protocol::ItemId::from_u128(n), status, kind: ItemKind::ToolCall(call) }
+}
+
+/// A notification that is this far.
+fn notification(key: &str, turn: TurnId, state: NotificationState) -> Notification {
+    Notification {
+        key: key.to_owned(),
+        state,
+        kind: protocol::NotificationKind::TurnFinished,
+        turn,
+        title: "t".to_owned(),
+        outcome: None,
+        text: None,
+        approval: None,
+        branch: None,
+        url: None,
+        attempts: 0,
+        error: None,
+    }
+}
+
+#[test]
+fn notifications_are_pending_from_their_intent_to_their_end() {
+    let turn = TurnId::from_u128(1);
+    let told = |key: &str, state| EventBody::NotificationUpdated(notification(key, turn, state));
+    let mut state = State::new(SessionId::from_u128(1));
+    let mut keys = |body: EventBody| {
+        let seq = state.seq() + 1;
+        let (id, at) = (state.id(), Timestamp::UNIX_EPOCH);
+        state.apply(&Event { v: protocol::VERSION, session: id, seq, at, actor: Actor::system(), body });
+        state.notifications().iter().map(|pending| pending.key.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(told("a", NotificationState::Intended)), ["a"]);
+    assert_eq!(keys(told("b", NotificationState::Intended)), ["a", "b"]);
+    assert_eq!(keys(told("a", NotificationState::Intended)), ["a", "b"], "another attempt");
+    assert_eq!(keys(told("a", NotificationState::Sent)), ["b"]);
+    assert_eq!(keys(told("b", NotificationState::Failed)), Vec::<String>::new());
+    assert_eq!(
+        keys(told("b", NotificationState::Sent)),
+        Vec::<String>::new(),
+        "what is not pending cannot end"
+    );
 }
 
 #[test]
@@ -117,12 +158,86 @@ fn the_receipt_is_a_fold_over_the_turn() {
     ]);
     let turn = state.turn().unwrap();
     assert!(turn.open.is_empty());
-    let receipt = turn.receipt(at(10_000));
+    let receipt = turn.receipt(Outcome::Done, at(10_000));
     assert_eq!((receipt.steps, receipt.tools_completed, receipt.tools_skipped), (1, 2, 2));
     assert_eq!(receipt.checks, [CheckOutcome { name: "test".into(), passed: true }]);
     // The first report came from inside a call, whose time it is part of.
     assert_eq!((receipt.model_ms, receipt.tools_ms, receipt.duration_ms), (7, 151, 7_000));
     assert_eq!(receipt.spend.usage.total(), 15);
+    assert_eq!((receipt.completed.len(), receipt.skipped.len()), (0, 0), "nobody asks what a done turn left");
+    let receipt = turn.receipt(Outcome::Cancelled, at(10_000));
+    let listed = |work: &[Work]| -> Vec<(String, ItemStatus)> {
+        work.iter().map(|work| (work.what.clone(), work.status)).collect()
+    };
+    let [failed, completed, interrupted] =
+        [ItemStatus::Failed, ItemStatus::Completed, ItemStatus::Interrupted]
+            .map(|status| ("shell true", status));
+    let check = ("check test", ItemStatus::Completed);
+    let owned = |list: &[(&str, ItemStatus)]| -> Vec<(String, ItemStatus)> {
+        list.iter().map(|(what, status)| ((*what).to_owned(), *status)).collect()
+    };
+    assert_eq!(listed(&receipt.completed), owned(&[failed, check, completed, check]));
+    assert_eq!(listed(&receipt.skipped), owned(&[failed, interrupted]), "refused, and broken off");
+}
+
+#[test]
+fn a_receipt_lists_a_bounded_number_of_short_lines() {
+    let turn = TurnId::from_u128(1);
+    let mut bodies = vec![created(), queued(1), started(1)];
+    bodies.extend((0..300).map(|n| {
+        let mut item = call(n, ItemStatus::Completed, Some(1));
+        if let ItemKind::ToolCall(call) = &mut item.kind {
+            call.input = serde_json::json!({"command": format!("\n  {}\nsecond line", "ä".repeat(1000))});
+        }
+        EventBody::ItemCompleted { turn, item }
+    }));
+    let receipt = fold(bodies).turn().unwrap().receipt(Outcome::Failed, at(10_000));
+    assert_eq!((receipt.completed.len(), receipt.tools_completed), (LISTED, 300));
+    let what = &receipt.completed[0].what;
+    assert!(
+        what.starts_with("shell ää") && what.ends_with('…') && what.chars().count() == WORDS + 1,
+        "{what}"
+    );
+}
+
+#[test]
+fn a_turn_that_waits_goes_on_with_a_decision_and_ends_with_a_stop() {
+    let (turn, approval) = (TurnId::from_u128(1), ApprovalId::from_u128(9));
+    let asked = EventBody::ApprovalRequested {
+        approval,
+        turn,
+        question: "Push?".into(),
+        gate: protocol::Gate::Delivery,
+    };
+    let resolved = |approved| EventBody::ApprovalResolved { approval, approved, comment: None };
+    let mut bodies = vec![created(), queued(1), started(1), asked];
+    let state = fold(bodies.clone());
+    assert!(state.waits());
+    assert_eq!(state.to_session().unwrap().status, Status::Waiting);
+    bodies.extend([resolved(false), resolved(true)]);
+    let state = fold(bodies.clone());
+    assert!(!state.waits() && state.turn().unwrap().approval.is_none());
+    assert!(!state.decision(approval).unwrap().approved, "the first to decide has decided");
+    assert_eq!(state.turn().unwrap().decision.as_ref().map(|known| known.approved), Some(false));
+    bodies.push(EventBody::TurnStopping { turn });
+    assert_eq!(fold(bodies).turn().unwrap().stopping, Some(Actor::user("ann")));
+}
+
+#[test]
+fn places_in_the_queue() {
+    let moved = |prompt, before: Option<u128>| EventBody::PromptMoved {
+        prompt: PromptId::from_u128(prompt),
+        before: before.map(PromptId::from_u128),
+    };
+    let order = |bodies: Vec<EventBody>| -> Vec<String> {
+        let begun = [created(), queued(1), queued(2), queued(3)].into_iter().chain(bodies).collect();
+        fold(begun).queue().prompts.into_iter().map(|prompt| prompt.text[7..].to_owned()).collect()
+    };
+    assert_eq!(order(vec![moved(3, Some(1))]), ["3", "1", "2"]);
+    assert_eq!(order(vec![moved(1, None)]), ["2", "3", "1"]);
+    assert_eq!(order(vec![moved(2, Some(2)), moved(7, Some(1)), moved(2, Some(7))]), ["1", "2", "3"]);
+    let now = EventBody::PromptQueued { prompt: PromptId::from_u128(4), text: "prompt 4".into(), now: true };
+    assert_eq!(order(vec![now]), ["4", "1", "2", "3"]);
 }
 
 #[test]
@@ -145,57 +260,187 @@ fn a_late_word_of_an_old_sandbox_does_not_hide_the_new_one() {
     assert_eq!(state.turn().unwrap().losses, 1);
 }
 
-fn any_body() -> impl Strategy<Value = EventBody> {
-    let small = 0u128..4;
-    let turn = TurnId::from_u128;
-    let outcome = prop_oneof![Just(Outcome::Done), Just(Outcome::Cancelled), Just(Outcome::Failed)];
-    let sandbox = prop_oneof![
-        Just(SandboxState::Creating),
-        Just(SandboxState::Ready),
-        Just(SandboxState::Lost),
-        Just(SandboxState::Stopped)
+/// Every type of event, with few ids, so that they meet.
+pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
+    let small = || 0u128..4;
+    let prompt = || small().prop_map(PromptId::from_u128);
+    let turn = || small().prop_map(TurnId::from_u128);
+    let sandbox = || small().prop_map(SandboxId::from_u128);
+    let text = || "[a-zäß ]{0,12}";
+    let maybe = || proptest::option::of(text());
+    let queue = prop_oneof![
+        (prompt(), text(), any::<bool>()).prop_map(|(prompt, text, now)| EventBody::PromptQueued {
+            prompt,
+            text,
+            now
+        }),
+        (prompt(), text()).prop_map(|(prompt, text)| EventBody::PromptEdited { prompt, text }),
+        prompt().prop_map(|prompt| EventBody::PromptRemoved { prompt }),
+        (prompt(), proptest::option::of(prompt()))
+            .prop_map(|(prompt, before)| EventBody::PromptMoved { prompt, before }),
+        text().prop_map(|reason| EventBody::QueuePaused { reason }),
+        Just(EventBody::QueueResumed {}),
     ];
-    prop_oneof![
-        Just(created()),
-        small.clone().prop_map(queued),
-        small.clone().prop_map(|n| EventBody::PromptRemoved { prompt: PromptId::from_u128(n) }),
-        small.clone().prop_map(started),
-        (small.clone(), outcome).prop_map(|(n, outcome)| finished(n, outcome)),
-        (small.clone(), small.clone()).prop_map(move |(t, n)| EventBody::ItemStarted {
-            turn: turn(t),
-            item: call(n, ItemStatus::InProgress, None)
+    let outcome = proptest::sample::select(vec![
+        Outcome::Done,
+        Outcome::Escalated,
+        Outcome::Cancelled,
+        Outcome::Failed,
+        Outcome::OutOfBudget,
+    ]);
+    let turns = prop_oneof![
+        small().prop_map(started),
+        turn().prop_map(|turn| EventBody::TurnStopping { turn }),
+        (small(), outcome).prop_map(|(n, outcome)| finished(n, outcome)),
+        (turn(), any_item()).prop_map(|(turn, item)| EventBody::ItemStarted { turn, item }),
+        (turn(), any_item()).prop_map(|(turn, item)| EventBody::ItemCompleted { turn, item }),
+        (turn(), any::<Option<u16>>(), any::<u64>()).prop_map(|(turn, cost, ms)| EventBody::UsageRecorded {
+            turn,
+            step: 1,
+            model: "main".into(),
+            usage: Usage { input: ms, ..Usage::default() },
+            cost_usd: cost.map(f64::from),
+            first_token_ms: 1,
+            duration_ms: ms,
         }),
-        (small.clone(), small.clone(), any::<Option<u64>>()).prop_map(move |(t, n, ms)| {
-            EventBody::ItemCompleted { turn: turn(t), item: call(n, ItemStatus::Completed, ms) }
+        turn().prop_map(|turn| EventBody::PlanUpdated { turn, items: Vec::new() }),
+        (turn(), text()).prop_map(|(turn, reason)| EventBody::RetryScheduled {
+            turn,
+            attempt: 2,
+            attempts: 3,
+            reason,
+            delay_ms: 4
         }),
-        (small.clone(), sandbox).prop_map(|(n, state)| EventBody::SandboxChanged {
-            sandbox: SandboxId::from_u128(n),
+    ];
+    let approvals = prop_oneof![
+        (small(), turn(), text()).prop_map(|(n, turn, question)| EventBody::ApprovalRequested {
+            approval: ApprovalId::from_u128(n),
+            turn,
+            question,
+            gate: protocol::Gate::Delivery,
+        }),
+        (small(), any::<bool>(), maybe()).prop_map(|(n, approved, comment)| {
+            EventBody::ApprovalResolved { approval: ApprovalId::from_u128(n), approved, comment }
+        }),
+    ];
+    let state = proptest::sample::select(vec![
+        SandboxState::Building,
+        SandboxState::Creating,
+        SandboxState::Preparing,
+        SandboxState::Syncing,
+        SandboxState::Ready,
+        SandboxState::Lost,
+        SandboxState::Stopped,
+    ]);
+    let others = prop_oneof![
+        proptest::option::of(small()).prop_map(|from| {
+            let mut first = created();
+            if let EventBody::SessionCreated { forked_from, .. } = &mut first {
+                let from = from.map(SnapshotId::from_u128);
+                *forked_from =
+                    from.map(|snapshot| protocol::ForkedFrom { session: SessionId::from_u128(2), snapshot });
+            }
+            first
+        }),
+        text().prop_map(|title| EventBody::SessionRenamed { title }),
+        (sandbox(), state, maybe()).prop_map(|(sandbox, state, detail)| EventBody::SandboxChanged {
+            sandbox,
             state,
-            detail: None,
+            detail,
             duration_ms: None
         }),
-        any::<bool>().prop_map(|pushed| EventBody::DeliveryUpdated(Delivery {
-            state: if pushed { DeliveryState::Pushed } else { DeliveryState::Intended },
-            branch: "b".into(),
-            commit: None,
-            remote: "r".into(),
-            url: None,
-            error: None,
-        })),
-    ]
+        (small(), turn()).prop_map(|(n, turn)| EventBody::SnapshotTaken {
+            snapshot: SnapshotId::from_u128(n),
+            turn,
+            bytes: 1,
+            duration_ms: 1
+        }),
+        (
+            proptest::sample::select(vec![
+                DeliveryState::Intended,
+                DeliveryState::Pushed,
+                DeliveryState::Opening,
+                DeliveryState::Failed
+            ]),
+            maybe()
+        )
+            .prop_map(|(state, error)| EventBody::DeliveryUpdated(Delivery {
+                state,
+                branch: "b".into(),
+                commit: None,
+                remote: "r".into(),
+                url: None,
+                number: None,
+                error,
+            })),
+        (sandbox(), text()).prop_map(|(sandbox, message)| EventBody::LimitExceeded {
+            sandbox,
+            limit: protocol::event::LimitKind::Memory,
+            message
+        }),
+        (0..3u32, turn(), 0..3usize).prop_map(|(key, turn, state)| {
+            let states = [NotificationState::Intended, NotificationState::Sent, NotificationState::Failed];
+            EventBody::NotificationUpdated(notification(&key.to_string(), turn, states[state]))
+        }),
+        text().prop_map(|text| EventBody::MemoryChanged { text }),
+        (text(), maybe()).prop_map(|(message, hint)| EventBody::ErrorRaised {
+            code: protocol::Code::Internal,
+            message,
+            hint
+        }),
+    ];
+    prop_oneof![queue, turns, approvals, others]
+}
+
+fn any_item() -> impl Strategy<Value = Item> {
+    let status = proptest::sample::select(vec![
+        ItemStatus::InProgress,
+        ItemStatus::Completed,
+        ItemStatus::Failed,
+        ItemStatus::Interrupted,
+        ItemStatus::Cancelled,
+    ]);
+    (0u128..4, status, any::<Option<u64>>(), 0..6, "\\PC{0,12}").prop_map(|(n, status, ms, kind, text)| {
+        let mut item = call(n, status, ms);
+        item.kind = match kind {
+            0 => ItemKind::Prompt { prompt: PromptId::from_u128(n), text },
+            1 => ItemKind::Message { text },
+            2 => ItemKind::Reasoning { text, signature: None },
+            3 => ItemKind::Notice { text },
+            4 => ItemKind::Report(CheckReport {
+                check: text,
+                command: "true".into(),
+                passed: ms.map(|ms| ms % 2 == 0),
+                exit_code: None,
+                duration_ms: ms,
+                report: None,
+            }),
+            _ => return item,
+        };
+        item
+    })
 }
 
 proptest! {
-    /// Any log, cut anywhere, folds; and the status is consistent with what is open.
+    /// Any log, cut anywhere, folds; and what is said of the session fits together.
     #[test]
-    fn any_prefix_of_any_log_folds(bodies in proptest::collection::vec(any_body(), 0..40)) {
+    fn any_prefix_of_any_log_folds(bodies in proptest::collection::vec(any_body(), 0..60)) {
         let mut state = State::new(SessionId::from_u128(1));
         for (index, body) in bodies.into_iter().enumerate() {
             state.apply(&event(index as u64 + 1, body));
             let turn = state.turn().map(|turn| turn.id);
+            if let Some(open) = state.turn() {
+                let receipt = open.receipt(Outcome::Cancelled, at(0));
+                prop_assert!(receipt.completed.len() <= LISTED && receipt.skipped.len() <= LISTED);
+                prop_assert!(!(open.approval.is_some() && open.decision.is_some()));
+            }
             if let Some(session) = state.to_session() {
                 prop_assert_eq!(session.turn, turn);
-                prop_assert_eq!(session.status == Status::Working, turn.is_some());
+                let busy = matches!(session.status, Status::Working | Status::Waiting);
+                prop_assert_eq!(busy, turn.is_some());
+                prop_assert_eq!(session.status == Status::Waiting, session.approval.is_some());
+                prop_assert!(session.paused || state.next_prompt().is_some() != session.queued.is_empty());
+                prop_assert!(!session.paused || state.next_prompt().is_none());
                 prop_assert_eq!(session.seq, index as u64 + 1);
             }
         }

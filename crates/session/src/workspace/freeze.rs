@@ -28,6 +28,7 @@ impl Workspace {
         let snapshots = &self.options.snapshots;
         match snapshots.take(&*held.sandbox, self.session, turn, How::Live).await {
             Ok(snapshot) => {
+                failpoint::hit(failpoint::Point::SnapshotTaken);
                 let event = self.remember(&snapshot, began)?;
                 recorder.append(&Actor::system(), vec![event]).await?;
             }
@@ -62,7 +63,10 @@ impl Workspace {
 
     /// Stops a sandbox that nothing uses; the next prompt finds everything but its processes again.
     pub(crate) async fn stop(&self, recorder: &Arc<Recorder>, why: &str) -> Result<(), Failure> {
-        let turn = recorder.stream().with_state(|state| state.last_turn());
+        // A turn that waits for a person is not finished, and its work is in here.
+        let turn = recorder
+            .stream()
+            .with_state(|state| state.turn().map(|turn| turn.id).or_else(|| state.last_turn()));
         let (Some(held), Some(turn), Some(mut known)) = (self.attached(recorder).await, turn, self.saved())
         else {
             return self.remove(recorder, why).await;

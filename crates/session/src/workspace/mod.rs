@@ -1,11 +1,14 @@
 //! A session's workspace: the sandbox it is in, how it is prepared, how it is read, and how the work is kept on the
 //! host, so that a sandbox can go away at any time between turns and nothing is lost.
 
+pub(crate) mod address;
 mod freeze;
 mod git;
+mod person;
 mod prepare;
 pub(crate) mod recipe;
 mod saved;
+mod services;
 mod start;
 mod sync;
 
@@ -32,6 +35,7 @@ use saved::{Found, Record};
 pub use prepare::prepare;
 pub(crate) use recipe::prefix;
 pub(crate) use saved::{Frozen, Saved, begin_with, known_with};
+pub(crate) use services::Expected;
 pub(crate) use start::Ready;
 pub(crate) use sync::{Sync, Synced};
 
@@ -85,8 +89,12 @@ pub(crate) struct Workspace {
     title: String,
     record: Record,
     live: Mutex<Option<Held>>,
+    /// Held by whoever makes a sandbox, so that a turn and a person do not make one each.
+    making: Mutex<()>,
     /// The sandbox's use when it was last looked at.
     usage: std::sync::Mutex<sandbox::Usage>,
+    /// What is known of the sandbox's services.
+    care: std::sync::Mutex<services::Care>,
 }
 
 impl Workspace {
@@ -101,13 +109,35 @@ impl Workspace {
         let options = Arc::clone(&platform.options);
         let dir = options.store.session_dir(session);
         let record = Record::open(&dir, session);
-        let (live, usage) = (Mutex::new(None), std::sync::Mutex::default());
-        Self { session, dir, options, platform, environment, recipe, title, record, live, usage }
+        let recipe = address::put_back(&dir, session, recipe);
+        let (live, usage, care) =
+            (Mutex::new(None), std::sync::Mutex::default(), std::sync::Mutex::default());
+        Self {
+            session,
+            dir,
+            options,
+            platform,
+            environment,
+            recipe,
+            title,
+            record,
+            live,
+            making: Mutex::new(()),
+            usage,
+            care,
+        }
     }
 
     /// What the session's sandbox may use.
     pub(crate) fn limits(&self) -> sandbox::Limits {
         crate::limits::merge(&self.options.limits, &self.recipe.limits)
+    }
+
+    /// What a person must approve: what the environment says, and what the repository says beside it.
+    pub(crate) fn gates(&self) -> Vec<protocol::Gate> {
+        let mut gates = self.recipe.approve.clone();
+        gates.extend(self.saved().into_iter().flat_map(|saved| saved.approve));
+        gates
     }
 
     /// Where files of the session are.
@@ -175,17 +205,26 @@ impl Workspace {
         std::mem::replace(&mut *self.usage.lock().unwrap_or_else(PoisonError::into_inner), usage)
     }
 
-    /// The limits that the sandbox came to since it was last looked at, or that a command's output tells of.
-    pub(crate) async fn reached(&self, sandbox: &dyn Sandbox, output: &str) -> Vec<Hit> {
-        let after = match sandbox.usage().await {
-            Ok(after) => after,
+    /// Records the limits that the sandbox came to since it was last looked at, or that an output tells of.
+    pub(crate) async fn tell_limits(
+        &self,
+        recorder: &Arc<Recorder>,
+        sandbox: &dyn Sandbox,
+        output: &str,
+    ) -> Result<Vec<Hit>, store::Error> {
+        let hits = match sandbox.usage().await {
+            Ok(after) => {
+                let before = self.looked(after.clone());
+                crate::limits::reached(&self.limits(), &before, &after, output)
+            }
             Err(error) => {
                 tracing::debug!(session = %self.session, %error, "a sandbox's use cannot be read");
-                return Vec::new();
+                Vec::new()
             }
         };
-        let before = self.looked(after.clone());
-        crate::limits::reached(&self.limits(), &before, &after, output)
+        let events = hits.iter().map(|hit| hit.event(sandbox.id())).collect();
+        recorder.append(&Actor::system(), events).await?;
+        Ok(hits)
     }
 
     /// Opens the sandbox's way out and tells the processes inside where it is. Only now are secrets there.
@@ -293,6 +332,7 @@ impl Workspace {
         self.read_out(sandbox, &bundle, &out).await?;
         let mirror = self.mirror().await?;
         let commit = mirror.take(&out, &bundled, &saved.base, &self.session.to_string()).await?;
+        failpoint::hit(failpoint::Point::WorkKept);
         saved.kept = Some(commit.clone());
         saved.unfinished = keep == Keep::Progress && committed.commit != committed.parent;
         if keep == Keep::Commit {
@@ -399,17 +439,18 @@ impl Workspace {
             Some(held) => Some(held.sandbox.id()),
             None => recorder.stream().with_state(|state| state.sandbox()).map(|(id, _)| id),
         };
-        let reason = match &taken {
-            Some(held) => held.sandbox.ended().await.unwrap_or_else(|| detail.to_owned()),
-            None => detail.to_owned(),
+        let end = match (&taken, id) {
+            (Some(held), _) => how_it_ended(&*held.sandbox).await,
+            // It ended while nobody held it, such as between two servers; its remains still say why.
+            (None, Some(id)) => self.options.driver.ended(id).await,
+            (None, None) => None,
         };
+        let reason = end.map_or_else(|| detail.to_owned(), |end| end.to_string());
         if let Some(id) = id {
             self.discard(id).await;
             let mut events = vec![changed(id, SandboxState::Lost, Some(reason.clone()), None)];
-            if let Some(limit) = crate::limits::that_ended(&reason) {
-                let message = crate::limits::words(&self.limits(), limit);
-                events.push(EventBody::LimitExceeded { sandbox: id, limit, message });
-            }
+            let limit = end.and_then(sandbox::End::limit);
+            events.extend(limit.map(|limit| Hit::new(&self.limits(), limit).event(id)));
             recorder.append(&Actor::system(), events).await?;
         }
         Ok(reason)
@@ -432,6 +473,18 @@ impl Workspace {
             tracing::warn!(session = %self.session, sandbox = %id, %error, "a sandbox could not be removed");
         }
     }
+}
+
+/// Why a sandbox that does not answer ended. A monitor needs a moment to write that down.
+async fn how_it_ended(sandbox: &dyn Sandbox) -> Option<sandbox::End> {
+    for _ in 0..100 {
+        let end = sandbox.ended().await;
+        if end.is_some() || sandbox.guest().ping().await.is_ok() {
+            return end;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    None
 }
 
 /// A `sandbox.changed` event.

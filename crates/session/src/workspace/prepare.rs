@@ -1,15 +1,17 @@
 //! Filling an empty workspace: the repository is put into it (or the work as it was kept), and the set-up steps run.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use protocol::{Code, Environment, Problem, SetupStep};
+use protocol::{Actor, Code, Environment, EventBody, Problem, SetupStep};
 use sandbox::{Sandbox, WORKSPACE};
 
-use super::{PIECE, Workspace, branch_name, git, recipe, saved::Saved};
+use super::{Workspace, branch_name, git, recipe, saved::Saved};
+use crate::builds::ATTEMPTS;
 use crate::failure::Failure;
-use crate::process::{self, Command, Ending};
+use crate::process::{self, Ending};
+use crate::recorder::Recorder;
 use crate::runner::output::Collector;
 use crate::stop::Stop;
 
@@ -19,6 +21,8 @@ const SETUP_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 pub(super) const BUNDLE: &str = "/tmp/slipway-in.bundle";
 /// How much of a failed step's output its error shows.
 const TAIL: usize = 2 * 1024;
+/// The first wait after a failed attempt where nothing else is configured.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What goes into a new sandbox.
 pub(super) struct Content {
@@ -74,7 +78,13 @@ impl Content {
 
     /// Puts the repository into the sandbox's empty workspace, by way of a bundle in `scratch`, and runs the set-up
     /// steps.
-    pub(super) async fn put_in(&self, git: git::Git<'_>, scratch: &Path, stop: &Stop) -> Result<(), Failure> {
+    pub(super) async fn put_in(
+        &self,
+        git: git::Git<'_>,
+        scratch: &Path,
+        stop: &Stop,
+        witness: Option<Witness<'_>>,
+    ) -> Result<(), Failure> {
         let host = scratch.join("in.bundle");
         self.mirror.bundle(&self.bundled, &self.commit, &host).await?;
         copy_in(git.sandbox, &host, BUNDLE, stop).await?;
@@ -90,7 +100,7 @@ impl Content {
         };
         git.clone(&clone, stop).await?;
         for step in &saved.setup {
-            set_up(git.sandbox, step, stop).await?;
+            set_up(git.sandbox, step, stop, witness).await?;
         }
         Ok(())
     }
@@ -113,6 +123,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         unfinished: false,
         setup: resolved.setup,
         checks: resolved.checks,
+        approve: resolved.approve,
         instructions: resolved.instructions,
         found: None,
         services: resolved.services,
@@ -133,65 +144,107 @@ pub async fn prepare(
     let author = crate::Author::default();
     let work = async {
         let content = Content::of_the_repository(mirrors, environment, "slipway/work".to_owned()).await?;
-        content.put_in(git::Git { sandbox, author: &author }, scratch.path(), &Stop::default()).await
+        let git = git::Git { sandbox, author: &author };
+        content.put_in(git, scratch.path(), &Stop::default(), None).await
     };
     work.await.map_err(Failure::into_problem)
 }
 
-/// Copies a file into the sandbox: in one piece, or, when it is large, in several that are joined there.
+/// Copies a file into the sandbox, unless the turn is stopped meanwhile.
 pub(super) async fn copy_in(
     sandbox: &dyn Sandbox,
     host: &Path,
     inside: &str,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    use tokio::io::AsyncReadExt as _;
-    let failed = |error: std::io::Error| Failure::Problem(crate::problem::file(host, &error));
-    let mut file = tokio::fs::File::open(host).await.map_err(failed)?;
-    let mut parts = 0u32;
-    loop {
-        let mut piece = Vec::new();
-        (&mut file).take(PIECE).read_to_end(&mut piece).await.map_err(failed)?;
-        if piece.is_empty() && parts > 0 {
-            break;
-        }
-        let last = (piece.len() as u64) < PIECE;
-        let name = if last && parts == 0 { inside.to_owned() } else { format!("{inside}.{parts:06}") };
-        sandbox.guest().write_file(&name, Bytes::from(piece)).await?;
-        if last && parts == 0 {
-            return Ok(());
-        }
-        parts += 1;
-        if last {
-            break;
-        }
-        if stop.is_given() {
-            return Err(Failure::Stopped);
-        }
-    }
-    let join = Command {
-        script: r#"cat "$1".?????? > "$1" && rm -f "$1".??????"#,
-        args: &[inside],
-        env: std::collections::BTreeMap::new(),
-        cwd: "/",
-        timeout: Duration::from_secs(300),
-        limit: 0,
+    let copied = tokio::select! {
+        copied = sandbox::image::copy_in(sandbox, host, inside) => copied,
+        () = stop.given() => return Err(Failure::Stopped),
     };
-    let joined = join.run(sandbox, Some(stop)).await?;
-    if joined.code == 0 {
-        return Ok(());
+    match copied {
+        // A sandbox that died can be replaced; one that lives and does not take the file cannot be helped.
+        Err(error) if sandbox.guest().ping().await.is_err() => Err(Failure::Lost(error.to_string())),
+        other => Ok(other?),
     }
-    Err(Failure::Problem(
-        Problem::new(
-            Code::SandboxUnavailable,
-            format!("the repository could not be put into the sandbox: {}", joined.stderr.trim()),
-        )
-        .hint("the sandbox's disk may be full"),
-    ))
 }
 
-/// Runs one set-up step.
-pub(super) async fn set_up(sandbox: &dyn Sandbox, step: &SetupStep, stop: &Stop) -> Result<(), Failure> {
+/// Whom trouble with the set-up is told to.
+#[derive(Clone, Copy)]
+pub(super) struct Witness<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) recorder: &'a Arc<Recorder>,
+}
+
+impl Witness<'_> {
+    /// Records that a step failed and is tried again.
+    async fn again(self, attempt: u32, attempts: u32, why: &str, wait: Duration) -> Result<(), Failure> {
+        let turn = self.recorder.stream().with_state(|state| state.turn().map(|turn| turn.id));
+        let retry = turn.map(|turn| EventBody::RetryScheduled {
+            turn,
+            attempt,
+            attempts,
+            reason: why.to_owned(),
+            delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        });
+        self.recorder.append(&Actor::system(), Vec::from_iter(retry)).await?;
+        Ok(())
+    }
+}
+
+/// Runs one set-up step, as often as it says before it is given up. Each attempt finds what the one before it left.
+pub(super) async fn set_up(
+    sandbox: &dyn Sandbox,
+    step: &SetupStep,
+    stop: &Stop,
+    witness: Option<Witness<'_>>,
+) -> Result<(), Failure> {
+    let attempts = step.attempts.unwrap_or(ATTEMPTS).max(1);
+    let pause = witness.map_or(PAUSE, |witness| witness.workspace.options.images.pause());
+    let mut attempt = 1;
+    loop {
+        let Some(failed) = attempt_step(sandbox, step, stop).await? else { return Ok(()) };
+        let hits = match witness {
+            Some(Witness { workspace, recorder }) => {
+                workspace.tell_limits(recorder, sandbox, &failed.output).await?
+            }
+            None => Vec::new(),
+        };
+        let Failed { how, output } = failed;
+        if attempt == attempts {
+            let tail = tail(&output);
+            let hint = match hits.first() {
+                Some(hit) => hit.message.clone(),
+                None => format!(
+                    "correct the step in the environment or in the repository's .slipway.toml; it runs in {WORKSPACE} \
+                     and reaches only the hosts that the environment's egress allows"
+                ),
+            };
+            return Err(Problem::new(Code::SetupFailed, format!("{how}:\n{tail}")).hint(hint).into());
+        }
+        let wait = sandbox::image::wait_after(attempt, pause);
+        attempt += 1;
+        if let Some(witness) = witness {
+            witness.again(attempt, attempts, &how, wait).await?;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = stop.given() => return Err(Failure::Stopped),
+        }
+    }
+}
+
+/// How an attempt of a step failed.
+struct Failed {
+    /// In words, without what it printed.
+    how: String,
+    output: String,
+}
+
+async fn attempt_step(
+    sandbox: &dyn Sandbox,
+    step: &SetupStep,
+    stop: &Stop,
+) -> Result<Option<Failed>, Failure> {
     let command = &step.run;
     let timeout = step.timeout_s.map_or(SETUP_TIMEOUT, Duration::from_secs);
     let id = protocol::ItemId::new().to_string();
@@ -203,24 +256,20 @@ pub(super) async fn set_up(sandbox: &dyn Sandbox, step: &SetupStep, stop: &Stop)
         Ending::Stopped => return Err(Failure::Stopped),
         Ending::Exited(exit) => exit,
     };
-    if exit.code == 0 && !exit.timed_out {
-        return Ok(());
-    }
-    let how = if exit.timed_out {
-        format!("was not done after {} s", timeout.as_secs())
-    } else {
-        format!("exited with {}", exit.code)
+    let how = match (exit.timed_out, exit.code, exit.signal) {
+        (false, 0, _) => return Ok(None),
+        (true, ..) => format!("was not done after {} s", timeout.as_secs()),
+        (false, _, Some(signal)) => format!("was ended by signal {signal}"),
+        (false, code, None) => format!("exited with {code}"),
     };
-    let text = collector.text();
+    Ok(Some(Failed { how: format!("the set-up step `{command}` {how}"), output: collector.text() }))
+}
+
+/// The end of an output.
+fn tail(text: &str) -> &str {
     let mut from = text.len().saturating_sub(TAIL);
     while !text.is_char_boundary(from) {
         from += 1;
     }
-    let tail = text[from..].trim();
-    Err(Failure::Problem(
-        Problem::new(Code::SetupFailed, format!("the set-up step `{command}` {how}:\n{tail}")).hint(format!(
-            "correct the step in the environment or in the repository's .slipway.toml; it runs in {WORKSPACE} and reaches \
-             only the hosts that the environment's egress allows"
-        )),
-    ))
+    text[from..].trim()
 }

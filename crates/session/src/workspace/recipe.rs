@@ -3,7 +3,7 @@
 //! nor what a sandbox may reach and use.
 
 use forge::{Mirror, Tip};
-use protocol::{Check, Code, Environment, Problem, Service, SetupStep};
+use protocol::{Check, Code, Environment, Gate, Problem, Service, SetupStep};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -21,6 +21,7 @@ pub(crate) struct Resolved {
     pub(crate) warm: Vec<SetupStep>,
     pub(crate) services: Vec<Service>,
     pub(crate) checks: Vec<Check>,
+    pub(crate) approve: Vec<Gate>,
     pub(crate) instructions: String,
     /// What a person should know of, such as keys that were ignored.
     pub(crate) notices: Vec<String>,
@@ -40,6 +41,8 @@ struct RepositoryRecipe {
     services: Vec<Service>,
     #[serde(default)]
     checks: Vec<Check>,
+    #[serde(default)]
+    approve: Vec<Gate>,
     instructions: Option<String>,
     repos: Option<toml::Value>,
     model: Option<toml::Value>,
@@ -127,6 +130,8 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         warm: if environment.warm.is_empty() { own.warm } else { environment.warm.clone() },
         services,
         checks: if environment.checks.is_empty() { own.checks } else { environment.checks.clone() },
+        // A repository can ask for more than its environment, and never for less.
+        approve: own.approve,
         instructions: parts.join("\n\n"),
         notices,
     })

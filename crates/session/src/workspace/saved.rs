@@ -35,6 +35,9 @@ pub(crate) struct Saved {
     /// What runs beside the work.
     #[serde(default)]
     pub(crate) services: Vec<Service>,
+    /// What a person must approve, as the repository wants it.
+    #[serde(default)]
+    pub(crate) approve: Vec<protocol::Gate>,
     /// The last snapshot.
     #[serde(default)]
     pub(crate) frozen: Option<Frozen>,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use failpoint::Point;
 use protocol::event::SandboxState;
 use protocol::{Actor, Code, Problem, SandboxId};
 use sandbox::egress::Proxy;
@@ -11,10 +12,11 @@ use sandbox::image::Image;
 use sandbox::snapshot::Snapshot;
 use sandbox::{Life, Owner, Sandbox, Spec, Stack, service};
 
-use super::prepare::{BUNDLE, Content, begun, copy_in};
+use super::prepare::{BUNDLE, Content, Witness, begun, copy_in};
 use super::{Held, Saved, Sync, Workspace, branch_name, changed, git, recipe};
 use crate::builds::network;
 use crate::failure::Failure;
+use crate::limits::Hit;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 
@@ -65,8 +67,8 @@ macro_rules! fatal {
 fatal!(store::Error, Problem, forge::Error, sandbox::Error);
 
 impl Workspace {
-    /// The sandbox of this session, made if there is none.
-    pub(crate) async fn ensure(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Ready, Failure> {
+    /// The sandbox of this session, made if there is none. Whoever asks holds `making`.
+    pub(super) async fn ensure_now(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Ready, Failure> {
         if let Some(ready) = self.find(recorder).await? {
             return Ok(ready);
         }
@@ -96,7 +98,7 @@ impl Workspace {
             }));
         }
         if made.is_none()
-            && let Some(image) = self.image(stop).await?
+            && let Some(image) = self.image(recorder, stop).await?
         {
             match self.attempt(recorder, Origin::Image(Box::new(image)), stop).await? {
                 Ok(ready) => made = Some(ready),
@@ -128,7 +130,7 @@ impl Workspace {
     }
 
     /// The sandbox that the log says is there, if it answers.
-    async fn find(&self, recorder: &Arc<Recorder>) -> Result<Option<Ready>, Failure> {
+    pub(crate) async fn find(&self, recorder: &Arc<Recorder>) -> Result<Option<Ready>, Failure> {
         let known = recorder.stream().with_state(|state| state.sandbox());
         let (Some((id, state)), saved) = (known, self.saved()) else { return Ok(None) };
         let Some(saved) = saved.filter(|_| state == SandboxState::Ready) else {
@@ -151,7 +153,7 @@ impl Workspace {
     }
 
     /// The image to start from. Where the base is the host's, nobody waits for one that is not built yet.
-    async fn image(&self, stop: &Stop) -> Result<Option<Image>, Failure> {
+    async fn image(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Option<Image>, Failure> {
         let builds = &self.platform.builds;
         let fits = |image: &Image| {
             let repo = self.recipe.repos.first();
@@ -169,7 +171,13 @@ impl Workspace {
             return Ok(current);
         }
         tokio::select! {
-            built = builds.run(&self.environment) => built.map(drop)?,
+            built = builds.run_and_tell(&self.environment, recorder) => {
+                if let (Err(_), Some((sandbox, limit))) = (&built, builds.limit_hit(&self.environment)) {
+                    let event = Hit::new(&self.limits(), limit).event(sandbox);
+                    recorder.append(&Actor::system(), vec![event]).await?;
+                }
+                built?;
+            }
             () = stop.given() => return Err(Failure::Stopped),
         }
         let built = builds.current(&self.environment).filter(fits);
@@ -195,20 +203,32 @@ impl Workspace {
             Ok(ready) => return Ok(Ok(ready)),
             Err(trouble) => trouble,
         };
+        // A limit may be the reason; that can only be seen as long as something of the sandbox is there.
+        let limits = self.limits_of(recorder, id, &trouble).await?;
+        let end = self.options.driver.ended(id).await;
         self.discard(id).await;
         let (why, failure) = match trouble {
             Trouble::Failure(failure @ Failure::Store(_)) => return Err(failure),
             Trouble::Failure(Failure::Problem(problem)) => {
+                let problem = match limits.first() {
+                    Some(hit) => problem.hint(hit.message.clone()),
+                    None => problem,
+                };
                 (problem.title.clone(), Some(Failure::Problem(problem)))
             }
             Trouble::Failure(Failure::Stopped) => ("the turn was stopped".to_owned(), Some(Failure::Stopped)),
             // A sandbox that dies while it is prepared would die again.
             Trouble::Failure(Failure::Lost(detail)) => {
+                let detail = end.map_or(detail, |end| end.to_string());
+                let hint =
+                    limits.first().map_or("`slipway doctor` says what is missing on this machine", |hit| {
+                        hit.message.as_str()
+                    });
                 let problem = Problem::new(
                     Code::SandboxUnavailable,
                     format!("the sandbox died while it was prepared: {detail}"),
                 )
-                .hint("`slipway doctor` says what is missing on this machine");
+                .hint(hint);
                 (detail, Some(Failure::Problem(problem)))
             }
             Trouble::Origin(why) => (why, None),
@@ -216,6 +236,31 @@ impl Workspace {
         let event = changed(id, SandboxState::Stopped, Some(why.clone()), None);
         recorder.append(&Actor::system(), vec![event]).await?;
         failure.map_or(Ok(Err(why)), Err)
+    }
+
+    /// Records the limits that a sandbox came to while it was made ready, if its trouble may be due to one.
+    async fn limits_of(
+        &self,
+        recorder: &Arc<Recorder>,
+        id: SandboxId,
+        trouble: &Trouble,
+    ) -> Result<Vec<Hit>, Failure> {
+        let said = match trouble {
+            Trouble::Failure(Failure::Problem(problem)) => problem.title.as_str(),
+            Trouble::Failure(Failure::Lost(detail)) => detail,
+            Trouble::Failure(Failure::Store(_) | Failure::Stopped) | Trouble::Origin(_) => {
+                return Ok(Vec::new());
+            }
+        };
+        let driver = &self.options.driver;
+        if let Ok(sandbox) = driver.adopt(id).await {
+            return Ok(self.tell_limits(recorder, &*sandbox, said).await?);
+        }
+        let limit = driver.ended(id).await.and_then(sandbox::End::limit);
+        let hits = Vec::from_iter(limit.map(|limit| Hit::new(&self.limits(), limit)));
+        let events = hits.iter().map(|hit| hit.event(id)).collect();
+        recorder.append(&Actor::system(), events).await?;
+        Ok(hits)
     }
 
     async fn provision(
@@ -268,6 +313,7 @@ impl Making<'_> {
     async fn create(&self, id: SandboxId, stack: Stack) -> Result<Arc<dyn Sandbox>, Trouble> {
         let spec = self.spec(id, stack).await;
         let created = self.workspace.options.driver.create(&spec).await;
+        failpoint::hit(Point::SandboxMade);
         created.map_err(|error| Trouble::Origin(error.to_string()))
     }
 
@@ -282,6 +328,12 @@ impl Making<'_> {
             up = service::start(&*held.sandbox, services) => up.map(drop)?,
             () = self.stop.given() => return Err(Failure::Stopped.into()),
         }
+        if services.is_empty() { Ok(()) } else { self.look(held).await }
+    }
+
+    /// Tells of limits that were reached although everything came to its end.
+    async fn look(&self, held: &Held) -> Result<(), Trouble> {
+        self.workspace.tell_limits(self.recorder, &*held.sandbox, "").await?;
         Ok(())
     }
 
@@ -385,10 +437,15 @@ impl Making<'_> {
         let (sandbox, content) = tokio::join!(workspace.options.driver.create(&spec), fetch);
         let content = content?;
         let sandbox = sandbox?;
+        failpoint::hit(Point::SandboxMade);
         self.tell(id, SandboxState::Preparing).await?;
         let held = self.hold(sandbox, None).await?;
         let scratch = workspace.scratch()?;
-        content.put_in(workspace.git(&*held.sandbox), scratch.path(), self.stop).await?;
+        let witness = Witness { workspace, recorder: self.recorder };
+        content.put_in(workspace.git(&*held.sandbox), scratch.path(), self.stop, Some(witness)).await?;
+        if !content.saved.setup.is_empty() {
+            self.look(&held).await?;
+        }
         self.serve(&held, &content.saved.services).await?;
         workspace.record.put(content.saved.clone())?;
         self.tell(id, SandboxState::Ready).await?;

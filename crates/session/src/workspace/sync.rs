@@ -9,7 +9,7 @@ use protocol::SetupStep;
 use protocol::event::SandboxState;
 use sandbox::Sandbox;
 
-use super::prepare::{BUNDLE, begun, copy_in, set_up};
+use super::prepare::{BUNDLE, Witness, begun, copy_in, set_up};
 use super::{Saved, Workspace, changed, git, recipe};
 use crate::failure::Failure;
 use crate::recorder::Recorder;
@@ -92,7 +92,7 @@ impl Workspace {
         };
         self.git(&*sandbox).go(&place, stop).await?;
         for step in &again {
-            set_up(&*sandbox, step, stop).await?;
+            set_up(&*sandbox, step, stop, Some(Witness { workspace: self, recorder })).await?;
         }
         self.record.put(saved.clone())?;
         let duration = u64::try_from(began.elapsed().as_millis()).ok();

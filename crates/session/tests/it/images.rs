@@ -149,7 +149,7 @@ async fn services_are_up_before_the_first_prompt_and_run_again_in_the_next_sandb
             name: "db".into(),
             run: "echo up >> /tmp/up; exec sleep 4321".into(),
             ready: protocol::Probe { run: Some("test -s /tmp/up".into()), ..Default::default() },
-            timeout_s: None,
+            ..Default::default()
         }];
     });
     let sessions = world.start().await;

@@ -3,12 +3,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod approvals;
 mod delivered;
 mod failures;
 mod images;
+mod outbox;
+mod queue;
 mod resume;
+mod services;
+mod setup;
+mod sleep;
 mod snapshots;
 mod stop;
+mod stop_anywhere;
 mod support;
+mod terminal;
 mod turns;
 mod walls;

@@ -92,7 +92,6 @@ async fn a_call_whose_sandbox_is_gone_is_interrupted_and_strangers_are_removed()
     drop(world.driver.create(&stranger).await.unwrap());
 
     let sessions = world.start().await;
-    assert!(world.driver.list().await.unwrap().iter().all(|info| info.id != stranger.id));
     let mut follow = Follow::new(&sessions, id).await;
     let finished = follow.finished().await;
     assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
@@ -105,6 +104,7 @@ async fn a_call_whose_sandbox_is_gone_is_interrupted_and_strangers_are_removed()
             .iter()
             .any(|event| matches!(event.body, EventBody::SandboxChanged { state: SandboxState::Lost, .. }))
     );
+    world.until_gone(stranger.id).await;
     world.end(sessions).await;
 }
 
@@ -157,7 +157,10 @@ async fn an_idle_sandbox_is_removed_and_one_damaged_log_harms_nobody_else() {
     std::fs::write(log, vec![b'x'; 8192]).unwrap();
 
     let sessions = world.start().await;
-    let error = sessions.get(damaged).await.unwrap_err();
+    let shown = sessions.get(damaged).await.unwrap();
+    assert_eq!(shown.status, protocol::Status::Failed, "it is shown, with what is wrong");
+    assert!(shown.reason.as_deref().is_some_and(|reason| reason.contains("damaged")), "{shown:?}");
+    let error = sessions.prompt(damaged, ann(), "Go on".into()).await.unwrap_err();
     assert_eq!(error.code, Code::StorageDamaged, "{error}");
     assert_eq!(sessions.get(sound).await.unwrap().id, sound);
     assert_eq!(sessions.list().await.unwrap().len(), 2);
@@ -219,4 +222,81 @@ fn kind(body: &EventBody) -> String {
     let json = serde_json::to_value(body).unwrap();
     let data = &json["data"];
     format!("{} {} {}", body.name(), data["item"]["kind"], data["state"])
+}
+
+/// More output than the guest holds, some of it seen before the restart and some made while nobody listened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_output_across_a_restart_is_whole_and_nothing_is_in_it_twice() {
+    // Before the restart 2.5 MB, which is more than is held for a follower; after it as much again.
+    let command = "seq 1 400000; echo half; until [ -e /tmp/go ]; do sleep 0.02; done; seq 400001 800000; \
+                   touch /tmp/gone; until [ -e /tmp/end ]; do sleep 0.02; done; echo last";
+    let script = Script::new().call("shell", json!({"command": command})).say("Done.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Count").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let call = follow.until(|body| matches!(body, EventBody::ItemStarted { .. })).await;
+    let EventBody::ItemStarted { item, .. } = call.body else { unreachable!() };
+    let file = sessions.store().session_dir(id).join(format!("{}.out", item.id));
+    let mut whole: Vec<u8> = (1..=400_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    whole.extend_from_slice(b"half\n");
+    while std::fs::metadata(&file).map_or(0, |file| file.len()) < whole.len() as u64 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    // No farewell: the process is gone.
+    drop((sessions, follow));
+    let guest = world.driver.adopt(sandbox).await.unwrap();
+    guest.guest().write_file("/tmp/go", "".into()).await.unwrap();
+    while guest.guest().stat("/tmp/gone").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(guest);
+
+    let sessions = world.start().await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let guest = world.driver.adopt(sandbox).await.unwrap();
+    guest.guest().write_file("/tmp/end", "".into()).await.unwrap();
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    whole.extend((400_001..=800_000).flat_map(|n| format!("{n}\n").into_bytes()));
+    whole.extend_from_slice(b"last\n");
+    let (_, call) = follow.calls()[0];
+    let output = call.output.as_ref().unwrap();
+    assert_eq!(output.bytes, whole.len() as u64);
+    assert!(output.text.starts_with("1\n2\n") && output.text.contains("800000\nlast\n"), "{}", output.text);
+    let blob = sessions.blob(id, output.blob.as_ref().unwrap()).await.unwrap();
+    assert!(std::fs::read(blob).unwrap() == whole, "the file has every byte once");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_that_went_with_the_server_comes_back_from_its_last_snapshot() {
+    let script = Script::new()
+        .call("shell", json!({"command": "mkdir node_modules; echo kept > node_modules/ignored"}))
+        .say("Done.")
+        .call("shell", json!({"command": "echo lost > node_modules/ignored; echo begun; sleep 1000"}))
+        .call("shell", json!({"command": "cat node_modules/ignored"}))
+        .say("Seen.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Leave something").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    follow.until(|body| matches!(body, EventBody::SnapshotTaken { .. })).await;
+    sessions.prompt(id, ann(), "Go on".into()).await.unwrap();
+    follow.text("begun").await;
+    let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    drop((sessions, follow));
+    world.driver.remove(sandbox).await.unwrap();
+
+    let sessions = world.start().await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.finished().await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert!(follow.last_output().starts_with("kept\n"), "{}", follow.last_output());
+    let told = world.model.requests()[3].json.to_string();
+    assert!(told.contains("interrupted") && told.contains("changes made since then are gone"), "{told}");
+    world.end(sessions).await;
 }

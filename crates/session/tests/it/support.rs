@@ -28,9 +28,11 @@ pub(crate) struct World {
     pub(crate) driver: Arc<dyn Driver>,
     environment: Environment,
     idle: Duration,
+    sleep: Duration,
     base_url: String,
     prebuild: bool,
     rebuild: Duration,
+    pub(crate) outbox: session::Outbox,
 }
 
 impl World {
@@ -50,7 +52,9 @@ impl World {
         let model = Server::start(script).await;
         let base_url = model.url();
         let (idle, prebuild, rebuild) = (Duration::from_secs(600), false, Duration::from_secs(1800));
-        Self { repo, model, dir, driver, environment, idle, base_url, prebuild, rebuild }
+        let sleep = Duration::from_secs(60);
+        let outbox = session::Outbox::default();
+        Self { repo, model, dir, driver, environment, idle, sleep, base_url, prebuild, rebuild, outbox }
     }
 
     /// With images and warm sandboxes that are made without being asked.
@@ -74,6 +78,12 @@ impl World {
     /// With sandboxes that are stopped after this long without a turn.
     pub(crate) fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
+        self
+    }
+
+    /// With sessions that leave memory after this long without use.
+    pub(crate) fn sleep(mut self, sleep: Duration) -> Self {
+        self.sleep = sleep;
         self
     }
 
@@ -107,7 +117,9 @@ impl World {
             price: None,
         };
         let dir = self.dir.path().join("sandbox");
-        let images = sandbox::image::Images::open(&dir.join("images"), Arc::clone(&self.driver)).unwrap();
+        let images = sandbox::image::Images::open(&dir.join("images"), Arc::clone(&self.driver))
+            .unwrap()
+            .with_pause(Duration::from_millis(10));
         let snapshots = Snapshots::open(&dir.join("snapshots"), Arc::clone(&self.driver)).unwrap();
         let options = Options {
             store: self.open_store().await,
@@ -128,7 +140,9 @@ impl World {
             turn: agent::Limits { steps: 50, rounds: 3, max_output_tokens: 4096 },
             command_timeout: Duration::from_secs(60),
             idle: self.idle,
+            sleep: self.sleep,
             author: Author::default(),
+            outbox: self.outbox.clone(),
             duty: session::Duty::Work,
         };
         Sessions::start(options).await.unwrap()
@@ -145,6 +159,15 @@ impl World {
                 }
                 Err(error) => panic!("{error}"),
             }
+        }
+    }
+
+    /// Waits until a sandbox that nobody has was removed, which a server does beside its work.
+    pub(crate) async fn until_gone(&self, sandbox: protocol::SandboxId) {
+        let began = std::time::Instant::now();
+        while self.driver.list().await.unwrap().iter().any(|info| info.id == sandbox) {
+            assert!(began.elapsed() < PATIENCE, "a sandbox that belongs to nobody is still there");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 

@@ -43,6 +43,15 @@ pub(crate) fn one(db: &Database, id: SessionId) -> Result<Option<Session>, Error
     Ok(body.as_deref().and_then(decode))
 }
 
+/// Removes a row.
+pub(crate) fn forget(db: &Database, id: SessionId) -> Result<(), Error> {
+    db.connection()
+        .prepare_cached("DELETE FROM sessions WHERE id = ?1")
+        .and_then(|mut delete| delete.execute([id.to_string()]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
+}
+
 /// The last event that the index has seen of a session.
 pub(crate) fn seq(db: &Database, id: SessionId) -> Result<u64, Error> {
     let seq: Option<i64> = db

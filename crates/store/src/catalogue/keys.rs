@@ -8,12 +8,20 @@ use crate::database::Database;
 
 /// How long an answer is kept.
 const KEPT_MICROSECONDS: i64 = 24 * 60 * 60 * 1_000_000;
+/// The status of a key whose work may have been begun and that nobody works on. No answer has it.
+const ABANDONED: u16 = 0;
 
 /// What became of an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
     /// It is new: do the work, then settle it.
     New,
+    /// The same request was worked on and never answered. Nobody knows how far it came: look for what goes by this name,
+    /// do what is missing, then settle it.
+    Again {
+        /// The name that its first claim gave to the work.
+        name: String,
+    },
     /// The same request was answered like this.
     Settled {
         /// HTTP status.
@@ -27,11 +35,12 @@ pub enum Claim {
     Mismatch,
 }
 
-pub(crate) fn claim(db: &Database, key: &str, fingerprint: &str) -> Result<Claim, Error> {
-    claim_at(db, key, fingerprint, now())
+pub(crate) fn claim(db: &Database, key: &str, fingerprint: &str, name: &str) -> Result<Claim, Error> {
+    claim_at(db, key, fingerprint, name, now())
 }
 
-fn claim_at(db: &Database, key: &str, fingerprint: &str, now: i64) -> Result<Claim, Error> {
+/// As long as there is no answer, the name is where the answer will be.
+fn claim_at(db: &Database, key: &str, fingerprint: &str, name: &str, now: i64) -> Result<Claim, Error> {
     let fail = |error: rusqlite::Error| db.fail(&error);
     let connection = db.connection();
     connection
@@ -46,11 +55,16 @@ fn claim_at(db: &Database, key: &str, fingerprint: &str, now: i64) -> Result<Cla
         .map_err(fail)?;
     match found {
         Some((owner, _, _)) if owner != fingerprint => Ok(Claim::Mismatch),
+        Some((_, Some(ABANDONED), Some(name))) => connection
+            .prepare_cached("UPDATE keys SET status = NULL WHERE key = ?1")
+            .and_then(|mut statement| statement.execute([key]))
+            .map(|_| Claim::Again { name })
+            .map_err(fail),
         Some((_, Some(status), Some(body))) => Ok(Claim::Settled { status, body }),
         Some(_) => Ok(Claim::Pending),
         None => connection
-            .prepare_cached("INSERT INTO keys VALUES (?1, ?2, NULL, NULL, ?3)")
-            .and_then(|mut statement| statement.execute(params![key, fingerprint, now]))
+            .prepare_cached("INSERT INTO keys VALUES (?1, ?2, NULL, ?3, ?4)")
+            .and_then(|mut statement| statement.execute(params![key, fingerprint, name, now]))
             .map(|_| Claim::New)
             .map_err(fail),
     }
@@ -72,9 +86,23 @@ pub(crate) fn release(db: &Database, key: &str) -> Result<(), Error> {
         .map_err(|e| db.fail(&e))
 }
 
-/// Gives back the keys of a server that is gone: nobody works on them any more.
-pub(crate) fn release_all(db: &Database) -> Result<(), Error> {
-    db.connection().execute("DELETE FROM keys WHERE status IS NULL", ()).map(|_| ()).map_err(|e| db.fail(&e))
+/// Nobody works on it any more, and nobody knows how far it came.
+pub(crate) fn abandon(db: &Database, key: &str) -> Result<(), Error> {
+    db.connection()
+        .prepare_cached("UPDATE keys SET status = ?2 WHERE key = ?1 AND status IS NULL")
+        .and_then(|mut statement| statement.execute(params![key, ABANDONED]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
+}
+
+/// The same for all keys of a server that is gone. Those of one that gave no names are given back.
+pub(crate) fn abandon_all(db: &Database) -> Result<(), Error> {
+    let connection = db.connection();
+    connection
+        .execute("DELETE FROM keys WHERE status IS NULL AND body IS NULL", ())
+        .and_then(|_| connection.execute("UPDATE keys SET status = ?1 WHERE status IS NULL", [ABANDONED]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
 }
 
 #[cfg(test)]
@@ -87,10 +115,10 @@ mod tests {
         let path = dir.path().join("catalogue.db");
         Database::create(&path, &super::super::KIND, |_| Ok(())).unwrap();
         let db = Database::open(&path, &super::super::KIND).unwrap();
-        assert_eq!(claim_at(&db, "k", "f", 0).unwrap(), Claim::New);
+        assert_eq!(claim_at(&db, "k", "f", "n", 0).unwrap(), Claim::New);
         settle(&db, "k", 201, "{}").unwrap();
         let settled = Claim::Settled { status: 201, body: "{}".into() };
-        assert_eq!(claim_at(&db, "k", "f", KEPT_MICROSECONDS).unwrap(), settled);
-        assert_eq!(claim_at(&db, "k", "f", KEPT_MICROSECONDS + 1).unwrap(), Claim::New);
+        assert_eq!(claim_at(&db, "k", "f", "n", KEPT_MICROSECONDS).unwrap(), settled);
+        assert_eq!(claim_at(&db, "k", "f", "n", KEPT_MICROSECONDS + 1).unwrap(), Claim::New);
     }
 }

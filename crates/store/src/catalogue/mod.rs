@@ -3,6 +3,7 @@
 pub(crate) mod environments;
 pub(crate) mod index;
 pub(crate) mod keys;
+pub(crate) mod refused;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -18,7 +19,8 @@ pub use keys::Claim;
 const KIND: Kind = Kind {
     name: "slipway catalogue",
     application_id: 0x736c_7063,
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE environments (
             name       TEXT PRIMARY KEY,
             recipe     TEXT NOT NULL,
@@ -39,7 +41,14 @@ const KIND: Kind = Kind {
             created_at  INTEGER NOT NULL
         ) STRICT;
         CREATE INDEX keys_by_age ON keys (created_at);
-    "],
+    ",
+        "
+        CREATE TABLE refused (
+            environment TEXT PRIMARY KEY,
+            hosts       TEXT NOT NULL
+        ) STRICT;
+    ",
+    ],
 };
 
 /// The way to the catalogue's thread.
@@ -53,8 +62,9 @@ impl Catalogue {
         if !path.try_exists().map_err(|e| Error::io(path, &e))? {
             Database::create(path, &KIND, |_| Ok(()))?;
         }
-        let database = Database::open(path, &KIND)?;
-        match keys::release_all(&database) {
+        let mut database = Database::open(path, &KIND)?;
+        database.upgrade(&KIND)?;
+        match keys::abandon_all(&database) {
             // A server on a full disk still has to show what there is.
             Err(error @ Error::Full(_)) => {
                 tracing::warn!(%error, "idempotency keys of the last run stay claimed")

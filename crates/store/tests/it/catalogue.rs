@@ -1,6 +1,6 @@
 //! Environments, the index, idempotency keys.
 
-use protocol::{Environment, Session, SessionId, Spend, Status, Timestamp};
+use protocol::{Environment, RefusedHost, Session, SessionId, Spend, Status, Timestamp};
 use store::{Claim, Error, Store};
 use tokio::task::JoinSet;
 
@@ -17,8 +17,11 @@ fn session(id: SessionId, seq: u64, second: i64) -> Session {
         seq,
         spend: Spend::default(),
         queued: Vec::new(),
+        paused: false,
+        approval: None,
         turn: None,
         delivery: None,
+        notifying: false,
         sandbox: None,
         forked_from: None,
     }
@@ -44,6 +47,28 @@ async fn environments_are_kept_by_name() {
 }
 
 #[tokio::test]
+async fn refusals_are_kept_by_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let refused = |host: &str| RefusedHost {
+        host: host.into(),
+        port: 443,
+        reason: "no rule allows it".into(),
+        count: 2,
+        last_at: Timestamp::from_second(1).unwrap(),
+    };
+    store.put_refused("shop", vec![refused("a.test")]).await.unwrap();
+    store.put_refused("shop", vec![refused("b.test"), refused("a.test")]).await.unwrap();
+    store.put_refused("api", vec![refused("c.test")]).await.unwrap();
+    store.put_refused("api", Vec::new()).await.unwrap();
+    drop(store);
+
+    let store = Store::open(dir.path()).unwrap();
+    let want = [("shop".to_owned(), vec![refused("b.test"), refused("a.test")])];
+    assert_eq!(store.refused().await.unwrap(), want);
+}
+
+#[tokio::test]
 async fn the_index_lists_the_last_changed_first_and_never_goes_back() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
@@ -66,21 +91,30 @@ async fn the_index_lists_the_last_changed_first_and_never_goes_back() {
 async fn a_key_is_answered_once() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
-    assert_eq!(store.claim_key("k", "f").await.unwrap(), Claim::New);
-    assert_eq!(store.claim_key("k", "f").await.unwrap(), Claim::Pending);
-    assert_eq!(store.claim_key("k", "other").await.unwrap(), Claim::Mismatch);
+    assert_eq!(store.claim_key("k", "f", "n").await.unwrap(), Claim::New);
+    assert_eq!(store.claim_key("k", "f", "n").await.unwrap(), Claim::Pending);
+    assert_eq!(store.claim_key("k", "other", "n").await.unwrap(), Claim::Mismatch);
     store.release_key("k").await.unwrap();
-    assert_eq!(store.claim_key("k", "f").await.unwrap(), Claim::New);
+    assert_eq!(store.claim_key("k", "f", "n").await.unwrap(), Claim::New);
     store.settle_key("k", 201, "{}").await.unwrap();
     store.release_key("k").await.unwrap();
     let settled = Claim::Settled { status: 201, body: "{}".into() };
-    assert_eq!(store.claim_key("k", "f").await.unwrap(), settled);
-    assert_eq!(store.claim_key("half", "f").await.unwrap(), Claim::New);
+    assert_eq!(store.claim_key("k", "f", "n").await.unwrap(), settled);
+    assert_eq!(store.claim_key("half", "f", "first").await.unwrap(), Claim::New);
     drop(store);
 
     let store = Store::open(dir.path()).unwrap();
-    assert_eq!(store.claim_key("k", "f").await.unwrap(), settled);
-    assert_eq!(store.claim_key("half", "f").await.unwrap(), Claim::New, "its server is gone");
+    assert_eq!(store.claim_key("k", "f", "n").await.unwrap(), settled);
+    let again = Claim::Again { name: "first".into() };
+    assert_eq!(store.claim_key("half", "f", "second").await.unwrap(), again, "its server is gone");
+    assert_eq!(store.claim_key("half", "f", "third").await.unwrap(), Claim::Pending);
+    store.abandon_key("half").await.unwrap();
+    assert_eq!(store.claim_key("half", "other", "third").await.unwrap(), Claim::Mismatch);
+    assert_eq!(store.claim_key("half", "f", "third").await.unwrap(), again);
+    store.settle_key("half", 202, "[]").await.unwrap();
+    store.abandon_key("half").await.unwrap();
+    let settled = Claim::Settled { status: 202, body: "[]".into() };
+    assert_eq!(store.claim_key("half", "f", "fourth").await.unwrap(), settled, "an answer stays");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +124,7 @@ async fn of_many_that_claim_a_key_one_gets_it() {
     let mut tasks = JoinSet::new();
     for _ in 0..32 {
         let store = store.clone();
-        tasks.spawn(async move { store.claim_key("k", "f").await.unwrap() });
+        tasks.spawn(async move { store.claim_key("k", "f", "n").await.unwrap() });
     }
     let claims = tasks.join_all().await;
     assert_eq!(claims.iter().filter(|claim| **claim == Claim::New).count(), 1);
@@ -106,7 +140,7 @@ fn a_newer_or_foreign_catalogue_is_refused() {
     };
     pragma("user_version", 99);
     assert_eq!(Store::open(dir.path()).unwrap_err(), Error::Newer(path.clone()));
-    pragma("user_version", 1);
+    pragma("user_version", 2);
     drop(Store::open(dir.path()).unwrap());
     pragma("application_id", 1);
     let error = Store::open(dir.path()).unwrap_err();

@@ -170,7 +170,7 @@ async fn closing_leaves_only_private_files_and_no_write_ahead_log() {
     assert_eq!(mode(&session_dir.join("log.db-wal")), 0o600);
     drop((log, store));
     assert_eq!(names_in(&session_dir), ["log.db"]);
-    assert_eq!(names_in(&root), ["catalogue.db", "lock", "sessions"]);
+    assert_eq!(names_in(&root), ["catalogue.db", "ends", "lock", "sessions"]);
     for dir in [&root, &root.join("sessions"), &session_dir] {
         assert_eq!(mode(dir), 0o700);
     }

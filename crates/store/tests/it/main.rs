@@ -5,8 +5,11 @@
 mod catalogue;
 mod crash;
 mod damage;
+mod files;
 mod full;
 mod logs;
+mod power;
+mod upgrade;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +40,11 @@ async fn fill(log: &Log, count: u64) {
 async fn new_log(store: &Store) -> (SessionId, Arc<Log>) {
     let session = SessionId::new();
     (session, store.create_log(session).await.unwrap())
+}
+
+/// A directory for tests that make thousands of files and do not ask whether syncing works: in memory, where that is possible.
+fn quick_dir() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// Every event is there once, in order, and time does not run backwards.

@@ -21,7 +21,8 @@ async fn turn_with(keys: &str, code: i32) -> (Events, Repo, Server) {
 
 #[tokio::test]
 async fn a_set_up_step_that_fails_is_told_with_its_end() {
-    let keys = "setup = [{ run = \"echo fine\" }, { run = \"seq 1 9999; echo missing part >&2; exit 7\" }]";
+    let fails = "{ run = \"seq 1 9999; echo missing part >&2; exit 7\", attempts = 1 }";
+    let keys = &format!("setup = [{{ run = \"echo fine\" }}, {fails}]");
     let (events, _repo, model) = turn_with(keys, 1).await;
     assert_eq!(events.only("turn.finished")["outcome"], "failed");
     for word in ["seq 1 9999", "exited with 7", "missing part"] {

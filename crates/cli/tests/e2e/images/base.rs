@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::model::{Script, Server};
 
 use super::{inside, repository, world};
 use crate::harness::{ENVIRONMENT, edit, shell};
 
 /// The programs that the archive has: what a workspace needs, and the check.
-const PROGRAMS: [&str; 14] =
-    ["cat", "cp", "cut", "find", "git", "grep", "head", "ls", "mkdir", "mktemp", "rm", "sh", "tail", "touch"];
+const PROGRAMS: [&str; 15] = [
+    "cat", "cp", "cut", "find", "git", "grep", "head", "ls", "mkdir", "mktemp", "rm", "sh", "sleep", "tail",
+    "touch",
+];
 
 /// Where a program of the host is, past whatever stands before it in the search path.
 fn find(name: &str) -> Option<PathBuf> {
@@ -28,7 +30,7 @@ fn libraries(program: &Path) -> Option<Vec<PathBuf>> {
 }
 
 /// An archive of a small system made from the host's programs; None where they cannot be found.
-fn archive(dir: &Path) -> Option<PathBuf> {
+pub(super) fn archive(dir: &Path) -> Option<PathBuf> {
     let mut files = BTreeSet::new();
     for name in PROGRAMS {
         let program = find(name)?;
@@ -82,6 +84,39 @@ async fn a_session_works_on_an_archive() {
     let states: Vec<_> = again["steps"].as_array().unwrap().iter().map(|step| &step["state"]).collect();
     assert_eq!(states, [&json!("cached"); 3], "{again}");
     assert_eq!(inside(&world, "cat /etc/made-of").await, "a tar file\n");
+    world.finish().await;
+}
+
+#[tokio::test]
+#[allow(clippy::print_stdout, reason = "whoever runs the tests should know that one did not look")]
+async fn who_waits_for_the_first_image_sees_what_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(tar) = archive(dir.path()) else {
+        println!("skipped: no system can be made of this machine's programs");
+        return;
+    };
+    let model = Server::start(Script::new().say("Nothing to do.")).await;
+    let repo = repository();
+    let step = "while ! test -e /tmp/go; do sleep 0.02; done";
+    let keys = format!("base = \"tar:{}\"\nsetup = [{{ run = \"{step}\" }}]\n", tar.display());
+    let world = world(&model, &repo, &keys);
+    let running = world.start(&["run", "--env", ENVIRONMENT, "Look"]);
+    let words = format!("building the image of {ENVIRONMENT}, step 3 of 3: {step}");
+    running.stderr_has(&words).await;
+    // Whoever comes later sees it too.
+    let sessions = world.json(&["ls"]).await;
+    let session = sessions["sessions"][0]["id"].as_str().unwrap();
+    let watching = world.start(&["attach", session, "--json"]);
+    let told = |line: &Value| line["type"] == "sandbox.changed" && line["data"]["state"] == "building";
+    let event = watching.line(|line| told(line) && line["data"].to_string().contains("step 3 of 3")).await;
+    assert!(event["data"]["duration_ms"].is_u64(), "{event}");
+    assert_eq!(sessions["sessions"][0].get("sandbox"), None, "there is none yet: {sessions}");
+    world.let_build_go("/tmp/go");
+    let events = watching.wait().await.expect_code(0).events();
+    let states: Vec<&Value> =
+        events.of("sandbox.changed").into_iter().map(|changed| &changed["state"]).collect();
+    assert!(states.ends_with(&[&json!("syncing"), &json!("ready")]), "{states:?}");
+    running.wait().await.expect_code(0);
     world.finish().await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::Timestamp;
 
-use super::{Facts, Item, LEASE, Plan, Thing, since};
+use super::{Facts, Item, LEASE, Plan, Thing, since, too_young, words};
 use crate::LayerId;
 
 /// Something that holds layers, and what becomes of it.
@@ -66,7 +66,7 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(facts: &Facts) -> Self {
+    pub(super) fn new(facts: &Facts, layer_age: Duration) -> Self {
         let in_images: BTreeSet<&LayerId> =
             facts.images.iter().flat_map(|image| &image.stack.layers).collect();
         let held = |layer: &crate::Layer| {
@@ -74,9 +74,14 @@ impl Book {
             // What images stand on goes with them. What only their builds look for is theirs to let go.
             let for_builds = facts.for_builds.contains(&layer.id) && !in_images.contains(&layer.id);
             let reason = match (for_builds, age > LEASE) {
-                (true, _) => "a build stands on it, or the next one will look for it",
-                (false, false) => "nothing refers to it yet, but it was only just made",
-                (false, true) => "nothing refers to it, but it is young and may be of use to the next build",
+                (true, _) => "a build stands on it, or the next one will look for it".to_owned(),
+                (false, false) => format!("nothing refers to it, but it is {}", too_young(age)),
+                (false, true) => format!(
+                    "nothing refers to it, but it was made {} ago: it stays for {}, because the next build may use it, as \
+                     long as there is room",
+                    words(age),
+                    words(layer_age)
+                ),
             };
             Held {
                 bytes: layer.bytes,
@@ -85,7 +90,7 @@ impl Book {
                 holders: 0,
                 was_held: false,
                 remove: false,
-                reason: reason.to_owned(),
+                reason,
             }
         };
         Self {

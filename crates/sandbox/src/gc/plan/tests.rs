@@ -44,7 +44,7 @@ impl Facts {
     }
 
     fn layer(mut self, number: usize, bytes: u64, age: u64) -> Self {
-        self.layers.push(Layer { id: layer_id(number), bytes, inodes: 1, made_at: ago(age) });
+        self.layers.push(Layer { id: layer_id(number), bytes, inodes: 1, made_at: ago(age), blurred: false });
         self.used += bytes;
         self
     }
@@ -359,4 +359,44 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_stays_says_why_in_words() {
+    let facts = Facts::empty()
+        .with(&["app"], &[1])
+        .layer(1, 10, 90)
+        .layer(2, 10, 5 * HOUR)
+        .layer(3, 10, 120)
+        .snapshot(1, 7, &[3], 120)
+        .snapshot(2, 1, &[], DAY)
+        .sandbox(1, State::Ended, Owner::OneOff, &[], 1)
+        .sandbox(2, State::Ended, Owner::Session(session(1)), &[], 2 * HOUR);
+    // However full the disk is: what is too young stays.
+    for policy in [Policy::default(), budget(0)] {
+        let plan = decide(&facts, &policy);
+        let said = |name: &str| {
+            let mut items = plan.items.iter().cloned().map(Item::into_entry);
+            let entry = items.find(|entry| entry.id == name).unwrap();
+            (entry.remove, entry.reason)
+        };
+        let sandbox = |number| SandboxId::from_u128(number).to_string();
+        for (name, age) in [
+            ("layer-1".to_owned(), "1 minute"),
+            ("layer-3".to_owned(), "2 minutes"),
+            (sandbox(1), "1 second"),
+        ] {
+            let (goes, why) = said(&name);
+            assert!(
+                !goes && why.contains("too young") && why.contains(&format!("{age} ago")),
+                "{name}: {why}"
+            );
+            assert!(why.contains("less than 10 minutes old"), "{name}: {why}");
+        }
+        let (goes, why) = said(&sandbox(2));
+        assert!(!goes && why.contains("2 hours ago") && why.contains("stays for a day"), "{why}");
+    }
+    let plan = decide(&facts, &Policy::default());
+    let kept = plan.items.iter().find(|item| item.thing == Thing::Layer(layer_id(2))).unwrap();
+    assert!(kept.reason.contains("5 hours ago") && kept.reason.contains("stays for 24 hours"), "{kept:?}");
 }

@@ -16,7 +16,11 @@ pub(super) async fn run(scope: &Scope, command: &str, timeout_ms: u64) -> Result
     let timeout = if asked.is_zero() { scope.timeout } else { asked.min(scope.timeout) };
     let spec = sandbox::shell::command(command, Some(timeout));
     match scope.sandbox.guest().start(&scope.item.to_string(), &spec).await {
-        Ok(process) => follow(scope, process).await,
+        Ok(process) => {
+            failpoint::hit(failpoint::Point::ToolStarted);
+            let collector = Collector::with_blob(scope.dir.clone(), blob(scope));
+            follow(scope, process, collector).await
+        }
         Err(guest::Error::NotFound(detail) | guest::Error::Refused(detail)) => {
             Ok(ToolEnd::Ended(Done::error(format!("The command could not be started: {detail}"))))
         }
@@ -24,14 +28,24 @@ pub(super) async fn run(scope: &Scope, command: &str, timeout_ms: u64) -> Result
     }
 }
 
+/// Name of the file for a long output.
+fn blob(scope: &Scope) -> String {
+    format!("{}.out", scope.item)
+}
+
+/// Follows a command again that an earlier server began: what that one saw and what the guest still holds are joined.
+pub(in crate::runner) async fn follow_again(scope: &Scope, process: Process) -> Result<ToolEnd, Failure> {
+    let collector = Collector::resume(scope.dir.clone(), blob(scope)).await;
+    follow(scope, process, collector).await
+}
+
 /// Follows the command to its end.
-pub(in crate::runner) async fn follow(scope: &Scope, process: Process) -> Result<ToolEnd, Failure> {
+async fn follow(scope: &Scope, process: Process, mut collector: Collector) -> Result<ToolEnd, Failure> {
     let id = scope.item.to_string();
-    let mut collector = Collector::with_blob(scope.dir.clone(), format!("{id}.out"));
-    let mut live = Live {
-        stdout: Deltas::new(&scope.stream, scope.item, Channel::Stdout, Pace::Limited),
-        stderr: Deltas::new(&scope.stream, scope.item, Channel::Stderr, Pace::Limited),
-    };
+    let mut live = Live::new(
+        Deltas::new(&scope.stream, scope.item, Channel::Stdout, Pace::Limited),
+        Deltas::new(&scope.stream, scope.item, Channel::Stderr, Pace::Limited),
+    );
     let ending =
         process::follow(&*scope.sandbox, &id, process, &mut collector, Some(&mut live), Some(&scope.stop))
             .await?;

@@ -1,0 +1,187 @@
+//! Backups: made while a turn runs, put back elsewhere, and everything up to then is there.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::model::{Script, Server};
+use testkit::repo::{FIX_PLAIN, Repo};
+
+use crate::harness::{Api, CHECK, World, edit, models, shell};
+
+async fn events(api: &Api, session: &str) -> Vec<Value> {
+    let path = format!("/sessions/{session}/events?limit=1000");
+    let request = api.request(Method::GET, &path).header("Accept", "application/json");
+    let page = api.send(request).await.expect(200);
+    page["events"].as_array().unwrap().clone()
+}
+
+async fn status(api: &Api, session: &str) -> Value {
+    api.send(api.request(Method::GET, &format!("/sessions/{session}"))).await.expect(200)["status"].take()
+}
+
+/// The archive's manifest.
+fn manifest(archive: &[u8]) -> Value {
+    let start = archive.windows(13).rposition(|window| window == b"manifest.json").unwrap();
+    let text = String::from_utf8_lossy(&archive[start + 512..]).into_owned();
+    serde_json::from_str(text.trim_end_matches('\0')).unwrap()
+}
+
+#[tokio::test]
+async fn a_backup_is_made_while_a_turn_runs_and_put_back_elsewhere() {
+    let script = Script::new()
+        .answer(edit(FIX_PLAIN.old, FIX_PLAIN.new))
+        .answer(shell("seq 1 20000"))
+        .say("The answer is 42 now.")
+        .answer(shell("echo started; sleep 600"));
+    let model = Server::start(script).await;
+    let repo = Repo::plain();
+    let here = World::new();
+    here.configure(&models(&model));
+    here.ok(&["env", "add", "shop", "--repo", &repo.url(), "--check", CHECK]).await;
+    let server = here.serve().await;
+    let done = here.ok(&["run", "--env", "shop", "--json", "Make the answer right"]).await.events();
+    let done = done.session().to_owned();
+    let diff = here.json(&["diff", &done]).await;
+    let busy = here.json(&["run", "--detach", "--env", "shop", "Wait"]).await;
+    let busy = busy["id"].as_str().unwrap();
+    here.start(&["attach", busy]).stderr_has("│ started").await;
+
+    let file = here.root().join("backup.tar");
+    let path = file.to_str().unwrap();
+    let made = here.json(&["backup", path]).await;
+    assert_eq!((&made["sessions"], &made["mirrors"], &made["damaged"]), (&json!(2), &json!(1), &json!([])));
+    assert_eq!(status(&server.api, busy).await, "working", "it goes on");
+    let again = here.run(&["backup", path]).await.expect_code(2);
+    assert!(again.stderr.contains("is there already"), "{again}");
+    let archive = std::fs::read(&file).unwrap();
+    let manifest = manifest(&archive);
+    let originals = [events(&server.api, &done).await, events(&server.api, busy).await];
+
+    // Here everything is there already.
+    let kept = here.json(&["restore", path]).await;
+    assert_eq!((&kept["sessions"], &kept["environments"]), (&json!([]), &json!([])), "{kept}");
+    assert_eq!(kept["sessions_left"].as_array().unwrap().len(), 2, "{kept}");
+    assert_eq!(kept["environments_left"], json!(["shop"]), "{kept}");
+
+    // What is not whole is refused whole.
+    let there = World::new();
+    let other = Server::start(Script::new().say("I leave it at that.")).await;
+    there.configure(&models(&other));
+    let torn = there.root().join("torn.tar");
+    let mut flipped = archive.clone();
+    flipped[archive.len() / 2] ^= 1;
+    for bytes in [&archive[..archive.len() / 2], &archive[..archive.len() - 20_000], &flipped, b"rubbish"] {
+        std::fs::write(&torn, bytes).unwrap();
+        let refused = there.run(&["restore", torn.to_str().unwrap()]).await;
+        assert_ne!(refused.code(), 0, "{refused}");
+        assert!(refused.stderr.contains("not a whole backup"), "{refused}");
+        assert!(!there.data().join("sessions").exists(), "nothing is written");
+    }
+
+    // Elsewhere, without a server, everything is new.
+    let restored = there.json(&["restore", path]).await;
+    assert_eq!(restored["sessions"].as_array().unwrap().len(), 2, "{restored}");
+    assert_eq!(restored["environments"], json!(["shop"]), "{restored}");
+    assert_eq!(there.json(&["show", &done]).await["status"], "done");
+    assert_eq!(there.json(&["show", busy]).await["status"], "working");
+    assert_eq!(there.json(&["diff", &done]).await["patch"], diff["patch"]);
+    let left: Vec<_> = std::fs::read_dir(there.data())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("backup-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    here.ok(&["stop", busy]).await;
+
+    // A server there takes up the turn that was under way.
+    let second = there.serve().await;
+    until_finished(&second.api, busy).await;
+    for (id, original) in [&done, &busy.to_owned()].into_iter().zip(&originals) {
+        let saved =
+            manifest["sessions"].as_array().unwrap().iter().find(|saved| saved["id"] == **id).unwrap();
+        let seq = usize::try_from(saved["seq"].as_u64().unwrap()).unwrap();
+        let found = events(&second.api, id).await;
+        assert_eq!(found[..seq], original[..seq], "{id}");
+    }
+    let item = originals[0].iter().find_map(|event| event["data"]["item"]["output"]["blob"].as_str());
+    let output = format!("/sessions/{done}/outputs/{}", item.expect("a long output"));
+    let answer = second.api.send(second.api.request(Method::GET, &output)).await;
+    assert!(answer.text.ends_with("19999\n20000\n"), "{}", answer.text.len());
+
+    server.stop().await;
+    second.stop().await;
+    for world in [here, there] {
+        world.remove_sandboxes().await;
+        world.finish().await;
+    }
+}
+
+async fn until_finished(api: &Api, session: &str) {
+    let end = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    while status(api, session).await == "working" {
+        assert!(tokio::time::Instant::now() < end, "the turn does not go on");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_backup_is_for_those_who_may_come_in() {
+    let model = Server::start(Script::new()).await;
+    let mut world = World::new();
+    world.configure(&models(&model));
+    world.set("SLIPWAY_TOKEN", "let-me-in");
+    let server = world.serve().await;
+    let stranger = server.api.without_token();
+    for method in [Method::GET, Method::PUT] {
+        let answer = stranger.send(stranger.request(method, "/backup")).await;
+        assert_eq!(answer.problem(401), "unauthorized");
+    }
+    let answer = server.api.send(server.api.request(Method::PUT, "/backup").body("rubbish")).await;
+    assert_eq!(answer.problem(400), "bad_request");
+    let file = world.root().join("empty.tar");
+    world.ok(&["backup", file.to_str().unwrap()]).await;
+    world.ok(&["restore", file.to_str().unwrap()]).await;
+    server.stop().await;
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_damaged_session_is_read_up_to_the_damage_and_brought_back_from_a_backup() {
+    let model = Server::start(Script::new().say("Nothing to do.").say("Nothing to do.")).await;
+    let repo = Repo::plain();
+    let world = World::new();
+    world.configure(&models(&model));
+    world.ok(&["env", "add", "shop", "--repo", &repo.url(), "--check", CHECK]).await;
+    let run = ["run", "--env", "shop", "--json", "Make it so, number one"];
+    let broken = world.ok(&run).await.events().session().to_owned();
+    let sound = world.ok(&run).await.events().session().to_owned();
+    let file = world.root().join("backup.tar");
+    world.ok(&["backup", file.to_str().unwrap()]).await;
+
+    let dir = world.data().join("sessions").join(&broken);
+    let mut bytes = std::fs::read(dir.join("log.db")).unwrap();
+    let said = bytes.windows(14).position(|window| window == b"Nothing to do.").unwrap();
+    bytes[said] ^= 1;
+    std::fs::write(dir.join("log.db"), bytes).unwrap();
+
+    let server = world.serve().await;
+    let found = events(&server.api, &broken).await;
+    let last = found.last().unwrap()["seq"].as_u64().unwrap();
+    assert!(last > 2 && found.len() as u64 == last, "{found:?}");
+    let path = format!("/sessions/{broken}/events?after={last}");
+    let rest = server.api.request(Method::GET, &path).header("Accept", "application/json");
+    assert_eq!(server.api.send(rest).await.problem(507), "storage_damaged");
+    let shown = world.json(&["show", &broken]).await;
+    assert!(shown["reason"].as_str().unwrap().contains("does not fit its checksum"), "{shown}");
+    let refused = world.run(&["prompt", &broken, "go on"]).await.expect_code(1);
+    assert!(refused.stderr.contains("slipway restore"), "{refused}");
+    assert_eq!(status(&server.api, &sound).await, "done");
+    server.stop().await;
+
+    std::fs::rename(&dir, world.root().join("damaged")).unwrap();
+    let restored = world.json(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!((&restored["sessions"], &restored["sessions_left"]), (&json!([broken]), &json!([sound])));
+    assert_eq!(world.json(&["show", &broken]).await["status"], "done");
+    world.remove_sandboxes().await;
+    world.finish().await;
+}

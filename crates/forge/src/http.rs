@@ -1,0 +1,193 @@
+//! Requests to the world: one client, short waits, and what an answer other than success means for a second try.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, Response, StatusCode, Url, redirect};
+
+use crate::Token;
+
+/// How long to wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a whole request may take.
+const WHOLE: Duration = Duration::from_secs(30);
+/// Most bytes of an answer.
+const ANSWER_LIMIT: usize = 4 * 1024 * 1024;
+/// Words of others are shortened to about this many characters.
+const SAID_LIMIT: usize = 300;
+
+/// Why something outside was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It may work later: nobody is there, or not now.
+    #[error("{message}")]
+    Later {
+        /// What happened.
+        message: String,
+        /// Whether the request may have been carried out: it was sent, and no answer came that says otherwise.
+        doubtful: bool,
+        /// How long the other side asks us to wait.
+        wait: Option<Duration>,
+    },
+    /// It will not work before somebody changes something.
+    #[error("{message}")]
+    Final {
+        /// What happened, and what to do.
+        message: String,
+    },
+}
+
+impl Refusal {
+    pub(crate) fn last(message: impl Into<String>) -> Self {
+        Self::Final { message: message.into() }
+    }
+}
+
+/// An answer that was read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Vec<u8>,
+    /// How long the other side asks us to wait.
+    pub(crate) wait: Option<Duration>,
+    /// Whether it counts our requests, and there were too many.
+    pub(crate) limited: bool,
+}
+
+impl Answer {
+    /// What the other side said, as it may be shown: short, on one line, without our secrets.
+    pub(crate) fn said(&self, secrets: &[&Token]) -> String {
+        let json: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let message = json.as_ref().and_then(|json| json.get("message")?.as_str()).map(str::to_owned);
+        tame(&message.unwrap_or_else(|| String::from_utf8_lossy(&self.body).into_owned()), secrets)
+    }
+
+    /// The refusal of an answer that is no success, whose meaning is the same everywhere: too many requests, or a server
+    /// that is not well.
+    pub(crate) fn passing(&self, who: &str, secrets: &[&Token]) -> Option<Refusal> {
+        let busy = self.limited || matches!(self.status.as_u16(), 408 | 425 | 429);
+        (busy || self.status.is_server_error()).then(|| {
+            let said = self.said(secrets);
+            let said = if said.is_empty() { said } else { format!(": {said}") };
+            Refusal::Later {
+                message: format!("{who} answered {}{said}", self.status.as_u16()),
+                doubtful: self.status.is_server_error(),
+                wait: self.wait,
+            }
+        })
+    }
+}
+
+/// Sends requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Http {
+    client: reqwest::Client,
+}
+
+impl Http {
+    /// A client for one address. It goes through the system's proxy unless the address is this machine's, and follows no
+    /// redirect, which could carry a secret away.
+    pub(crate) fn new(address: &Url) -> Result<Self, String> {
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // It fails only if another thread has just installed one, which is as good.
+            drop(rustls::crypto::ring::default_provider().install_default());
+        }
+        let builder = || {
+            let builder = reqwest::Client::builder()
+                .connect_timeout(CONNECT)
+                .timeout(WHOLE)
+                .redirect(redirect::Policy::none())
+                .user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION")));
+            if is_loopback(address) { builder.no_proxy() } else { builder }
+        };
+        let client = builder().build().or_else(|error| {
+            tracing::warn!(%error, "no root certificates were found, so https addresses cannot be verified");
+            builder().tls_certs_only([]).build()
+        });
+        client
+            .map(|client| Self { client })
+            .map_err(|error| format!("the HTTP client cannot be set up: {error}"))
+    }
+
+    pub(crate) fn client(&self) -> &reqwest::Client {
+        &self.client
+    }
+
+    /// Sends a request and reads the answer, whatever its status.
+    pub(crate) async fn send(&self, who: &str, request: RequestBuilder) -> Result<Answer, Refusal> {
+        let failed = |error: &reqwest::Error| Refusal::Later {
+            message: format!("{who} cannot be reached: {}", root_cause(error)),
+            // Without a connection nothing was sent.
+            doubtful: !error.is_connect() && !error.is_builder(),
+            wait: None,
+        };
+        let mut response = request.send().await.map_err(|error| failed(&error))?;
+        let (status, wait, limited) = (response.status(), retry_after(&response), is_limited(&response));
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+            if body.len() + chunk.len() > ANSWER_LIMIT {
+                return Err(Refusal::last(format!("{who} gave an answer of more than {ANSWER_LIMIT} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status, body, wait, limited })
+    }
+}
+
+/// Checks an address of somebody outside; the error is a sentence.
+pub(crate) fn address(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("\"{text}\" is no address: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(format!(
+            "\"{text}\" is no address that can be called: it begins with https:// or http://"
+        ));
+    }
+    Ok(url)
+}
+
+/// Text of others on its way into a message: bounded, on one line, without our secrets.
+pub(crate) fn tame(text: &str, secrets: &[&Token]) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets.iter().map(|token| token.expose()).filter(|secret| !secret.is_empty()) {
+        text = text.replace(secret, "***");
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let clean: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
+    match clean.char_indices().nth(SAID_LIMIT) {
+        None => clean,
+        Some((at, _)) => format!("{}…", &clean[..at]),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn number(response: &Response, header: &str) -> Option<u64> {
+    response.headers().get(header)?.to_str().ok()?.trim().parse().ok()
+}
+
+fn retry_after(response: &Response) -> Option<Duration> {
+    number(response, "retry-after").map(Duration::from_secs)
+}
+
+/// GitHub and Gitea refuse too many requests with 403 and say so in a header.
+fn is_limited(response: &Response) -> bool {
+    response.status() == StatusCode::FORBIDDEN
+        && (number(response, "x-ratelimit-remaining") == Some(0)
+            || response.headers().contains_key("retry-after"))
+}
+
+/// The innermost reason, which is the one that tells something. It never has a URL in it.
+fn root_cause(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "no answer came in time".to_owned();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    tame(&cause.to_string(), &[])
+}

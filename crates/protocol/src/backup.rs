@@ -1,0 +1,26 @@
+//! What a restore did.
+
+use serde::{Deserialize, Serialize};
+
+use crate::SessionId;
+
+/// What a restore added, and what it left alone because it was there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RestoreReport {
+    /// Sessions that were added.
+    pub sessions: Vec<SessionId>,
+    /// Sessions that were there already and stayed as they are.
+    pub sessions_left: Vec<SessionId>,
+    /// Environments that were added.
+    pub environments: Vec<String>,
+    /// Environments that were there already and stayed as they are.
+    pub environments_left: Vec<String>,
+    /// Repositories whose mirror was added, without credentials.
+    pub mirrors: Vec<String>,
+    /// Repositories whose mirror was there; it got the work that it did not have.
+    pub mirrors_left: Vec<String>,
+    /// Sessions whose log was damaged already when the backup was made: they go up to the damage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<SessionId>,
+}

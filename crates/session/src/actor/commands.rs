@@ -1,0 +1,135 @@
+//! What a command means for a session, as events that follow from its state: pure, and decided in the same step in which
+//! it is appended, so that whoever asks second finds what the first one did.
+
+use protocol::{
+    ApprovalId, Code, Decide, Decision, EditPrompt, EventBody, Item, ItemId, ItemKind, ItemStatus, Place,
+    Problem, PromptId, Queue, TurnId,
+};
+
+use crate::state::State;
+
+/// A change of the queue.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// A waiting prompt gets another text or place.
+    Edit { prompt: PromptId, edit: EditPrompt },
+    /// A waiting prompt goes.
+    Remove { prompt: PromptId },
+    /// Waiting prompts stay where they are, or go on.
+    Pause { paused: bool },
+}
+
+/// What came of a change.
+#[derive(Debug, Clone)]
+pub(crate) enum Changed {
+    /// The queue as it is now.
+    Queue(Queue),
+    /// The prompt does not wait: its turn has begun, it was removed, or it never was.
+    NotWaiting(PromptId),
+}
+
+/// A new prompt; with `now` it comes before all others, and the turn under way is stopped in the same step, so that no
+/// other prompt comes between. Of several of these the latest is the first.
+pub(super) fn prompt(state: &State, prompt: PromptId, text: String, now: bool) -> Vec<EventBody> {
+    let mut bodies = vec![EventBody::PromptQueued { prompt, text, now }];
+    if now {
+        bodies.extend(stop(state, None).0);
+    }
+    bodies
+}
+
+/// Stops the turn under way, once, and pauses the queue if there is a reason to. What waits for a person's decision is
+/// decided with it. The answer is the turn that is being stopped.
+pub(super) fn stop(state: &State, pause: Option<String>) -> (Vec<EventBody>, Option<TurnId>) {
+    let mut bodies: Vec<EventBody> = pause
+        .filter(|_| !state.queue().paused)
+        .map(|reason| EventBody::QueuePaused { reason })
+        .into_iter()
+        .collect();
+    let Some(turn) = state.turn() else { return (bodies, None) };
+    if turn.stopping.is_none() {
+        bodies.extend(turn.approval.as_ref().map(|pending| EventBody::ApprovalResolved {
+            approval: pending.id,
+            approved: false,
+            comment: None,
+        }));
+        bodies.push(EventBody::TurnStopping { turn: turn.id });
+    }
+    (bodies, Some(turn.id))
+}
+
+/// Changes the queue. The answer is a prompt that would have to wait for this and does not; then nothing is changed.
+pub(super) fn change(state: &State, by: &str, change: Change) -> (Vec<EventBody>, Option<PromptId>) {
+    let queue = state.queue();
+    let waits = |prompt: PromptId| queue.prompts.iter().any(|queued| queued.id == prompt);
+    match change {
+        Change::Pause { paused } if paused == queue.paused => (Vec::new(), None),
+        Change::Pause { paused: true } => {
+            (vec![EventBody::QueuePaused { reason: format!("{by} paused it") }], None)
+        }
+        Change::Pause { paused: false } => (vec![EventBody::QueueResumed {}], None),
+        Change::Remove { prompt } if waits(prompt) => (vec![EventBody::PromptRemoved { prompt }], None),
+        Change::Edit { prompt, edit } if waits(prompt) => {
+            let mut bodies = Vec::new();
+            if let Some(text) = edit.prompt {
+                bodies.push(EventBody::PromptEdited { prompt, text });
+            }
+            let before = match edit.place {
+                None => return (bodies, None),
+                Some(Place::Last) => None,
+                Some(Place::First) => queue.prompts.first().map(|first| first.id),
+                Some(Place::Before(next)) if waits(next) => Some(next),
+                Some(Place::Before(next)) => return (Vec::new(), Some(next)),
+            };
+            if before != Some(prompt) {
+                bodies.push(EventBody::PromptMoved { prompt, before });
+            }
+            (bodies, None)
+        }
+        Change::Remove { prompt } | Change::Edit { prompt, .. } => (Vec::new(), Some(prompt)),
+    }
+}
+
+/// Decides an approval. Whoever is first decides; the same decision once more is answered with the first one, another
+/// one is refused with what was decided, and by whom.
+pub(super) fn decide(
+    state: &State,
+    by: &str,
+    approval: ApprovalId,
+    decide: Decide,
+) -> (Vec<EventBody>, Result<Decision, Problem>) {
+    if let Some(known) = state.decision(approval) {
+        let answer = if known.approved == decide.approved { Ok(known.clone()) } else { Err(conflict(known)) };
+        return (Vec::new(), answer);
+    }
+    let turn = state.turn().filter(|turn| turn.approval.as_ref().is_some_and(|known| known.id == approval));
+    let Some(turn) = turn else {
+        let unknown = Problem::new(Code::NotFound, format!("the session has no approval {approval}"))
+            .hint("`slipway show` says what waits for a decision");
+        return (Vec::new(), Err(unknown));
+    };
+    let Decide { approved, comment } = decide;
+    let comment = comment.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    let mut bodies = vec![EventBody::ApprovalResolved { approval, approved, comment: comment.clone() }];
+    let told = match (approved, &comment) {
+        (true, None) => None,
+        (true, Some(comment)) => Some(format!("{by} approved the delivery and said: {comment}")),
+        (false, None) => Some(format!("{by} did not approve the delivery.")),
+        (false, Some(comment)) => Some(format!(
+            "{by} did not approve the delivery and said: {comment}\nGo on with that. The checks run again when you are \
+             finished, and then the delivery is put to a person again."
+        )),
+    };
+    bodies.extend(told.map(|text| EventBody::ItemCompleted {
+        turn: turn.id,
+        item: Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } },
+    }));
+    (bodies, Ok(Decision { approval, approved, by: by.to_owned(), comment }))
+}
+
+fn conflict(known: &Decision) -> Problem {
+    let what = if known.approved { "approved" } else { "did not approve" };
+    let said = known.comment.as_ref().map(|said| format!(" and said: {said}")).unwrap_or_default();
+    Problem::new(Code::Conflict, format!("this is decided already: {} {what} it{said}", known.by))
+        .hint("a decision stands; a prompt can ask for something else")
+}

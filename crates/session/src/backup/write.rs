@@ -1,0 +1,127 @@
+//! Makes an archive. Of each session the log goes first, then its files, and the mirrors go last: what an entry refers to
+//! was there before it and is never removed, so it is found in what comes later.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use protocol::{Environment, Problem, SessionId, Timestamp};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::archive::{Pieces, put};
+use super::{Entry, FORMAT, LOG, Manifest, Place, SavedMirror, SavedSession, scratch};
+use crate::{Options, Sessions, problem};
+
+/// Pieces that may wait for a slow reader.
+const WAITING: usize = 16;
+
+impl Sessions {
+    /// An archive of everything, made while it is read. An error is its last piece.
+    pub async fn backup(&self) -> Result<mpsc::Receiver<io::Result<bytes::Bytes>>, Problem> {
+        let options = Arc::clone(&self.registry.options);
+        let environments = options.store.environments().await.map_err(problem::store)?;
+        let sessions = options.store.sessions().await.map_err(problem::store)?;
+        let scratch = scratch(options.store.dir())?;
+        let (sender, pieces) = mpsc::channel(WAITING);
+        let runtime = Handle::current();
+        drop(tokio::task::spawn_blocking(move || {
+            let out = Pieces::new(sender.clone());
+            let work = Work { options, runtime, scratch: scratch.path() };
+            if let Err(error) = work.write(out, &environments, &sessions) {
+                tracing::error!(%error, "a backup broke off");
+                // Whoever went away does not need to hear of it.
+                drop(sender.blocking_send(Err(error)));
+            }
+        }));
+        Ok(pieces)
+    }
+}
+
+struct Work<'a> {
+    options: Arc<Options>,
+    runtime: Handle,
+    scratch: &'a Path,
+}
+
+impl Work<'_> {
+    fn write(
+        &self,
+        out: impl Write,
+        environments: &[(String, Environment)],
+        sessions: &[SessionId],
+    ) -> io::Result<()> {
+        let mut tar = tar::Builder::new(out);
+        let mut manifest = Manifest {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            made_at: Timestamp::now(),
+            sessions: Vec::new(),
+            mirrors: Vec::new(),
+            entries: Vec::new(),
+        };
+        let recipes = serde_json::to_vec_pretty(environments)?;
+        manifest.entries.push(put(&mut tar, &Place::Environments, recipes.len() as u64, recipes.as_slice())?);
+        for session in sessions {
+            manifest.sessions.push(self.session(&mut tar, *session, &mut manifest.entries)?);
+        }
+        for name in self.options.mirrors.names().map_err(io::Error::other)? {
+            manifest.mirrors.push(self.mirror(&mut tar, name, &mut manifest.entries)?);
+        }
+        manifest.made_at = Timestamp::now();
+        let manifest = serde_json::to_vec_pretty(&manifest)?;
+        put(&mut tar, &Place::Manifest, manifest.len() as u64, manifest.as_slice())?;
+        tar.into_inner()?.flush()
+    }
+
+    fn session(
+        &self,
+        tar: &mut tar::Builder<impl Write>,
+        id: SessionId,
+        entries: &mut Vec<Entry>,
+    ) -> io::Result<SavedSession> {
+        let copy = self.scratch.join("log.db");
+        let copied = self.options.store.copy_log(id, &copy).map_err(io::Error::other)?;
+        entries.push(put_file(tar, &Place::File(id, LOG.to_owned()), &copy)?);
+        std::fs::remove_file(&copy)?;
+        let dir = self.options.store.session_dir(id);
+        let mut names: Vec<String> = std::fs::read_dir(&dir)?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| super::is_plain(name) && !name.starts_with(LOG))
+            .collect();
+        names.sort();
+        for name in names {
+            let path = dir.join(&name);
+            match std::fs::symlink_metadata(&path) {
+                Ok(found) if found.is_file() => entries.push(put_file(tar, &Place::File(id, name), &path)?),
+                Ok(_) => {}
+                // Replaced or removed meanwhile: no event in the copy needs it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(SavedSession { id, seq: copied.seq, damage: copied.damage.map(|damage| damage.to_string()) })
+    }
+
+    fn mirror(
+        &self,
+        tar: &mut tar::Builder<impl Write>,
+        name: String,
+        entries: &mut Vec<Entry>,
+    ) -> io::Result<SavedMirror> {
+        let bundle = self.scratch.join("mirror.bundle");
+        let packed =
+            self.runtime.block_on(self.options.mirrors.pack(&name, &bundle)).map_err(io::Error::other)?;
+        entries.push(put_file(tar, &Place::Mirror(name.clone()), &bundle)?);
+        std::fs::remove_file(&bundle)?;
+        Ok(SavedMirror { name, url: packed.url, head: packed.head })
+    }
+}
+
+/// A file as it is now: what is written to it meanwhile is left out.
+fn put_file(tar: &mut tar::Builder<impl Write>, place: &Place, path: &Path) -> io::Result<Entry> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    put(tar, place, bytes, file)
+}

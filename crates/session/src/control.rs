@@ -1,0 +1,169 @@
+//! What people do to a session's queue and its turn: change the queue, stop, decide.
+
+use protocol::{
+    Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, EditPrompt, EventBody, Place, Problem, PromptId,
+    Queue, SessionId, SetQueue, StopSession, Stopped,
+};
+
+use crate::actor::{Change, Changed, Handle};
+use crate::registry::check_prompt;
+use crate::{Sessions, problem};
+
+/// Longest comment of a decision.
+const COMMENT_LIMIT: usize = 64 * 1024;
+
+impl Sessions {
+    /// Queues a prompt. With `now` it goes before all others that wait and the turn under way is stopped for it, in one
+    /// step; of several of these the latest is the first. A paused queue stays paused.
+    pub async fn send(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        request: CreatePrompt,
+    ) -> Result<PromptId, Problem> {
+        self.send_as(PromptId::new(), id, actor, request).await
+    }
+
+    /// The same with an id that was chosen before. Whoever does not know whether this was done asks
+    /// [`Self::has_prompt`] first.
+    pub async fn send_as(
+        &self,
+        prompt: PromptId,
+        id: SessionId,
+        actor: Actor,
+        request: CreatePrompt,
+    ) -> Result<PromptId, Problem> {
+        self.registry.prompt(id, prompt, actor, request).await
+    }
+
+    /// Whether this prompt was ever queued in the session.
+    pub async fn has_prompt(&self, id: SessionId, wanted: PromptId) -> Result<bool, Problem> {
+        let events = self.registry.open(id).await?.recorder().events().await.map_err(problem::store)?;
+        let queues =
+            |body: &EventBody| matches!(body, EventBody::PromptQueued { prompt, .. } if *prompt == wanted);
+        Ok(events.iter().any(|event| queues(&event.body)))
+    }
+
+    /// The prompts that wait.
+    pub async fn queue(&self, id: SessionId) -> Result<Queue, Problem> {
+        Ok(queue(&self.registry.open(id).await?))
+    }
+
+    /// Gives a waiting prompt another text or place.
+    pub async fn edit_prompt(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        prompt: PromptId,
+        edit: EditPrompt,
+    ) -> Result<Queue, Problem> {
+        if edit == EditPrompt::default() {
+            return Err(Problem::new(Code::BadRequest, "nothing is to be changed")
+                .hint("give a new text as prompt, a new place, or both"));
+        }
+        if edit.place == Some(Place::Before(prompt)) {
+            return Err(Problem::new(Code::BadRequest, "a prompt cannot come before itself"));
+        }
+        if let Some(text) = &edit.prompt {
+            check_prompt(text)?;
+        }
+        let handle = self.registry.open(id).await?;
+        match handle.change(actor, Change::Edit { prompt, edit }).await? {
+            Changed::Queue(queue) => Ok(queue),
+            Changed::NotWaiting(prompt) => Err(match fate(&handle, prompt).await? {
+                Fate::Unknown => no_prompt(prompt),
+                Fate::Begun => begun(prompt),
+                Fate::Removed => Problem::new(Code::Conflict, format!("the prompt {prompt} was removed"))
+                    .hint("queue it again as a new one"),
+            }),
+        }
+    }
+
+    /// Takes a waiting prompt out of the queue. One that was taken out before is no error.
+    pub async fn remove_prompt(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        prompt: PromptId,
+    ) -> Result<Queue, Problem> {
+        let handle = self.registry.open(id).await?;
+        match handle.change(actor, Change::Remove { prompt }).await? {
+            Changed::Queue(queue) => Ok(queue),
+            Changed::NotWaiting(prompt) => match fate(&handle, prompt).await? {
+                Fate::Unknown => Err(no_prompt(prompt)),
+                Fate::Begun => Err(begun(prompt)),
+                Fate::Removed => Ok(queue(&handle)),
+            },
+        }
+    }
+
+    /// Pauses the queue or lets it go on. What is under way is not touched.
+    pub async fn set_queue(&self, id: SessionId, actor: Actor, set: SetQueue) -> Result<Queue, Problem> {
+        let handle = self.registry.open(id).await?;
+        handle.change(actor, Change::Pause { paused: set.paused }).await?;
+        Ok(queue(&handle))
+    }
+
+    /// Stops the turn under way, like [`Self::stop`]; with `pause` the queue stays where it is.
+    pub async fn stop_with(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        request: StopSession,
+    ) -> Result<Stopped, Problem> {
+        self.registry.open(id).await?.stop(actor, request.pause).await
+    }
+
+    /// Decides an approval. Whoever is first decides: the same decision again gives the first one, another one is a
+    /// conflict that says who decided what.
+    pub async fn decide(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        approval: ApprovalId,
+        decide: Decide,
+    ) -> Result<Decision, Problem> {
+        if let Some(comment) = decide.comment.as_ref().filter(|comment| comment.len() > COMMENT_LIMIT) {
+            return Err(Problem::new(
+                Code::TooLarge,
+                format!("the comment has {} bytes; {COMMENT_LIMIT} are allowed", comment.len()),
+            ));
+        }
+        self.registry.open(id).await?.decide(actor, approval, decide).await
+    }
+}
+
+fn queue(handle: &Handle) -> Queue {
+    handle.recorder().stream().with_state(|state| state.queue())
+}
+
+/// What became of a prompt that does not wait.
+enum Fate {
+    Unknown,
+    Begun,
+    Removed,
+}
+
+/// Looks it up in the log; nobody asks often.
+async fn fate(handle: &Handle, wanted: PromptId) -> Result<Fate, Problem> {
+    let events = handle.recorder().events().await.map_err(problem::store)?;
+    Ok(events
+        .iter()
+        .rev()
+        .find_map(|event| match event.body {
+            EventBody::TurnStarted { prompt, .. } if prompt == wanted => Some(Fate::Begun),
+            EventBody::PromptRemoved { prompt } if prompt == wanted => Some(Fate::Removed),
+            _ => None,
+        })
+        .unwrap_or(Fate::Unknown))
+}
+
+fn no_prompt(prompt: PromptId) -> Problem {
+    Problem::new(Code::NotFound, format!("the session has no prompt {prompt}"))
+        .hint("`slipway queue` lists those that wait")
+}
+
+fn begun(prompt: PromptId) -> Problem {
+    Problem::new(Code::Conflict, format!("the prompt {prompt} does not wait any more: its turn has begun"))
+        .hint("stop the turn, or send another prompt")
+}

@@ -1,0 +1,33 @@
+//! Sessions whose log is damaged: they do nothing any more, but what comes before the damage can be read.
+
+use protocol::{Code, EventPage, Problem, Session, SessionId, Status};
+
+use crate::{Sessions, problem};
+
+impl Sessions {
+    /// The session as lists last showed it, when its log cannot be opened for `problem`.
+    pub(crate) async fn damaged(&self, id: SessionId, problem: Problem) -> Result<Session, Problem> {
+        let row = match problem.code {
+            Code::StorageDamaged => self.store().indexed_one(id).await.map_err(problem::store)?,
+            _ => None,
+        };
+        let row = row.ok_or_else(|| problem.clone())?;
+        Ok(Session { status: Status::Failed, reason: Some(problem.title), turn: None, ..row })
+    }
+
+    /// Events before the damage. The page after the last of them is the problem itself.
+    pub(crate) async fn sound_page(
+        &self,
+        id: SessionId,
+        after: u64,
+        limit: usize,
+        problem: Problem,
+    ) -> Result<EventPage, Problem> {
+        if problem.code != Code::StorageDamaged {
+            return Err(problem);
+        }
+        let (events, _) = self.store().read_sound(id, after, limit).await.map_err(|_| problem.clone())?;
+        let Some(last) = events.last() else { return Err(problem) };
+        Ok(EventPage { next_after: last.seq, events, more: true })
+    }
+}

@@ -1,0 +1,139 @@
+//! What a server does with the sessions it finds: it looks at all of them beside its first requests, goes on with the
+//! unfinished ones, and removes sandboxes that none of them has.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use protocol::{Problem, SandboxId, Session, SessionId};
+
+use super::Registry;
+use crate::{kept_fold, problem};
+
+/// Sessions that are looked at, or taken up, at the same time. Each waits for the disk most of the time.
+const AT_ONCE: usize = 32;
+
+/// What the index says of a session.
+struct Known {
+    id: SessionId,
+    row: Option<Session>,
+}
+
+impl Known {
+    /// Whether the session has something to do without being asked, as far as the index knows.
+    fn is_unfinished(&self) -> bool {
+        self.row.as_ref().is_none_or(unfinished)
+    }
+}
+
+fn unfinished(row: &Session) -> bool {
+    let delivers = row.delivery.as_ref().is_some_and(|delivery| delivery.state.is_pending());
+    row.turn.is_some() || !row.queued.is_empty() || row.sandbox.is_some() || delivers || row.notifying
+}
+
+impl Registry {
+    /// Starts the work that a server owes its sessions, in a task of its own: requests are answered meanwhile, and a session
+    /// that one of them needs is opened for it first.
+    pub(super) async fn take_up(self: &Arc<Self>) -> Result<(), Problem> {
+        let mut known = self.known().await?;
+        // Only those that are there now can belong to nobody: later ones are made by this server.
+        let found = match self.options.driver.list().await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the sandboxes cannot be listed");
+                Vec::new()
+            }
+        };
+        // Who has waited for us longest goes first.
+        known.sort_by_key(|known| !known.is_unfinished());
+        let this = Arc::clone(self);
+        self.actors.spawn(async move {
+            let ours: HashSet<SandboxId> = futures_util::stream::iter(known)
+                .map(|known| this.take_up_one(known))
+                .buffer_unordered(AT_ONCE)
+                .filter_map(std::future::ready)
+                .collect()
+                .await;
+            this.remove_strangers(found, &ours).await;
+            if this.options.prebuild && this.refuse_when_closing().await.is_ok() {
+                this.builds.look_after();
+            }
+        });
+        self.sleep_when_idle();
+        Ok(())
+    }
+
+    /// Takes a session up if there is something to do; gives its sandbox.
+    async fn take_up_one(&self, known: Known) -> Option<SandboxId> {
+        let id = known.id;
+        let row = match self.true_row(known).await {
+            Ok(row) => row?,
+            // One damaged log must not keep the others from starting.
+            Err(error) => {
+                tracing::error!(session = %id, %error, "a session cannot be opened");
+                return None;
+            }
+        };
+        if unfinished(&row)
+            && self.refuse_when_closing().await.is_ok()
+            && let Err(error) = self.open(id).await
+        {
+            tracing::error!(session = %id, %error, "a session cannot be taken up");
+        }
+        row.sandbox
+    }
+
+    /// Makes the index true where it says that something is under way, or says nothing. For one that only looks.
+    pub(super) async fn refresh_index(&self) -> Result<(), Problem> {
+        let doubtful = self.known().await?.into_iter().filter(Known::is_unfinished);
+        let looked = futures_util::stream::iter(doubtful).map(|known| async {
+            let id = known.id;
+            if let Err(error) = self.true_row(known).await {
+                tracing::error!(session = %id, %error, "a session cannot be opened");
+            }
+        });
+        looked.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+        Ok(())
+    }
+
+    /// Every session that has a log, with its row.
+    async fn known(&self) -> Result<Vec<Known>, Problem> {
+        let store = &self.options.store;
+        let ids = store.sessions().await.map_err(problem::store)?;
+        let rows = store.indexed(usize::MAX).await.map_err(problem::store)?;
+        let mut rows: std::collections::HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+        Ok(ids.into_iter().map(|id| Known { id, row: rows.remove(&id) }).collect())
+    }
+
+    /// The session's row. The index is believed only when it is as new as the log.
+    async fn true_row(&self, known: Known) -> Result<Option<Session>, store::Error> {
+        let Known { id, row } = known;
+        let store = &self.options.store;
+        if let Some(row) = row
+            && row.seq == store.last_seq(id).await?
+        {
+            return Ok(Some(row));
+        }
+        // Only read: a request may have opened the session by now, and must not lose it to us.
+        let state = kept_fold::fold_stored(store, id).await?;
+        let row = state.to_session();
+        if let Some(row) = &row {
+            store.index(row).await?;
+        }
+        Ok(row)
+    }
+
+    /// Removes sandboxes that no session has.
+    async fn remove_strangers(&self, found: Vec<sandbox::Info>, ours: &HashSet<SandboxId>) {
+        // A command's own sandbox goes with that command.
+        let a_commands = |info: &sandbox::Info| {
+            info.owner == Some(sandbox::Owner::OneOff) && info.state != sandbox::State::Ended
+        };
+        for info in found.into_iter().filter(|info| !ours.contains(&info.id) && !a_commands(info)) {
+            match self.options.driver.remove(info.id).await {
+                Ok(()) => tracing::info!(sandbox = %info.id, "removed a sandbox that belongs to no session"),
+                Err(error) => tracing::warn!(sandbox = %info.id, %error, "a sandbox could not be removed"),
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Work that a person must approve before it is pushed. The turn is parked meanwhile: it is in the log and nowhere else,
+//! so that it costs nothing, survives a restart, and goes on when somebody has decided.
+
+use protocol::{Actor, ApprovalId, EventBody, Gate, Outcome};
+
+use super::{End, Runner, delivery};
+use crate::state::TurnState;
+use crate::workspace::Kept;
+
+/// Whether somebody was asked.
+pub(super) enum Asked {
+    /// Nobody needs to be.
+    Nobody,
+    /// Somebody must decide now.
+    Waiting,
+    /// The turn was stopped before.
+    Stopped,
+}
+
+impl Runner {
+    /// Asks for approval of a delivery, where the environment wants that.
+    pub(super) async fn ask(&self, kept: &Kept) -> Result<Asked, store::Error> {
+        let workspace = &self.context.workspace;
+        if !workspace.gates().contains(&Gate::Delivery) {
+            return Ok(Asked::Nobody);
+        }
+        let (branch, remote) =
+            workspace.saved().map(|saved| (saved.branch, saved.remote)).unwrap_or_default();
+        let Kept { files, insertions, deletions, .. } = kept;
+        let plural = if *files == 1 { "" } else { "s" };
+        let body = EventBody::ApprovalRequested {
+            approval: ApprovalId::new(),
+            turn: self.turn,
+            question: format!(
+                "Push {files} changed file{plural} (+{insertions} −{deletions}) as {branch} to {remote}? The checks passed."
+            ),
+            gate: Gate::Delivery,
+        };
+        let system = Actor::system();
+        let asked = self.context.recorder.append_if(&system, move |state| match state.turn() {
+            Some(turn) if turn.stopping.is_none() => (vec![body], Asked::Waiting),
+            Some(_) | None => (Vec::new(), Asked::Stopped),
+        });
+        asked.await.map(|(_, asked)| asked)
+    }
+
+    /// Goes on with a turn whose delivery was approved. What was put to the person is on the host, so no sandbox is needed.
+    pub(super) async fn deliver_approved(self, turn: &TurnState) -> Result<(), store::Error> {
+        self.close_open(turn, Outcome::Done).await?;
+        let Some(commit) = self.context.workspace.saved().and_then(|saved| saved.tip) else {
+            let reason =
+                Some("the work that was approved is not there any more: send the prompt again".to_owned());
+            return self.write_finish(End { outcome: Outcome::Failed, reason }, (0, 0, 0)).await;
+        };
+        let delivered = delivery::deliver(&self.context, &self.stop, &self.agent, &commit).await?;
+        let counts = self.kept_counts(Some(&commit)).await;
+        self.write_finish(self.after_delivery(delivered.as_ref()), counts).await?;
+        self.freeze().await
+    }
+
+    /// Ends a turn whose delivery somebody refused without saying what to do instead.
+    pub(super) async fn finish_refused(self, turn: &TurnState, by: &str) -> Result<(), store::Error> {
+        self.close_open(turn, Outcome::Escalated).await?;
+        let tip = self.context.workspace.saved().and_then(|saved| saved.tip);
+        let counts = self.kept_counts(tip.as_deref()).await;
+        let reason = Some(format!("{by} did not approve the delivery; the work is kept"));
+        self.write_finish(End { outcome: Outcome::Escalated, reason }, counts).await?;
+        self.freeze().await
+    }
+}

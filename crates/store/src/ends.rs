@@ -1,0 +1,141 @@
+//! Where each log ended when it was last written: a small file beside the logs, written after each commit and never
+//! synced. What it says was durable before it was written, so it is never ahead of a log that lost nothing; a log that
+//! ends earlier has lost its end, as a damaged or shortened write-ahead log does without a trace of its own.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use protocol::SessionId;
+
+use crate::Error;
+use crate::chain::Chain;
+
+/// Bytes of a session's place in the file: its id, the event's number, a checksum.
+const PLACE: usize = ID + 16;
+/// Bytes of an id in text.
+const ID: usize = 32;
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    file: File,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The session's place and the end that was noted there.
+    ends: HashMap<SessionId, (u64, u64)>,
+    /// Places in the file, also those that cannot be read.
+    places: u64,
+}
+
+impl Ends {
+    /// Reads the file, or makes it. A place that cannot be read says nothing.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let io = |error: std::io::Error| Error::io(path, &error);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(io)?;
+        let mut bytes = vec![0; usize::try_from(file.metadata().map_err(io)?.len()).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, 0).map_err(io)?;
+        let mut known = Known { places: bytes.len().div_ceil(PLACE) as u64, ..Known::default() };
+        for (place, bytes) in (0..).zip(bytes.chunks(PLACE)) {
+            if let Some((session, seq)) = decode(bytes) {
+                known.ends.insert(session, (place, seq));
+            }
+        }
+        Ok(Self { file, known: Mutex::new(known) })
+    }
+
+    /// The last event that a log certainly had.
+    pub(crate) fn seen(&self, session: SessionId) -> u64 {
+        self.known().ends.get(&session).map_or(0, |(_, seq)| *seq)
+    }
+
+    /// Notes where a log ends now. What cannot be noted is not missed until the log loses its end too.
+    pub(crate) fn note(&self, session: SessionId, seq: u64) {
+        let place = {
+            let mut known = self.known();
+            let next = known.places;
+            let (place, end) = known.ends.entry(session).or_insert((next, 0));
+            *end = seq;
+            let place = *place;
+            known.places = known.places.max(place + 1);
+            place
+        };
+        if let Err(error) = self.file.write_all_at(&encode(session, seq), place * PLACE as u64) {
+            tracing::warn!(%session, %error, "cannot note where a log ends");
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn encode(session: SessionId, seq: u64) -> [u8; PLACE] {
+    let mut bytes = [0; PLACE];
+    let name = session.to_string();
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes[ID..ID + 8].copy_from_slice(&seq.to_le_bytes());
+    bytes[ID + 8..].copy_from_slice(&sum(&name, seq).to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(SessionId, u64)> {
+    let (id, numbers) = bytes.split_at_checked(ID)?;
+    let (seq, noted) = numbers.split_at_checked(8)?;
+    let name = std::str::from_utf8(id).ok()?.trim_end_matches('\0');
+    let seq = u64::from_le_bytes(seq.try_into().ok()?);
+    let noted = u64::from_le_bytes(noted.try_into().ok()?);
+    (noted == sum(name, seq)).then_some((name.parse().ok()?, seq))
+}
+
+fn sum(name: &str, seq: u64) -> u64 {
+    Chain::after(seq).text(name).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_found_again_and_damaged_ones_are_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ends");
+        let [a, b, c] = [SessionId::new(), SessionId::new(), SessionId::new()];
+        let ends = Ends::open(&path).unwrap();
+        assert_eq!(ends.seen(a), 0);
+        for (session, seq) in [(a, 1), (b, 7), (a, 2)] {
+            ends.note(session, seq);
+        }
+        assert_eq!((ends.seen(a), ends.seen(b)), (2, 7));
+        drop(ends);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 2 * PLACE);
+        for flipped in 0..PLACE {
+            let mut bytes = bytes.clone();
+            bytes[flipped] ^= 4;
+            std::fs::write(&path, &bytes).unwrap();
+            let ends = Ends::open(&path).unwrap();
+            assert_eq!((ends.seen(a), ends.seen(b)), (0, 7), "byte {flipped}");
+        }
+        // A torn last place is neither believed nor in the way.
+        std::fs::write(&path, &bytes[..PLACE + 9]).unwrap();
+        let ends = Ends::open(&path).unwrap();
+        assert_eq!((ends.seen(a), ends.seen(b)), (2, 0));
+        ends.note(c, 3);
+        ends.note(b, 8);
+        let ends = Ends::open(&path).unwrap();
+        assert_eq!((ends.seen(a), ends.seen(b), ends.seen(c)), (2, 8, 3));
+    }
+}
