@@ -40,7 +40,7 @@ use protocol::{
 
 pub use builds::services;
 pub use feed::{Feed, Frame, Text};
-pub use limits::merge as merge_limits;
+pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
 pub use outbox::{Outbox, Patience};
 use registry::Registry;
 pub use terminal::{Terminal, TerminalInput, TerminalOutput, TerminalSpec};

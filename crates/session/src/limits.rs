@@ -30,25 +30,27 @@ fn mebibytes(number: u64) -> u64 {
 
 /// A limit that a sandbox came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hit {
-    pub(crate) limit: LimitKind,
-    pub(crate) message: String,
+pub struct Hit {
+    /// Which one.
+    pub limit: LimitKind,
+    /// What is said of it: how much it is, and which key raises it.
+    pub message: String,
 }
 
 impl Hit {
     /// With what is said of it.
-    pub(crate) fn new(limits: &Limits, limit: LimitKind) -> Self {
+    pub fn new(limits: &Limits, limit: LimitKind) -> Self {
         Self { limit, message: words(limits, limit) }
     }
 
     /// The event that tells of it.
-    pub(crate) fn event(&self, sandbox: SandboxId) -> EventBody {
+    pub fn event(&self, sandbox: SandboxId) -> EventBody {
         EventBody::LimitExceeded { sandbox, limit: self.limit, message: self.message.clone() }
     }
 }
 
 /// The limits that were reached between two looks at a sandbox, or that a failed command's output tells of.
-pub(crate) fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &str) -> Vec<Hit> {
+pub fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &str) -> Vec<Hit> {
     let kinds = [
         (LimitKind::Memory, after.memory_hits > before.memory_hits),
         (LimitKind::Processes, after.process_hits > before.process_hits),

@@ -4,11 +4,13 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use ::sandbox::native::Native;
-use ::sandbox::{Driver, Life, Owner, Spec, State};
+use ::sandbox::{Driver, End, Life, Limits, Owner, Spec, State};
 use anyhow::Context as _;
 use guest::wire::PtySize;
 use guest::{Output, ProcessSpec};
 use protocol::SandboxId;
+use protocol::event::LimitKind;
+use session::LimitHit;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -26,7 +28,8 @@ pub(crate) enum Sandbox {
     ///
     /// However it ends, nothing is left behind. Without --env the sandbox has the machine's own system, an empty workspace
     /// and no network. With it, it is what a session of that environment would begin with: repository, services, secrets,
-    /// and what its egress allows.
+    /// and what its egress allows. A limit that it comes to is told on standard error; with --json as an event, on a line
+    /// of its own.
     Run(Run),
     /// List sandboxes: of sessions, of builds, kept ready, and of commands
     Ls,
@@ -65,6 +68,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Exit code of a command whose time was up, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
+
+/// Exit code of a command that was killed: 128 and the number of the signal.
+const KILLED: u8 = 137;
 
 /// Exit code of a program whose reader went away: 128 and the number of the signal.
 const BROKEN_PIPE: u8 = 141;
@@ -152,7 +158,11 @@ impl Run {
             [limits.wall_clock, wall_clock.map(|limit| limit + GRACE)].into_iter().flatten().min();
         let life_ends = limits.wall_clock.map(|limit| Instant::now() + limit);
         let network = plan.network;
-        let spec = Spec { limits, network, ..Spec::new(plan.stack.clone(), Life::Tied, Owner::OneOff) };
+        let spec = Spec {
+            limits: limits.clone(),
+            network,
+            ..Spec::new(plan.stack.clone(), Life::Tied, Owner::OneOff)
+        };
         // Signals are caught before there is anything to clean up.
         let mut signals = Interrupts::catch()?;
         let sandbox = driver.create(&spec).await?;
@@ -167,14 +177,27 @@ impl Run {
             .as_ref()
             .is_err_and(|error| matches!(error.downcast_ref(), Some(guest::Error::Unavailable(_))))
         {
-            exit = if life_ends.is_some_and(|end| Instant::now() >= end) {
-                style::error("the sandbox was ended: its time was up");
-                Ok(Exit::Command(TIMED_OUT))
-            } else {
-                let reason =
-                    sandbox.ended().await.map_or("it does not answer".to_owned(), |end| end.to_string());
-                Err(anyhow::anyhow!("the sandbox ended before the command did: {reason}"))
+            let time_is_up = life_ends.is_some_and(|end| Instant::now() >= end);
+            let end =
+                if time_is_up { Some(End::Limit(LimitKind::WallClock)) } else { ended(&*sandbox).await };
+            exit = match end.and_then(End::limit) {
+                Some(LimitKind::WallClock) if limits.wall_clock != plan.limits(context).wall_clock => {
+                    self.tell_timeout();
+                    Ok(Exit::Command(TIMED_OUT))
+                }
+                Some(limit) => {
+                    tell(context, spec.id, &LimitHit::new(&limits, limit));
+                    Ok(Exit::Command(if limit == LimitKind::WallClock { TIMED_OUT } else { KILLED }))
+                }
+                None => {
+                    let reason = end.map_or("it does not answer".to_owned(), |end| end.to_string());
+                    Err(anyhow::anyhow!("the sandbox ended before the command did: {reason}"))
+                }
             };
+        } else {
+            for hit in reached(&*sandbox, &limits).await {
+                tell(context, spec.id, &hit);
+            }
         }
         let id = spec.id;
         drop(sandbox);
@@ -216,7 +239,7 @@ impl Run {
             tokio::select! {
                 output = process.next(), if pending.is_none() => match output? {
                     Some(Output::Exit(exit)) => break exit,
-                    None => anyhow::bail!("the sandbox ended before the command did"),
+                    None => return Err(guest::Error::Unavailable("its output ended".to_owned()).into()),
                     piece => pending = piece,
                 },
                 permit = writer.reserve(), if pending.is_some() => match (permit, pending.take()) {
@@ -239,7 +262,7 @@ impl Run {
         input.abort();
         drop(terminal);
         if result.timed_out {
-            style::error(&format!("the command was ended after {} s", self.timeout.unwrap_or_default()));
+            self.tell_timeout();
             return Ok(Exit::Command(TIMED_OUT));
         }
         drop(writer);
@@ -249,6 +272,44 @@ impl Run {
             Err(error) => Err(error).context("cannot write the command's output"),
             Ok(()) => Ok(Exit::Command(u8::try_from(result.code).unwrap_or(1))),
         }
+    }
+
+    fn tell_timeout(&self) {
+        let seconds = self.timeout.unwrap_or_default();
+        style::error(&format!("the command was ended after {seconds} s\n  give it longer with --timeout"));
+    }
+}
+
+/// Why a sandbox that does not answer ended. A monitor needs a moment to write that down.
+async fn ended(sandbox: &dyn ::sandbox::Sandbox) -> Option<End> {
+    for _ in 0..100 {
+        let end = sandbox.ended().await;
+        if end.is_some() {
+            return end;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    None
+}
+
+/// The limits that a sandbox that still runs came to.
+async fn reached(sandbox: &dyn ::sandbox::Sandbox, limits: &Limits) -> Vec<LimitHit> {
+    match sandbox.usage().await {
+        Ok(usage) => session::limits_reached(limits, &::sandbox::Usage::default(), &usage, ""),
+        Err(error) => {
+            // The command is over and has its code; this would only have explained it.
+            tracing::debug!(sandbox = %sandbox.id(), %error, "what a sandbox used cannot be told");
+            Vec::new()
+        }
+    }
+}
+
+/// Says which limit was reached. Standard output is the command's own, so JSON goes to standard error too.
+fn tell(context: &Context, sandbox: SandboxId, hit: &LimitHit) {
+    match serde_json::to_string(&hit.event(sandbox)) {
+        Ok(event) if context.json => style::say(&event),
+        // An event that cannot be written is still told.
+        Ok(_) | Err(_) => style::error(&hit.message),
     }
 }
 

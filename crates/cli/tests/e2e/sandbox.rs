@@ -39,7 +39,51 @@ async fn a_command_has_its_own_code_output_and_input() {
 async fn a_command_that_takes_too_long_is_ended() {
     let world = World::new();
     let output = world.run(&["sandbox", "run", "--timeout", "1", "--", "sleep", "60"]).await.expect_code(124);
-    assert!(output.stderr.contains("1 s"), "{output}");
+    assert!(output.stderr.contains("1 s") && output.stderr.contains("--timeout"), "{output}");
+    // Where no option says how long, the configuration does.
+    world.configure("[sandbox]\nwall_clock_s = 1\n");
+    for more in [&[][..], &["--timeout", "60"]] {
+        let run = [&["sandbox", "run"], more, &["--", "sleep", "60"]].concat();
+        let output = world.run(&run).await.expect_code(124);
+        assert!(output.stderr.contains("1 s") && output.stderr.contains("wall_clock_s"), "{output}");
+    }
+    assert_eq!(world.traces(), [""; 0]);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_limit_is_told_with_its_value_and_its_key() {
+    let world = World::new();
+    world.configure("[sandbox]\nmemory_mb = 96\ndisk_mb = 16\ninodes = 100\n");
+    let memory = "exec python3 -c 'x = b\"x\" * (512 << 20)'";
+    let bytes = "exec head -c 64M /dev/zero > big";
+    let inodes = "for i in $(seq 300); do : > $i; done";
+    let grouped = !world.ok(&script("true")).await.stderr.contains("no control groups");
+    let cases = [
+        (memory, "memory", "96 MiB", "memory_mb"),
+        (bytes, "disk_bytes", "16 MiB", "disk_mb"),
+        (inodes, "disk_inodes", "100 files", "inodes"),
+    ];
+    // Without control groups, memory that a process asks for is refused, and it says so itself.
+    for (bomb, limit, value, key) in cases.into_iter().filter(|(_, limit, ..)| grouped || *limit != "memory")
+    {
+        let output = world.run(&script(bomb)).await;
+        assert!(limit != "memory" || output.code() == 137, "{output}");
+        assert!(output.stderr.contains(value) && output.stderr.contains(key), "{limit}: {output}");
+
+        let output = world.run(&[&["--json"][..], &script(bomb)].concat()).await;
+        assert_eq!(output.stdout, "", "it is the command's own");
+        let told: serde_json::Value =
+            output.stderr.lines().find_map(|line| serde_json::from_str(line).ok()).expect("a line of JSON");
+        assert_eq!(
+            (&told["type"], &told["data"]["limit"]),
+            (&json!("limit.exceeded"), &json!(limit)),
+            "{told}"
+        );
+        assert!(told["data"]["message"].as_str().unwrap().contains(key), "{told}");
+    }
+    let output = world.ok(&script("echo fine > x")).await;
+    assert!(!output.stderr.contains("limit"), "nothing is said where none was reached: {output}");
     assert_eq!(world.traces(), [""; 0]);
     world.finish().await;
 }

@@ -231,13 +231,16 @@ impl Gate {
     }
 
     /// The way to an address, when the connection tells no name: one of the names that were answered with that address
-    /// must be allowed, or the address itself.
-    pub(super) async fn by_address(&self, to: SocketAddr) -> Result<Way, Stop> {
+    /// must be allowed and fit, or the address itself be allowed.
+    pub(super) async fn by_address(&self, to: SocketAddr, fits: impl Fn(&Host) -> bool) -> Result<Way, Stop> {
         let named = self.name_of(to.ip());
         self.check(named.as_ref().unwrap_or(&Host::Address(to.ip())), to)?;
         let names = self.pins().names(to.ip(), Instant::now());
         for (name, age) in names {
             let host = Host::Name(name);
+            if !fits(&host) {
+                continue;
+            }
             let Ok(rule) = self.permit(&host, to.port()) else { continue };
             if age == Age::Fresh || self.has(&host, to.ip()).await {
                 return Ok(Way { host, port: to.port(), rule, addresses: vec![to] });
@@ -270,7 +273,13 @@ impl Gate {
 
     /// The name that was last answered with this address.
     pub(super) fn name_of(&self, address: IpAddr) -> Option<Host> {
-        self.pins().names(address, Instant::now()).into_iter().next().map(|(name, _)| Host::Name(name))
+        self.names_of(address).into_iter().next()
+    }
+
+    /// All names that were answered with this address, latest first.
+    pub(super) fn names_of(&self, address: IpAddr) -> Vec<Host> {
+        let names = self.pins().names(address, Instant::now());
+        names.into_iter().map(|(name, _)| Host::Name(name)).collect()
     }
 
     /// Whether a host has this address: we answered so, or a fresh look-up says so.

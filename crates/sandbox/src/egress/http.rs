@@ -231,7 +231,6 @@ impl Exchange {
                 Some(After::Splice(client, server, scrubber));
             return Ok(response.map(|_| empty()));
         }
-        strip(response.headers_mut(), false);
         finish(response, scrubber, &way)
     }
 
@@ -367,19 +366,29 @@ fn wants_websocket(headers: &HeaderMap) -> bool {
 
 /// The server's answer as the client gets it.
 fn finish(
-    response: Response<Incoming>,
+    mut response: Response<Incoming>,
     scrubber: Option<Scrubber>,
     way: &Way,
 ) -> Result<Response<Body>, Unanswered> {
+    // Looked at first: a server can name any header as one that is to be removed.
+    let searchable = searchable(response.headers());
+    strip(response.headers_mut(), false);
     let Some(scrubber) = scrubber else { return Ok(response.map(BodyExt::boxed_unsync)) };
-    let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
-    if !response.headers().get_all(header::CONTENT_ENCODING).iter().all(plain) {
+    if !searchable {
         let why = "compresses its answer although it was asked not to, so it cannot be searched for secrets";
         return Err(Stop::Unreachable(format!("{} {why}", way.host)).into());
     }
     let mut response = response.map(|body| Scrubbed::new(body, scrubber.clone()).boxed_unsync());
     scrubber.headers(response.headers_mut());
     Ok(response)
+}
+
+/// Whether a body is what it says, and not compressed: neither itself, nor for the transport.
+fn searchable(headers: &HeaderMap) -> bool {
+    let is = |value: &HeaderValue, word: &[u8]| value.as_bytes().trim_ascii().eq_ignore_ascii_case(word);
+    let mut transfer = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let chunked = transfer.next().is_none_or(|value| is(value, b"chunked")) && transfer.next().is_none();
+    chunked && headers.get_all(header::CONTENT_ENCODING).iter().all(|value| is(value, b"identity"))
 }
 
 fn empty() -> Body {

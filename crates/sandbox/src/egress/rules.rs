@@ -94,6 +94,11 @@ impl Rules {
         self.find(|rule| rule.hosts.covers(host))
     }
 
+    /// Whether a rule for this host names this port, and does not only mean those of the web. Then any protocol may be spoken.
+    pub(super) fn names_port(&self, host: &Host, port: u16) -> bool {
+        self.find(|rule| rule.hosts.covers(host) && rule.ports.have(port) && rule.ports != Ports::Web).is_ok()
+    }
+
     fn find(&self, fits: impl Fn(&Rule) -> bool) -> Result<&str, &'static str> {
         match &self.kind {
             Kind::None => Err("the environment has no network (egress = \"none\")"),

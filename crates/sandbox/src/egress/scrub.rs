@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::base64;
@@ -58,7 +58,7 @@ impl Scrubber {
             escaped(b""),
             escaped(b"/"),
         ];
-        for find in spellings.into_iter().chain(within_base64(value)) {
+        for find in spellings.into_iter().chain(numbered(value)).chain(within_base64(value)) {
             if self.needles.iter().all(|known| known.find != find) {
                 let cover = placeholder.bytes().chain(std::iter::repeat(b'*')).take(find.len()).collect();
                 self.needles.push(Needle { find, placeholder: placeholder.as_bytes().to_vec(), cover });
@@ -68,8 +68,16 @@ impl Scrubber {
         self.needles.sort_by_key(|needle| std::cmp::Reverse(needle.find.len()));
     }
 
-    /// Puts placeholders into headers.
+    /// Puts placeholders into headers. Those with a value in their name are removed.
     pub(super) fn headers(&self, headers: &mut HeaderMap) {
+        // Names have small letters only, whatever the server wrote.
+        let small: Vec<_> = self.needles.iter().map(|needle| needle.find.to_ascii_lowercase()).collect();
+        let told =
+            |name: &HeaderName| small.iter().any(|value| find(name.as_str().as_bytes(), value).is_some());
+        let telling: Vec<_> = headers.keys().filter(|name| told(name)).cloned().collect();
+        for name in telling {
+            headers.remove(name);
+        }
         for value in headers.values_mut() {
             let mut bytes = value.as_bytes().to_vec();
             for needle in &self.needles {
@@ -107,6 +115,27 @@ impl Scrubber {
         };
         self.needles.iter().map(begun).max().unwrap_or(0)
     }
+}
+
+/// How a value looks in JSON whose writer gives characters by number: all of them, all but letters and digits, or those that
+/// mean something in HTML.
+fn numbered(value: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(text) = std::str::from_utf8(value) else { return Vec::new() };
+    let number = |char: char, hex: fn(u16) -> String| -> String {
+        char.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{}", hex(*unit))).collect()
+    };
+    let number_some = |which: fn(char) -> bool, hex: fn(u16) -> String| -> Vec<u8> {
+        let spell = |char: char| match char {
+            _ if which(char) => number(char, hex),
+            '"' | '\\' => format!("\\{char}"),
+            _ => char.to_string(),
+        };
+        text.chars().map(spell).collect::<String>().into_bytes()
+    };
+    let which: [fn(char) -> bool; 3] =
+        [|_| true, |char| !char.is_ascii_alphanumeric(), |char| "<>&'".contains(char)];
+    let hex: [fn(u16) -> String; 2] = [|unit| format!("{unit:04x}"), |unit| format!("{unit:04X}")];
+    which.iter().flat_map(|which| hex.iter().map(|hex| number_some(*which, *hex))).collect()
 }
 
 /// How a value looks within base64 of a longer text, such as a user's name and a password: the characters that are of the
@@ -292,6 +321,22 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_covered_when_json_gives_its_characters_by_number() {
+        for (value, text) in [
+            ("c/K", r"\u0063\u002f\u004b"),
+            ("c/K", r"\u0063\u002F\u004B"),
+            ("c/K", r"c\u002fK"),
+            ("c&\"K", r#"c\u0026\"K"#),
+            ("cü😀", r"\u0063\u00fc\ud83d\ude00"),
+        ] {
+            let (half, rest) = text.as_bytes().split_at(5);
+            let out = scrubbed(&[value], &[b"{\"a\":\"", half, rest, b"\"}"]);
+            let cover = &"slipway-X-0123456789abcdef"[..text.len()];
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{{\"a\":\"{cover}\"}}"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_value_within_base64_is_covered_wherever_it_begins() {
         let value = "canary+value/of?a>secret";
         for before in ["", "a", "ab", "abc", "user:"] {
@@ -341,6 +386,15 @@ mod tests {
         let place = "slipway-X-0123456789abcdef";
         assert_eq!(headers["x-echo"], format!("Bearer {place}, {place}"));
         assert_eq!(headers["x-other"], "plain");
+    }
+
+    #[test]
+    fn headers_with_a_value_in_their_name_are_removed() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_bytes(b"X-Ca_Nary-Y").unwrap(), HeaderValue::from_static("1"));
+        headers.insert("x-other", HeaderValue::from_static("plain"));
+        scrubber(&["Ca_Nary"]).headers(&mut headers);
+        assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-other"]);
     }
 
     proptest! {

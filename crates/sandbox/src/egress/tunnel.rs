@@ -154,8 +154,14 @@ async fn judge(gate: &Gate, named: &Result<Way, SocketAddr>, said: First) -> Res
     let refuse =
         |host: &Host, port: u16, why: &str| Stop::from(Refusal::new(host, port, why, Remedy::Nothing));
     let plain_http2 = "HTTP/2 without TLS does not show which host it is for";
+    let nameless = "its TLS does not say a name, which it must for a host that has secrets";
+    let unnamed = "it is neither HTTP nor TLS, which only a rule that names the port allows";
+    let rules = gate.rules();
     match (named, said) {
         (Ok(way), First::Bad(why)) => Err(refuse(&way.host, way.port, why)),
+        (Ok(way), First::Other) if !rules.names_port(&way.host, way.port) => {
+            Err(refuse(&way.host, way.port, unnamed))
+        }
         // An address that is allowed as an address is allowed under every name.
         (Ok(way), _) if way.host.address().is_some() => Ok(Plan::Relay(way.clone())),
         (Ok(way), First::Tls(Some(name))) if name == way.host => Ok(plan(way.clone())),
@@ -163,8 +169,11 @@ async fn judge(gate: &Gate, named: &Result<Way, SocketAddr>, said: First) -> Res
             let why = format!("the connection is for {}, and its TLS says otherwise", way.host);
             Err(refuse(&name, way.port, &why))
         }
+        (Ok(way), First::Tls(None)) if secrets_for(&way.host).is_some() => {
+            Err(refuse(&way.host, way.port, nameless))
+        }
         (Ok(way), First::Http) => Ok(Plan::Requests(Aim::Named(way.clone()))),
-        (Ok(way), First::Http2) if !gate.rules().is_open() => Err(refuse(&way.host, way.port, plain_http2)),
+        (Ok(way), First::Http2) if !rules.is_open() => Err(refuse(&way.host, way.port, plain_http2)),
         (Ok(way), First::Http2 | First::Tls(None) | First::Other | First::Silence | First::Closed) => {
             Ok(Plan::Relay(way.clone()))
         }
@@ -181,9 +190,24 @@ async fn judge(gate: &Gate, named: &Result<Way, SocketAddr>, said: First) -> Res
             let host = gate.name_of(to.ip()).unwrap_or(Host::Address(to.ip()));
             gate.literally(*to).map(Plan::Relay).map_err(|_| refuse(&host, to.port(), plain_http2))
         }
-        (Err(to), First::Tls(None) | First::Other | First::Silence | First::Closed) => {
-            gate.by_address(*to).await.map(Plan::Relay)
+        (Err(to), First::Tls(None)) => {
+            // Any of the names may be meant: the sandbox chooses which one it asks for last.
+            match gate.names_of(to.ip()).into_iter().find(|host| secrets_for(host).is_some()) {
+                Some(host) => Err(refuse(&host, to.port(), nameless)),
+                None => gate.by_address(*to, |_| true).await.map(Plan::Relay),
+            }
         }
+        (Err(to), First::Other) => {
+            let named_port = |host: &Host| rules.names_port(host, to.port());
+            match gate.by_address(*to, named_port).await {
+                Ok(way) if named_port(&way.host) => Ok(Plan::Relay(way)),
+                Ok(_) | Err(_) => {
+                    let way = gate.by_address(*to, |_| true).await?;
+                    Err(refuse(&way.host, way.port, unnamed))
+                }
+            }
+        }
+        (Err(to), First::Silence | First::Closed) => gate.by_address(*to, |_| true).await.map(Plan::Relay),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use sandbox::egress::Secret;
+use sandbox::egress::{Decision, Rules, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::names::query;
 use crate::world::{World, http_server, public, read_all, read_answer, read_head};
 
 const CANARY: &str = "canary/7f3a+secret\"value";
@@ -130,6 +131,7 @@ async fn values_reach_the_server_and_never_the_sandbox() {
         "canary%2F7f3a%2Bsecret%22value",
         "canary/7f3a+secret\\\"value",
         "canary\\/7f3a+secret\\\"value",
+        &CANARY.bytes().map(|byte| format!("\\u{byte:04x}")).collect::<String>(),
     ] {
         let answer = over_tls(&world, "api.test", "", body).await;
         assert!(answer.contains("body: slipway-"), "{body}: {answer}");
@@ -214,14 +216,44 @@ async fn a_server_that_cannot_prove_who_it_is_gets_nothing() {
 #[tokio::test]
 async fn compressed_answers_are_not_passed_on() {
     let world = world().await;
+    for (path, passed) in [
+        ("/gzip", false),
+        ("/gzip-removed", false),
+        ("/gzip-transfer", false),
+        ("/gzip-transfer-twice", false),
+        ("/chunked", true),
+    ] {
+        let tunnel = world.tunnel("api.test:443").await;
+        let mut stream = world.tls("api.test", tunnel).await.unwrap();
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let answer = read_all(&mut stream).await;
+        let refused = answer.starts_with("HTTP/1.1 502") && answer.contains("cannot be searched for secrets");
+        assert_eq!((refused, answer.starts_with("HTTP/1.1 200")), (!passed, passed), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn tls_without_a_name_does_not_get_around_the_secrets() {
+    let world = world().await;
+    query(&world, "api.test").await;
+    // The address has another name too, which was asked for last and has no secrets.
+    world.name("shared.test", &[&[public(1)]]);
+    let rules = ["api.test", "other.test", "shared.test"].map(str::to_owned).into();
+    world.proxy().set_rules(Rules::parse(&protocol::Egress::Allow(rules)).unwrap());
+    query(&world, "shared.test").await;
     let tunnel = world.tunnel("api.test:443").await;
-    let mut stream = world.tls("api.test", tunnel).await.unwrap();
-    stream.write_all(b"GET /gzip HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: gzip\r\n\r\n").await.unwrap();
-    let answer = read_all(&mut stream).await;
-    assert!(
-        answer.starts_with("HTTP/1.1 502") && answer.contains("cannot be searched for secrets"),
-        "{answer}"
-    );
+    world.nameless_tls("api.test", tunnel).await.unwrap_err();
+    let refused = |d: &Decision| d.host == "api.test" && d.rule.contains("does not say a name");
+    assert!(!world.decided(refused).await.allowed);
+    let stream = world.connect_to((public(1), 443)).await;
+    world.nameless_tls("api.test", stream).await.unwrap_err();
+    assert!(world.decisions().iter().all(|d| !d.allowed), "{:?}", world.decisions());
+    // Hosts without secrets need no name.
+    let tunnel = world.tunnel("other.test:443").await;
+    drop(world.nameless_tls("other.test", tunnel).await.unwrap());
 }
 
 #[tokio::test]

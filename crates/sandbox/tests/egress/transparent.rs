@@ -129,6 +129,43 @@ async fn other_protocols_need_an_address_that_was_answered_for_an_allowed_name()
 }
 
 #[tokio::test]
+async fn other_protocols_need_a_rule_that_names_the_port() {
+    let world = World::allow(&["web.test", "both.test", "*.test:8080", "both.test:80"]);
+    let server = quiet_server().await;
+    world.host("web.test", 1, 80, server);
+    world.host("web.test", 1, 443, server);
+    world.host("both.test", 2, 80, server);
+    query(&world, "web.test").await;
+    query(&world, "both.test").await;
+    for port in [80, 443] {
+        let mut stream = world.connect_to((public(1), port)).await;
+        stream.write_all(b"SSH-2.0-me\r\n").await.unwrap();
+        assert!(is_reset(&mut stream).await, "{port}");
+        let told = world.decided(|d| d.port == port).await;
+        assert!(!told.allowed && told.host == "web.test" && told.rule.contains("names the port"), "{told:?}");
+    }
+    assert!(world.outside.connected.lock().unwrap().is_empty());
+    // Waiting until the proxy has connected, or asking it for a tunnel, changes nothing.
+    let mut stream = world.connect_to((public(1), 80)).await;
+    while world.outside.connected.lock().unwrap().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    stream.write_all(b"SSH-2.0-me\r\n").await.unwrap();
+    assert!(is_reset(&mut stream).await);
+    let mut tunnel = world.tunnel("web.test:80").await;
+    tunnel.write_all(b"SSH-2.0-me\r\n").await.unwrap();
+    assert_eq!(read_all(&mut tunnel).await, "");
+    // The rule that names the port counts, also when another one comes first, and when the address has other names.
+    world.name("web.test", &[&[public(2)]]);
+    query(&world, "web.test").await;
+    let mut stream = world.connect_to((public(2), 80)).await;
+    stream.write_all(b"SSH-2.0-me\r\n").await.unwrap();
+    let mut back = [0; 12];
+    stream.read_exact(&mut back).await.unwrap();
+    assert_eq!(&back, b"SSH-2.0-me\r\n");
+}
+
+#[tokio::test]
 async fn who_waits_before_speaking_is_still_checked() {
     let world = World::allow(&["api.test"]);
     let server = world.tls_server(&["api.test", "evil.test"]).await;

@@ -209,6 +209,18 @@ impl World {
             .await
     }
 
+    /// The same, by a client that does not say which name it wants.
+    pub(crate) async fn nameless_tls<S>(&self, name: &str, stream: S) -> std::io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut config = client_config(self.trust());
+        config.enable_sni = false;
+        TlsConnector::from(Arc::new(config))
+            .connect(ServerName::try_from(name.to_owned()).unwrap(), stream)
+            .await
+    }
+
     /// A server with TLS for these names.
     pub(crate) async fn tls_server(&self, names: &[&str]) -> SocketAddr {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
@@ -305,8 +317,8 @@ async fn serve_echo<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     drop(served.with_upgrades().await);
 }
 
-/// Says back the whole request in the body, and credentials in a header too. `/gzip` claims to be compressed; a WebSocket
-/// becomes an echo of bytes.
+/// Says back the whole request in the body, and credentials in a header too. `/gzip` and the like claim to be
+/// compressed; a WebSocket becomes an echo of bytes.
 async fn echo(mut request: Request<Incoming>, requests: &Mutex<String>) -> Response<Full<Bytes>> {
     if request.headers().get("upgrade").is_some_and(|upgrade| upgrade == "websocket") {
         let upgraded = hyper::upgrade::on(&mut request);
@@ -331,7 +343,7 @@ async fn echo(mut request: Request<Incoming>, requests: &Mutex<String>) -> Respo
         text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
     }
     let credentials = request.headers().get("authorization").cloned();
-    let compressed = request.uri().path() == "/gzip";
+    let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     text.push_str(&format!("body: {}\n", String::from_utf8_lossy(&body)));
     requests.lock().unwrap().push_str(&text);
@@ -339,8 +351,16 @@ async fn echo(mut request: Request<Incoming>, requests: &Mutex<String>) -> Respo
     if let Some(credentials) = credentials {
         response.headers_mut().insert("x-echo", credentials);
     }
-    if compressed {
-        response.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    let compressed: &[(&str, &str)] = match path.as_str() {
+        "/gzip" => &[("content-encoding", "gzip")],
+        "/gzip-removed" => &[("content-encoding", "gzip"), ("connection", "content-encoding")],
+        "/gzip-transfer" => &[("transfer-encoding", "gzip, chunked")],
+        "/gzip-transfer-twice" => &[("transfer-encoding", "gzip"), ("transfer-encoding", "chunked")],
+        "/chunked" => &[("transfer-encoding", "chunked")],
+        _ => &[],
+    };
+    for (name, value) in compressed {
+        response.headers_mut().append(*name, value.parse().unwrap());
     }
     response
 }

@@ -18,8 +18,11 @@ impl Runner {
         if let Some(exit) = &self.exit {
             lines.extend(refused(&exit.take_refused(), exit.environment()));
         }
-        if let Some(sandbox) = self.sandbox.as_ref().filter(|_| failed) {
+        if let Some(sandbox) = &self.sandbox {
             let Context { workspace, recorder, .. } = &*self.context;
+            // A shell that goes on after a process was ended has not failed, but the limit was met. What only the output
+            // tells of is believed where something failed.
+            let output = if failed { output } else { "" };
             let hits = workspace.tell_limits(recorder, &**sandbox, output).await?;
             lines.extend(hits.iter().map(|hit| format!("({})", hit.message)));
             // A sandbox whose disk is full is emptied of processes.

@@ -39,6 +39,9 @@ pub(crate) use services::Expected;
 pub(crate) use start::Ready;
 pub(crate) use sync::{Sync, Synced};
 
+/// How long an archive of a workspace may take that git cannot keep. A person waits for the end of the turn, and there are
+/// trees that no program gets to the end of; the snapshot has them anyway.
+const RESCUE: std::time::Duration = std::time::Duration::from_secs(30);
 /// Largest bundle that is read out of a sandbox.
 const BUNDLE_LIMIT: u64 = forge::BUNDLE_LIMIT;
 /// Bytes of one piece of a file that goes in or out.
@@ -351,10 +354,17 @@ impl Workspace {
             args: &[inside],
             env: Default::default(),
             cwd: WORKSPACE,
-            timeout: std::time::Duration::from_secs(300),
+            timeout: RESCUE,
             limit: 0,
         };
-        archive.run(sandbox, None).await?;
+        let archived = archive.run(sandbox, None).await?;
+        if archived.code != 0 {
+            let problem = Problem::new(
+                Code::DeliveryFailed,
+                format!("an archive of the workspace was not made within {} s", RESCUE.as_secs()),
+            );
+            return Err(problem.hint("the snapshot of this turn has every file: fork it, or go on").into());
+        }
         let path = self.dir.join("rescued.tar");
         self.read_out(sandbox, inside, &path).await?;
         Ok(path)

@@ -104,6 +104,30 @@ async fn a_limit_that_was_reached_is_named_with_the_key_that_raises_it() {
     world.end(sessions).await;
 }
 
+/// A shell that goes on as if nothing had happened has not failed, but a process of it was ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_was_reached_is_told_even_when_the_command_goes_on() {
+    let bomb = "python3 -c 'x = bytearray(600 << 20); print(len(x))'; echo after $?";
+    let script = Script::new().call("shell", json!({"command": bomb})).say("It was too much.");
+    let world = World::new(script).await.environment(|environment| environment.limits.memory_mb = Some(256));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Use too much").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let text = follow.last_output();
+    // Without control groups a program is refused the memory instead of being killed for it.
+    if text.contains("after 137") {
+        assert!(text.contains("256 MiB") && text.contains("memory_mb"), "{text}");
+        let memory = |event: &protocol::Event| {
+            matches!(event.body, EventBody::LimitExceeded { limit: LimitKind::Memory, .. })
+        };
+        assert_eq!(follow.events.iter().filter(|event| memory(event)).count(), 1);
+    } else {
+        assert!(text.contains("MemoryError"), "{text}");
+    }
+    world.end(sessions).await;
+}
+
 /// Every file below a directory that has these bytes in it.
 fn files_with(dir: &std::path::Path, bytes: &[u8], found: &mut Vec<std::path::PathBuf>) {
     // What overlayfs has for itself is closed to everybody but root, and empty.
