@@ -24,6 +24,9 @@ use work::Work;
 /// How often to look.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
+/// How long to look again for what went away.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// How often to count while the sandbox works, whatever is free.
 const WORK_PERIOD: Duration = Duration::from_secs(5);
 
@@ -136,6 +139,22 @@ impl Keeper {
             || self.free.inodes.saturating_sub(now.inodes) >= inodes
     }
 
+    /// Counts what has a name. A directory that is renamed all the time is hardly ever where it was just seen; so where
+    /// something went away, and that did not take long, it is looked for again, and the most that was seen counts.
+    fn walk(&self, begun: Instant) -> (Tally, Result<bool>) {
+        let mut most = Tally::default();
+        loop {
+            let mut tally = Tally::up_to(self.bytes.height(), self.inodes.height());
+            let walked = walk::count(self.upper.as_fd(), &mut tally);
+            if (tally.bytes, tally.inodes) >= (most.bytes, most.inodes) {
+                most = tally;
+            }
+            if !matches!(walked, Ok(true)) || most.is_enough() || begun.elapsed() >= AGAIN {
+                return (most, walked);
+            }
+        }
+    }
+
     /// Counts now. Whether the sandbox has to be stopped.
     pub(crate) fn count(&mut self, init: Pid) -> bool {
         let begun = Instant::now();
@@ -144,9 +163,9 @@ impl Keeper {
         if let Ok(now) = free(&self.upper) {
             self.free = now;
         }
-        let mut tally = Tally::up_to(self.bytes.height(), self.inodes.height());
-        match walk::count(self.upper.as_fd(), &mut tally) {
-            Ok(()) => hidden::count(init, &self.upper, &mut tally),
+        let (mut tally, walked) = self.walk(begun);
+        match walked {
+            Ok(_) => hidden::count(init, &self.upper, &mut tally),
             // A tree that cannot be counted with the descriptors there are is deeper than any that is meant to be.
             Err(_) => tally.inodes = self.limit.inodes.saturating_add(1),
         }

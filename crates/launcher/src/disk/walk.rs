@@ -44,11 +44,16 @@ impl Place {
 }
 
 /// Adds everything below a directory, until it is enough. Links are not followed, and a file with many names counts once.
-pub(super) fn count(top: BorrowedFd<'_>, tally: &mut Tally) -> Result<()> {
+/// Whether something went away meanwhile: it may be somewhere else now, and not counted.
+pub(super) fn count(top: BorrowedFd<'_>, tally: &mut Tally) -> Result<bool> {
+    let mut went_away = false;
     let mut left =
         vec![Place { from: Rc::new(rustix::io::fcntl_dupfd_cloexec(top, 3)?), path: PathBuf::from(".") }];
     while let Some(place) = left.pop() {
-        let Some(directory) = place.open()? else { continue };
+        let Some(directory) = place.open()? else {
+            went_away = true;
+            continue;
+        };
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -56,7 +61,10 @@ pub(super) fn count(top: BorrowedFd<'_>, tally: &mut Tally) -> Result<()> {
                 continue;
             }
             let data = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::NOENT) => continue,
+                Err(Errno::NOENT) => {
+                    went_away = true;
+                    continue;
+                }
                 other => other?,
             };
             let is_directory = FileType::from_raw_mode(data.st_mode) == FileType::Directory;
@@ -66,18 +74,17 @@ pub(super) fn count(top: BorrowedFd<'_>, tally: &mut Tally) -> Result<()> {
                 tally.add_once(&data);
             }
             if tally.is_enough() {
-                return Ok(());
+                return Ok(went_away);
             }
             if is_directory {
                 match place.below(&directory, name) {
-                    // It went away.
-                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => went_away = true,
                     other => left.push(other?),
                 }
             }
         }
     }
-    Ok(())
+    Ok(went_away)
 }
 
 #[cfg(test)]
