@@ -5,7 +5,6 @@
 //! anyway. It is made from a random key all the same, so that nobody can write one down beforehand.
 
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
@@ -66,30 +65,22 @@ fn read(path: &Path) -> Result<Option<[u8; KEY]>, Error> {
     }
 }
 
-/// Writes a new key beside and links it into place, so that of two processes at once one wins and both use its key.
+/// Writes a new key beside, under a name that nobody else has, and gives it its name only where that is free: of several
+/// at once, in one process or in many, one wins and all use its key.
 fn make(path: &Path) -> Result<[u8; KEY], Error> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
     let (first, second) = (random()?, random()?);
     let mut key = [0; KEY];
     key[..16].copy_from_slice(&first);
     key[16..].copy_from_slice(&second);
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".{}.new", std::process::id()));
-    let aside = Path::new(&aside);
-    let place = || {
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(aside)?;
-        file.write_all(&key)?;
-        file.sync_all()?;
-        let linked = std::fs::hard_link(aside, path);
-        std::fs::remove_file(aside)?;
-        linked
-    };
-    match place() {
-        Ok(()) => Ok(key),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            read(path)?.ok_or_else(|| Error::Io { path: path.to_owned(), source: error })
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(io)?;
+    file.write_all(&key).and_then(|()| file.as_file().sync_all()).map_err(io)?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(key),
+        Err(taken) if taken.error.kind() == std::io::ErrorKind::AlreadyExists => {
+            read(path)?.ok_or_else(|| io(taken.error))
         }
-        Err(source) => Err(Error::Io { path: path.to_owned(), source }),
+        Err(other) => Err(io(other.error)),
     }
 }
 
@@ -112,6 +103,21 @@ mod tests {
         let elsewhere = Placeholders::open(&dir.path().join("elsewhere")).unwrap();
         assert_ne!(elsewhere.of("shop", "TOKEN"), one);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left beside");
+    }
+
+    #[test]
+    fn whoever_comes_at_the_same_time_has_the_same() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("placeholders");
+            let open = || Placeholders::open(&path).unwrap().of("shop", "TOKEN");
+            let made: Vec<String> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(made.iter().all(|one| *one == open()), "{made:?}");
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside");
+        }
     }
 
     #[test]
