@@ -372,29 +372,32 @@ impl Service {
 
     fn deliver(&mut self, actor: Actor, answer: Answer<Delivery>) {
         if self.work.is_some() || self.context.turn().is_some() {
-            let busy = Problem::new(Code::Conflict, "a turn is under way")
-                .hint("wait until it has finished, or stop it; a turn that is done is delivered by itself");
-            let waits = self.context.recorder.stream().with_state(|state| state.waits());
-            let refused = if waits {
+            let refused = if self.context.recorder.stream().with_state(|state| state.waits()) {
                 Problem::new(Code::Conflict, "the delivery waits for somebody to approve it")
                     .hint(format!("approve it: slipway approve {}", self.context.recorder.session()))
             } else {
-                busy
+                Problem::new(Code::Conflict, "a turn is under way").hint(
+                    "wait until it has finished, or stop it; a turn that is done is delivered by itself",
+                )
             };
             return respond(answer, Err(refused));
         }
-        let context = Arc::clone(&self.context);
-        let over = Arc::new(AtomicBool::new(false));
-        let kind = Kind::Delivery(Arc::clone(&over));
-        let stop = Stop::default();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            let delivered = delivery::again(&context, &stopped, &actor).await;
+        self.begin_delivery(|context, stop, over| async move {
+            let delivered = delivery::again(&context, &stop, &actor).await;
             over.store(true, Ordering::Release);
             respond(answer, delivered);
             Ok(())
         });
-        self.work = Some(Work { kind, stop, task: AbortOnDropHandle::new(task) });
+    }
+
+    /// Makes a delivery the work under way. It says when it has its result, before anybody else is told that.
+    fn begin_delivery<F>(&mut self, deliver: impl FnOnce(Arc<Context>, Stop, Arc<AtomicBool>) -> F)
+    where
+        F: Future<Output = Result<(), store::Error>> + Send + 'static,
+    {
+        let (stop, over) = (Stop::default(), Arc::new(AtomicBool::new(false)));
+        let task = tokio::spawn(deliver(Arc::clone(&self.context), stop.clone(), Arc::clone(&over)));
+        self.work = Some(Work { kind: Kind::Delivery(over), stop, task: AbortOnDropHandle::new(task) });
         self.idle_at = None;
     }
 
@@ -406,17 +409,11 @@ impl Service {
             delivery.commit.clone().filter(|_| state.turn().is_none())
         });
         let Some(commit) = pending else { return };
-        let context = Arc::clone(&self.context);
-        let over = Arc::new(AtomicBool::new(false));
-        let kind = Kind::Delivery(Arc::clone(&over));
-        let stop = Stop::default();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            let delivered = delivery::deliver(&context, &stopped, &Actor::system(), &commit).await;
+        self.begin_delivery(|context, stop, over| async move {
+            let delivered = delivery::deliver(&context, &stop, &Actor::system(), &commit).await;
             over.store(true, Ordering::Release);
             delivered.map(drop)
         });
-        self.work = Some(Work { kind, stop, task: AbortOnDropHandle::new(task) });
     }
 
     /// Goes on where that is this server's duty.
@@ -435,8 +432,8 @@ impl Service {
         }
         if self.context.turn().is_none() {
             match self.begin_next().await {
-                Ok(Some(_)) => failpoint::hit(Point::TurnBegun),
-                Ok(None) => return,
+                Ok(true) => failpoint::hit(Point::TurnBegun),
+                Ok(false) => return,
                 Err(error) => {
                     let session = self.context.recorder.session();
                     tracing::error!(%session, %error, "a turn could not be begun");
@@ -450,17 +447,17 @@ impl Service {
         self.idle_at = None;
     }
 
-    /// Takes the next prompt out of the queue.
-    async fn begin_next(&mut self) -> Result<Option<TurnId>, store::Error> {
+    /// Begins the turn of the next prompt; whether there is one.
+    async fn begin_next(&mut self) -> Result<bool, store::Error> {
         let next = self.context.recorder.stream().with_state(|state| state.next_prompt().cloned());
-        let Some(next) = next else { return Ok(None) };
+        let Some(next) = next else { return Ok(false) };
         let turn = TurnId::new();
         let kind = ItemKind::Prompt { prompt: next.id, text: next.text };
         let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind };
         let bodies =
             vec![EventBody::TurnStarted { turn, prompt: next.id }, EventBody::ItemCompleted { turn, item }];
         self.context.recorder.append(&Actor::user(next.author), bodies).await?;
-        Ok(Some(turn))
+        Ok(true)
     }
 
     async fn after_work(&mut self, ended: Result<Result<(), store::Error>, tokio::task::JoinError>) {

@@ -39,7 +39,7 @@ async fn live_and_replayed(bodies: Vec<EventBody>, each: usize) -> Result<(), Te
     prop_assert_eq!(&frames(&mut feed(), bodies.len()).await, &seen, "what is replayed is what was sent");
     let now = recorder.stream().with_state(State::clone);
     let mut folded = State::new(id);
-    read_all(&log, |event| folded.apply(event)).await.unwrap();
+    log.read(0, usize::MAX).await.unwrap().iter().for_each(|event| folded.apply(event));
     prop_assert_eq!(&folded, &now, "the state is the fold of the log");
     prop_assert_eq!(&kept_fold::fold(&log).await.unwrap(), &now, "also when it is opened again");
     Ok(())
