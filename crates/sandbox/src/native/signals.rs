@@ -29,8 +29,9 @@ const TRACED: Duration = Duration::from_millis(50);
 /// asked to stop all of them at once.
 const LOOKS: u32 = 4;
 
-/// How often the guest is given the time for that, and how long before everything goes on.
-const TRIES: u32 = 20;
+/// The guest is given twice the time after each try that was too short, up to this: on a busy machine it has to wait for
+/// a processor first. The other is how long it has before everything goes on.
+const LONGEST: Duration = Duration::from_millis(320);
 const LATE: Duration = Duration::from_secs(2);
 
 const PAUSE: Duration = Duration::from_micros(200);
@@ -83,7 +84,7 @@ impl Signals {
                 going.iter().copied().partition(Process::is_traced);
             let late = begun.elapsed() > patience;
             if late || (guest_stands && free.is_empty() && !traced.is_empty() && begun.elapsed() > TRACED) {
-                tracing::debug!(?going, guest_stands, "processes that do not stop");
+                tracing::info!(?going, guest_stands, "processes that do not stop");
                 return Ok(false);
             }
             // One of them was let go on meanwhile.
@@ -106,15 +107,17 @@ impl Signals {
     /// Has the guest stop everything in one step, which no process escapes by beginning another.
     fn stop_at_once(&self, guest: &Process) -> Result<()> {
         guest.signal(Signal::USR2)?;
-        for _ in 0..TRIES {
+        let mut time = LEVEL;
+        while time <= LONGEST {
             guest.signal(Signal::CONT)?;
-            until(LEVEL, || Ok(guest.is_done_with(Signal::USR2)))?;
+            until(time, || Ok(guest.is_done_with(Signal::USR2)))?;
             guest.signal(Signal::STOP)?;
-            wait(std::slice::from_ref(guest), LEVEL)?;
+            wait(std::slice::from_ref(guest), time)?;
             // Only while it stands still this is sure: between taking a signal and beginning with it nothing shows.
             if guest.is_done_with(Signal::USR2) {
                 break;
             }
+            time *= 2;
         }
         Ok(())
     }
