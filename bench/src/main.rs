@@ -10,6 +10,7 @@ mod machine;
 mod peers;
 mod report;
 mod rows;
+mod served;
 mod stats;
 
 use std::io::Write;
@@ -51,11 +52,16 @@ fn main() -> anyhow::Result<ExitCode> {
     if arguments.next().is_some_and(|first| first == peers::bare::ARGUMENT) {
         return peers::bare::main(arguments.collect());
     }
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == peers::plain_server::ARGUMENT) {
+        return peers::plain_server::main(arguments.collect());
+    }
     let mut arguments = std::env::args().skip(1);
     if arguments.next().is_some_and(|first| first == load::ARGUMENT) {
         return load::main(&arguments.next().unwrap_or_default());
     }
     let arguments = Arguments::parse();
+    raise_open_files()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // A task, as everything is that the server does: what the first thread waits for is told to it by another.
     let ran = runtime.block_on(runtime.spawn(run(arguments)));
@@ -63,6 +69,13 @@ fn main() -> anyhow::Result<ExitCode> {
         Err(error) if error.is::<Interrupted>() => Ok(ExitCode::from(interrupt::EXIT_CODE)),
         other => other,
     }
+}
+
+/// The rows with a thousand sockets need more files than a shell usually allows.
+fn raise_open_files() -> std::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

@@ -5,6 +5,7 @@ pub(crate) mod bare;
 pub(crate) mod bare_loop;
 pub(crate) mod bwrap;
 pub(crate) mod docker;
+pub(crate) mod plain_server;
 mod runc;
 pub(crate) mod tree;
 mod unshare;

@@ -1,7 +1,7 @@
 //! What the platform adds to each step of a turn. The real binary works through a scripted turn; the time is taken at
 //! the model's side, from handing out an answer to the arrival of the next request, so nothing of ours can hide.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,12 +17,10 @@ use testkit::repo::Repo;
 use super::{Settings, ms};
 use crate::peers::bare_loop::{self, Log};
 use crate::report::Table;
+use crate::served;
 
 const ROUNDS: usize = 10;
 const STEPS: usize = 20;
-/// Variables that would lead the binary to another model, server or directory.
-const FOREIGN: [&str; 8] =
-    ["SLIPWAY_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GIT_"];
 
 /// When a request came, and when its answer was handed out.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +64,7 @@ impl Samples {
 }
 
 pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
-    let slipway = find_slipway()?;
+    let slipway = served::program()?;
     let marks = Marks::default();
     let model = Server::start(script(Arc::clone(&marks))).await;
     let repo = Repo::plain();
@@ -131,15 +129,7 @@ impl Bench {
     /// A turn through the binary, in a sandbox, with its log.
     async fn ours(&self) -> anyhow::Result<Turn> {
         self.forget_marks();
-        let mut command = tokio::process::Command::new(&self.slipway);
-        for (name, _) in std::env::vars_os() {
-            let upper = name.to_string_lossy().to_uppercase();
-            if FOREIGN.iter().any(|prefix| upper.starts_with(prefix)) {
-                command.env_remove(name);
-            }
-        }
-        command.arg("--data-dir").arg(self.dir.path().join("data"));
-        command.arg("--config").arg(self.dir.path().join("slipway.toml"));
+        let mut command = served::command(&self.slipway, self.dir.path());
         command.args(["run", "--json", "--env", "plain", "Do nothing, twenty times."]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let began = Instant::now();
@@ -217,16 +207,4 @@ fn command_time(line: &str) -> Option<Duration> {
         return None;
     }
     item["duration_ms"].as_u64().map(Duration::from_millis)
-}
-
-/// The binary beside this one.
-fn find_slipway() -> anyhow::Result<PathBuf> {
-    let bench = std::env::current_exe()?;
-    let slipway = bench.parent().unwrap_or(Path::new(".")).join("slipway");
-    let release = if cfg!(debug_assertions) { "" } else { " --release" };
-    ensure!(
-        slipway.is_file(),
-        "slipway is not built; build it first: cargo build{release} --package cli (or: make bench)"
-    );
-    Ok(slipway)
 }

@@ -10,6 +10,7 @@ mod image_start;
 mod loop_overhead;
 mod noisy;
 mod pool_claim;
+mod restart;
 mod sandbox_memory;
 mod sandbox_start;
 mod snapshot;
@@ -46,9 +47,11 @@ pub(crate) enum Name {
     IdleSockets,
     /// Sandbox: memory of an idle one
     SandboxMemory,
-    // Last, because the kernel is busy for seconds with what 300 sandboxes leave it to clean up.
+    // Last, because the kernel is busy for seconds with what so many sandboxes leave it to clean up.
     /// Sandbox: 300 at once, memory and the start of the last
     Density,
+    /// Restart: with 1,000 turns under way, and with 1,000 sessions that are done
+    Restart,
 }
 
 /// How a row is run.
@@ -101,6 +104,7 @@ impl Name {
             Self::FanOut => "fan-out",
             Self::Noisy => "noisy",
             Self::IdleSockets => "idle-sockets",
+            Self::Restart => "restart",
             Self::LoopOverhead => "loop-overhead",
             Self::SandboxMemory => "sandbox-memory",
         }
@@ -119,6 +123,7 @@ impl Name {
             Self::FanOut => fan_out::run(settings).await,
             Self::Noisy => noisy::run(settings).await,
             Self::IdleSockets => idle_sockets::run(settings).await,
+            Self::Restart => restart::run(settings).await,
             Self::LoopOverhead => loop_overhead::run(settings).await,
             Self::SandboxMemory => sandbox_memory::run(settings).await,
         }

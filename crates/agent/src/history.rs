@@ -1,11 +1,12 @@
 //! The conversation as a fold over the log: what the model is sent is built from events and nothing else. It gives
 //! exactly the messages that the turn holds while it runs, so a restarted server goes on where the old one stopped.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use protocol::chat::{Call, Message, Part, ToolResult};
 use protocol::item::ToolCall;
 use protocol::{Event, EventBody, Item, ItemId, ItemKind, ItemStatus};
+use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, calls_of};
 use crate::tools::replayed_arguments;
@@ -17,15 +18,16 @@ pub const CANCELLED: &str = "cancelled: a person stopped the turn while this ran
 /// Stands at the end of an answer that was broken off.
 pub const STOPPED_HERE: &str = " [stopped here]";
 
+/// The code that a kept [`History`] follows from: one that other code made is not to be used.
+pub const SOURCES: [&[u8]; 3] =
+    [include_bytes!("history.rs"), include_bytes!("answer.rs"), include_bytes!("tools/arguments.rs")];
+
 /// The messages that these events of one session stand for, oldest first. Calls without a result (the server died)
 /// get one that says so, so that calls and results always pair.
 pub fn fold(events: &[Event]) -> Vec<Message> {
-    let mut fold = Fold { results: results(events), ..Fold::default() };
-    for event in events {
-        fold.apply(&event.body);
-    }
-    fold.close_step();
-    fold.messages
+    let mut history = History::default();
+    events.iter().for_each(|event| history.apply(event));
+    history.into_messages()
 }
 
 /// Results for the calls of the last message, if it has any: the given ones, and `otherwise` for the rest.
@@ -45,45 +47,37 @@ pub(crate) fn answer_open_calls(messages: &mut Vec<Message>, given: &[Option<Too
     }
 }
 
-/// The first result of each call, wherever it stands in the log. A second one, from a server that came too late, does
-/// not count.
-fn results(events: &[Event]) -> HashMap<ItemId, (String, ItemStatus)> {
-    let mut results = HashMap::new();
-    for event in events {
-        if let EventBody::ItemCompleted { item, .. } = &event.body
-            && let ItemKind::ToolCall(call) = &item.kind
-        {
-            results.entry(item.id).or_insert_with(|| (result_text(call, item.status), item.status));
-        }
-    }
-    results
-}
-
-fn result_text(call: &ToolCall, status: ItemStatus) -> String {
-    match (&call.output, status) {
-        (Some(output), _) => output.text.clone(),
-        (None, ItemStatus::Cancelled) => CANCELLED.to_owned(),
-        (None, ItemStatus::Interrupted) => INTERRUPTED.to_owned(),
-        (None, ItemStatus::InProgress | ItemStatus::Completed | ItemStatus::Failed) => String::new(),
-    }
-}
-
-#[derive(Default)]
-struct Fold {
-    results: HashMap<ItemId, (String, ItemStatus)>,
+/// A conversation as far as its log was read. It can be kept, and go on later with the events that came since.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
     messages: Vec<Message>,
     /// The parts of the step that is not closed yet.
     parts: Vec<Part>,
     /// Its calls, in order.
-    calls: Vec<(ItemId, String)>,
-    started: HashSet<ItemId>,
+    open: Vec<ItemId>,
+    /// Every call so far.
+    calls: BTreeMap<ItemId, Known>,
 }
 
-impl Fold {
-    fn apply(&mut self, body: &EventBody) {
-        match body {
+/// What is known of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Known {
+    /// Its result, until that has its place.
+    result: ToolResult,
+    /// Whether the result was in the log. The first one counts; a second one, from a server that came too late, does not.
+    answered: bool,
+    /// Where the result stands: the message, and the place in it.
+    place: Option<(usize, usize)>,
+}
+
+impl History {
+    /// Takes in the next event of the log.
+    pub fn apply(&mut self, event: &Event) {
+        match &event.body {
             EventBody::ItemStarted { item, .. } => match &item.kind {
-                ItemKind::ToolCall(call) => self.call(item.id, call),
+                ItemKind::ToolCall(call) => {
+                    self.call(item.id, call);
+                }
                 ItemKind::Prompt { .. }
                 | ItemKind::Message { .. }
                 | ItemKind::Reasoning { .. }
@@ -136,38 +130,77 @@ impl Fold {
             }
             // Half a thought has no valid signature, and providers refuse it.
             ItemKind::Reasoning { .. } => {}
-            ItemKind::ToolCall(call) => self.call(item.id, call),
+            ItemKind::ToolCall(call) => self.result(item, call),
             // What a check found reaches the model through the check tool's result or a notice.
             ItemKind::Report(_) => {}
         }
     }
 
     /// A call takes its place when it is first seen; what comes later under the same id is its result.
-    fn call(&mut self, item: ItemId, call: &ToolCall) {
-        if self.started.insert(item) {
-            self.calls.push((item, call.call_id.clone()));
+    fn call(&mut self, item: ItemId, call: &ToolCall) -> &mut Known {
+        self.calls.entry(item).or_insert_with(|| {
+            self.open.push(item);
             self.parts.push(Part::Call(Call {
                 id: call.call_id.clone(),
                 tool: call.tool.clone(),
                 arguments: replayed_arguments(&call.input),
             }));
+            let result =
+                ToolResult { call_id: call.call_id.clone(), text: INTERRUPTED.to_owned(), is_error: true };
+            Known { result, answered: false, place: None }
+        })
+    }
+
+    /// The result of a call. It belongs after the call, wherever it stands in the log.
+    fn result(&mut self, item: &Item, call: &ToolCall) {
+        let known = self.call(item.id, call);
+        if std::mem::replace(&mut known.answered, true) {
+            return;
+        }
+        let (text, is_error) = (result_text(call, item.status), item.status != ItemStatus::Completed);
+        let result = match known.place {
+            None => Some(&mut known.result),
+            Some((message, place)) => match self.messages.get_mut(message) {
+                Some(Message::Tools { results }) => results.get_mut(place),
+                Some(Message::User { .. } | Message::Assistant { .. }) | None => None,
+            },
+        };
+        if let Some(result) = result {
+            (result.text, result.is_error) = (text, is_error);
         }
     }
 
     fn close_step(&mut self) {
-        let calls = std::mem::take(&mut self.calls);
         self.messages.extend(answer::message(std::mem::take(&mut self.parts)));
-        if !calls.is_empty() {
-            let results = calls.into_iter().map(|(item, call_id)| self.result(item, call_id)).collect();
+        let message = self.messages.len();
+        let open = std::mem::take(&mut self.open);
+        let results: Vec<ToolResult> = open
+            .iter()
+            .enumerate()
+            .filter_map(|(place, item)| {
+                let known = self.calls.get_mut(item)?;
+                known.place = Some((message, place));
+                let nothing = ToolResult { call_id: String::new(), text: String::new(), is_error: false };
+                Some(std::mem::replace(&mut known.result, nothing))
+            })
+            .collect();
+        if !results.is_empty() {
             self.messages.push(Message::Tools { results });
         }
     }
-    fn result(&self, item: ItemId, call_id: String) -> ToolResult {
-        match self.results.get(&item) {
-            Some((text, status)) => {
-                ToolResult { call_id, text: text.clone(), is_error: *status != ItemStatus::Completed }
-            }
-            None => ToolResult { call_id, text: INTERRUPTED.to_owned(), is_error: true },
-        }
+
+    /// The messages, with the step that is not closed yet as the last.
+    pub fn into_messages(mut self) -> Vec<Message> {
+        self.close_step();
+        self.messages
+    }
+}
+
+fn result_text(call: &ToolCall, status: ItemStatus) -> String {
+    match (&call.output, status) {
+        (Some(output), _) => output.text.clone(),
+        (None, ItemStatus::Cancelled) => CANCELLED.to_owned(),
+        (None, ItemStatus::Interrupted) => INTERRUPTED.to_owned(),
+        (None, ItemStatus::InProgress | ItemStatus::Completed | ItemStatus::Failed) => String::new(),
     }
 }

@@ -273,7 +273,7 @@ impl Api {
 
     /// Follows a session after an event.
     pub(crate) fn follow(&self, session: SessionId, after: u64) -> Stream {
-        Stream { api: self.clone(), session, after, socket: None, broken_since: None }
+        Stream { api: self.clone(), session, begun_after: after, after, socket: None, broken_since: None }
     }
 }
 
@@ -289,12 +289,24 @@ fn segment(name: &str) -> String {
         .collect()
 }
 
+/// Why nothing comes after this frame, if that is what it says.
+fn why_it_ends(frame: &Frame) -> Option<Problem> {
+    if frame.meaning.is_some() {
+        return None;
+    }
+    match serde_json::from_str::<ServerMessage>(&frame.text).ok()?.body {
+        ServerBody::Unsubscribed { problem } => problem,
+        _ => None,
+    }
+}
+
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
 /// A session's stream of frames.
 pub(crate) struct Stream {
     api: Api,
     session: SessionId,
+    begun_after: u64,
     after: u64,
     socket: Option<Socket>,
     broken_since: Option<tokio::time::Instant>,
@@ -327,7 +339,11 @@ impl Stream {
             match socket.next().await {
                 Some(Ok(Message::Text(text))) => {
                     self.broken_since = None;
-                    return Ok(self.read(text.to_string()));
+                    let frame = self.read(text.to_string());
+                    if let Some(problem) = why_it_ends(&frame) {
+                        return Err(self.end(problem));
+                    }
+                    return Ok(frame);
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => self.socket = None,
                 Some(Ok(_)) => {}
@@ -346,6 +362,15 @@ impl Stream {
         Frame { text, meaning }
     }
 
+    /// Nothing more comes, for this reason.
+    fn end(&self, problem: Problem) -> anyhow::Error {
+        // Who asked for too much at first typed it; later it is the server that has less than before.
+        if problem.code == Code::AfterEnd && self.after != self.begun_after {
+            return anyhow!("{problem}");
+        }
+        problem.into()
+    }
+
     async fn connect(&mut self) -> anyhow::Result<Socket> {
         let since = *self.broken_since.get_or_insert_with(tokio::time::Instant::now);
         loop {
@@ -357,7 +382,7 @@ impl Stream {
             if let tungstenite::Error::Http(response) = &error {
                 let problem =
                     response.body().as_deref().and_then(|body| serde_json::from_slice::<Problem>(body).ok());
-                return Err(problem.map_or_else(|| error.into(), Into::into));
+                return Err(problem.map_or_else(|| error.into(), |problem| self.end(problem)));
             }
             if since.elapsed() > PATIENCE {
                 return Err(self.api.unreachable(&error));

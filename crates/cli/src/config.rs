@@ -136,6 +136,7 @@ impl Sandbox {
             disk_bytes: self.disk_mb << 20,
             inodes: self.inodes,
             wall_clock: (self.wall_clock_s > 0).then(|| Duration::from_secs(self.wall_clock_s)),
+            user_namespaces: default.user_namespaces,
         }
     }
 }

@@ -89,6 +89,7 @@ fn code_of(error: &anyhow::Error) -> Exit {
         Some(Code::Unauthorized | Code::Forbidden) => Exit::NotAllowed,
         Some(
             Code::BadRequest
+            | Code::AfterEnd
             | Code::NotFound
             | Code::EnvironmentNotFound
             | Code::ModelNotFound

@@ -2,6 +2,7 @@
 //! no hooks, no remote helpers, no terminal to ask a question on, a time limit that ends all of git's processes, and a
 //! bound on what is read from it.
 
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -11,7 +12,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::group;
 
 /// The time limit of work on local objects.
 pub(crate) const SHORT: Duration = Duration::from_secs(60);
@@ -22,8 +25,11 @@ pub(crate) const LONG: Duration = Duration::from_secs(600);
 const STDERR_KEPT: u64 = 64 * 1024;
 /// Unless told otherwise, more output than this is a failure.
 const STDOUT_BOUND: usize = 16 * 1024 * 1024;
-/// How long git may take to remove its lock files after it was told to end, before it is killed.
+/// How long git and what it started may take to remove their lock files after they were told to end, before they are
+/// killed.
 const GRACE: Duration = Duration::from_secs(3);
+/// How often it is looked whether they have ended.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Settings that hold for every invocation, whatever the host's or a repository's configuration says.
 const HARDENED: [&str; 6] = [
@@ -113,7 +119,12 @@ pub(crate) struct Git {
     limit: Duration,
     bound: usize,
     overflow: Overflow,
+    /// Held until git and everything it started have ended.
+    running: Option<Running>,
 }
+
+/// Nothing is ever sent through it: its other end sees when nobody holds it any more.
+pub(crate) type Running = mpsc::Sender<Infallible>;
 
 impl Git {
     fn new(command: &'static str, limit: Duration) -> Self {
@@ -127,6 +138,7 @@ impl Git {
             limit,
             bound: STDOUT_BOUND,
             overflow: Overflow::Fail,
+            running: None,
         }
     }
 
@@ -186,6 +198,12 @@ impl Git {
     pub(crate) fn bound(mut self, bound: usize, overflow: Overflow) -> Self {
         self.bound = bound;
         self.overflow = overflow;
+        self
+    }
+
+    /// Lets somebody wait for the end of git also when nobody waits for its result any more.
+    pub(crate) fn running(mut self, running: Running) -> Self {
+        self.running = Some(running);
         self
     }
 
@@ -317,19 +335,22 @@ async fn drain(mut pipe: impl AsyncRead + Unpin, into: Arc<Mutex<Vec<u8>>>) {
     }
 }
 
-/// Ends git and everything it started: first politely, so that it removes its lock files, then by force.
+/// Ends git and everything it started: first politely, so that lock files are removed, then by force. Git itself is waited
+/// for last: until then the number of its group cannot be another's.
 async fn end(child: &mut Child) {
     use rustix::process::{Pid, Signal, kill_process_group};
-    let Some(group) = child.id().and_then(|id| Pid::from_raw(id as i32)) else { return };
+    let Some(group) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return };
     for signal in [Signal::TERM, Signal::KILL] {
         if let Err(error) = kill_process_group(group, signal) {
             tracing::debug!(%error, "cannot signal git");
         }
-        if tokio::time::timeout(GRACE, child.wait()).await.is_ok() {
-            return;
+        if tokio::time::timeout(GRACE, group::ended(group, LOOK)).await.is_ok() {
+            break;
         }
     }
-    tracing::warn!(pid = group.as_raw_nonzero().get(), "git did not end after it was killed");
+    if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
+        tracing::warn!(pid = group.as_raw_nonzero().get(), "git did not end after it was killed");
+    }
 }
 
 #[cfg(test)]
@@ -375,6 +396,35 @@ mod tests {
             word = connected => word.unwrap(),
         }
         let_go.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_git_started_ends_too_when_it_is_deaf() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pids, script) = (dir.path().join("pids"), dir.path().join("serve"));
+        // Git dies of the polite signal, and these two do not.
+        let deaf = format!(
+            "#!/bin/sh\ntrap '' TERM\nsleep 98764 &\necho $! $$ > {}.new\nmv {0}.new {0}\nwait\n",
+            pids.display()
+        );
+        std::fs::write(&script, deaf).unwrap();
+        let (running, mut ended) = mpsc::channel(1);
+        let command = format!("--upload-pack=sh {}", script.display());
+        let git = Git::remote("ls-remote").args([command.as_str(), "/tmp"]).running(running);
+        let begun = async {
+            while !pids.exists() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            result = git.run() => panic!("{result:?}"),
+            () = begun => {}
+        }
+        assert!(ended.recv().await.is_none());
+        for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(state.is_empty() || state.contains(") Z"), "{pid} is left: {state}");
+        }
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 mod error;
 mod forges;
 mod git;
+mod group;
 mod http;
 mod image;
 mod mirror;
@@ -24,6 +25,7 @@ pub use forges::{Forge, Forges, NewPullRequest, PullRequest, Repository, github}
 pub use http::Refusal;
 pub use mirror::{Mirror, Mirrors, Tip};
 pub use objects::{PATCH_LIMIT, READ_LIMIT};
+pub use push::Sent;
 pub use take::BUNDLE_LIMIT;
 pub use token::Token;
 pub use url::{covered_url, is_covered, public_url};

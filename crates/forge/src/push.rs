@@ -1,7 +1,11 @@
 //! Pushing a session's branch: a new branch, or forward over what we pushed before, and nothing else. A push that is
 //! made again after a crash finds the commit already there and is content.
 
-use crate::git::{Failure, Git};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::mpsc;
+
+use crate::git::{Failure, Git, Running};
 use crate::{Error, Mirror, name, remote};
 
 /// The branches that were pushed from this mirror, each with the commit that went last.
@@ -15,10 +19,56 @@ enum Standing {
     Replaces(String),
 }
 
+/// What became of a push that may be given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// The remote has the commit.
+    Yes,
+    /// It was given up before anything was sent.
+    No,
+    /// It was given up while it was sent: the remote may have the commit. Nothing of git is left on this machine.
+    Perhaps,
+}
+
 impl Mirror {
     /// Pushes a commit as a branch. Never the default branch; never a branch that was there before we first pushed it,
     /// as the one that a session began from; never over commits that are not ancestors.
     pub async fn push(&self, commit: &str, branch: &str) -> Result<(), Error> {
+        self.push_unless(commit, branch, std::future::pending()).await.map(drop)
+    }
+
+    /// Pushes a commit as a branch, until somebody does not want it any more. Then git and everything it started are
+    /// ended, and have ended when this returns.
+    pub async fn push_unless(
+        &self,
+        commit: &str,
+        branch: &str,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<Sent, Error> {
+        let (running, mut ended) = mpsc::channel(1);
+        let begun = AtomicBool::new(false);
+        let pushed = tokio::select! {
+            pushed = self.push_to_the_end(commit, branch, running, &begun) => Some(pushed),
+            () = given_up => None,
+        };
+        match pushed {
+            Some(result) => result.map(|()| Sent::Yes),
+            None => {
+                if let Some(never) = ended.recv().await {
+                    match never {}
+                }
+                Ok(if begun.load(Ordering::Relaxed) { Sent::Perhaps } else { Sent::No })
+            }
+        }
+    }
+
+    async fn push_to_the_end(
+        &self,
+        commit: &str,
+        branch: &str,
+        running: Running,
+        begun: &AtomicBool,
+    ) -> Result<(), Error> {
         let commit = name::commit(commit)?;
         if !name::is_branch(branch) {
             return Err(Error::Refused(format!("{branch:?} cannot be the name of a branch")));
@@ -32,14 +82,19 @@ impl Mirror {
         let claim = format!("{PUSHED}{branch}");
         let claimed_before = self.resolve(&claim).await?;
         self.git("update-ref").args([&claim, commit]).succeed().await?;
-        let result = self.send(commit, branch, &expected).await;
-        if result.is_err()
-            && claimed_before.is_none()
-            && self.remote_tip(branch).await.ok().flatten().is_none()
-        {
-            self.git("update-ref").args(["-d", &claim]).succeed().await?;
+        begun.store(true, Ordering::Relaxed);
+        let result = self.send(commit, branch, &expected, running).await;
+        let Err(error) = result else { return Ok(()) };
+        match self.remote_tip(branch).await {
+            // The answer was lost, or a push that a server began before it died came to its end meanwhile.
+            Ok(Some(tip)) if tip == commit => return Ok(()),
+            Ok(None) if claimed_before.is_none() => {
+                self.git("update-ref").args(["-d", &claim]).succeed().await?;
+            }
+            // The error of the push says more than that of the look.
+            Ok(_) | Err(_) => {}
         }
-        result
+        Err(error)
     }
 
     async fn standing(&self, commit: &str, branch: &str) -> Result<Standing, Error> {
@@ -72,7 +127,7 @@ impl Mirror {
         }
     }
 
-    async fn send(&self, commit: &str, branch: &str, expected: &str) -> Result<(), Error> {
+    async fn send(&self, commit: &str, branch: &str, expected: &str, running: Running) -> Result<(), Error> {
         let git = Git::remote("push").inside(&self.path).args([
             "--porcelain",
             "--no-verify",
@@ -83,7 +138,7 @@ impl Mirror {
         let git = git.arg(format!("--force-with-lease=refs/heads/{branch}:{expected}"));
         let git = self.url.operand_of(git).arg(format!("{commit}:refs/heads/{branch}"));
         let failed = |detail| Error::Push { url: self.url.public.clone(), branch: branch.to_owned(), detail };
-        let output = git.run().await.map_err(|failure| match failure {
+        let output = git.running(running).run().await.map_err(|failure| match failure {
             Failure::NoGit => Error::NoGit,
             Failure::Start(_) | Failure::TimedOut { .. } | Failure::TooMuch { .. } => {
                 failed(failure.to_string())

@@ -6,6 +6,7 @@
 //! within about a second of reaching its limit.
 
 mod hidden;
+mod shared;
 mod tally;
 mod walk;
 mod work;
@@ -17,7 +18,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Result;
 use rustix::process::Pid;
 
-use crate::spec::{Cgroup, Disk, DiskUsage, files};
+use crate::spec::{Disk, DiskUsage, Launch, Rlimit, files};
+use shared::Shared;
 use tally::Tally;
 use work::Work;
 
@@ -47,6 +49,11 @@ pub(crate) struct Keeper {
     upper: OwnedFd,
     usage: DiskUsage,
     work: Work,
+    shared: Shared,
+    /// How many files a process may have open.
+    open_files: u64,
+    /// Whether one had as many when it was last looked.
+    all_open: bool,
     /// What was free when files were counted last, and when that was, and how long it took.
     free: Free,
     counted: Instant,
@@ -91,8 +98,10 @@ impl Line {
 }
 
 impl Keeper {
-    /// For the writable layer in the working directory of a sandbox in these control groups.
-    pub(crate) fn new(limit: Disk, groups: &[Cgroup]) -> Result<Self> {
+    /// For the writable layer in the working directory of a sandbox, and its shared memory.
+    pub(crate) fn new(launch: &Launch, shared: OwnedFd) -> Result<Self> {
+        let limit = launch.disk;
+        let open_files = launch.rlimits.iter().find(|(kind, _)| *kind == Rlimit::OpenFiles);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let upper = openat(CWD, files::UPPER, flags, Mode::empty())?;
         Ok(Self {
@@ -100,7 +109,10 @@ impl Keeper {
             free: free(&upper)?,
             upper,
             usage: DiskUsage::default(),
-            work: Work::of(groups),
+            work: Work::of(&launch.cgroups),
+            shared: Shared::new(shared),
+            open_files: open_files.map_or(u64::MAX, |(_, limit)| *limit),
+            all_open: false,
             counted: Instant::now(),
             took: Duration::ZERO,
             bytes: Line::new(limit.bytes, 1 << 20, 64 << 20),
@@ -115,6 +127,7 @@ impl Keeper {
 
     /// Looks, and counts if there is reason to. Whether the sandbox has to be stopped.
     pub(crate) fn look(&mut self, init: Pid) -> bool {
+        self.usage.shared_hits += u64::from(self.shared.filled());
         let Ok(now) = free(&self.upper) else { return false };
         let quiet = self.counted.elapsed();
         let due = self.could_be_over(now)
@@ -158,6 +171,7 @@ impl Keeper {
     /// Counts now. Whether the sandbox has to be stopped.
     pub(crate) fn count(&mut self, init: Pid) -> bool {
         let begun = Instant::now();
+        self.usage.shared_hits += u64::from(self.shared.filled());
         // Before anything is counted, so that what is written meanwhile is a reason to count again.
         self.work.remember(init);
         if let Ok(now) = free(&self.upper) {
@@ -165,7 +179,12 @@ impl Keeper {
         }
         let (mut tally, walked) = self.walk(begun);
         match walked {
-            Ok(_) => hidden::count(init, &self.upper, &mut tally),
+            Ok(_) => {
+                let open = hidden::count(init, &self.upper, &mut tally);
+                let all_open = open >= self.open_files;
+                self.usage.open_file_hits += u64::from(all_open && !self.all_open);
+                self.all_open = all_open;
+            }
             // A tree that cannot be counted with the descriptors there are is deeper than any that is meant to be.
             Err(_) => tally.inodes = self.limit.inodes.saturating_add(1),
         }

@@ -1,13 +1,14 @@
 //! Whom a sandbox was given to after it was made, and when: the driver writes it, the monitor goes by it.
 //!
-//! It is the text of a symbolic link that leads nowhere. A link is there with all of its text or not at all, in one step
-//! and without any data of a file that would have to be allocated: whoever claims a warm sandbox waits for this.
+//! Whoever claims a warm sandbox waits for this to be written. So a sandbox that waits to be given away has a file for it
+//! from the start, full of zeros: writing over them makes nothing and allocates nothing. In any other it is the text of a
+//! symbolic link that leads nowhere. Either is there with all of its text or not at all.
 
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{CWD, readlinkat, renameat, symlinkat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, open, readlinkat, renameat, symlinkat, unlinkat};
+use rustix::io::{Errno, pread, pwrite};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::spec::files;
@@ -27,16 +28,29 @@ impl Given {
         Self { at: time(), owner }
     }
 
+    /// Makes room for it in the directory of a sandbox that waits to be given away.
+    pub fn prepare(dir: &Path) -> Result<(), Errno> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = open(dir.join(files::GIVEN), flags, Mode::RUSR | Mode::WUSR)?;
+        match pwrite(&file, &[0; SLOT], 0)? {
+            SLOT => Ok(()),
+            _ => Err(Errno::NOSPC),
+        }
+    }
+
     /// Writes it into a sandbox's directory, over what was said before.
     pub fn write(&self, dir: &Path) -> Result<(), Errno> {
         let text = format!("{} {}", self.at.as_nanos(), self.owner);
         let place = dir.join(files::GIVEN);
+        if fill(&place, &text)? {
+            return Ok(());
+        }
         match symlinkat(&text, CWD, &place) {
             Err(Errno::EXIST) => {}
             other => return other,
         }
         let aside = dir.join(ASIDE);
-        match unlinkat(CWD, &aside, rustix::fs::AtFlags::empty()) {
+        match unlinkat(CWD, &aside, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             other => return other,
         }
@@ -46,8 +60,14 @@ impl Given {
 
     /// What a sandbox's directory says; None if it was never given away.
     pub fn read(dir: &Path) -> Result<Option<Self>, Errno> {
-        let text = match readlinkat(CWD, dir.join(files::GIVEN), Vec::new()) {
+        let place = dir.join(files::GIVEN);
+        let text = match readlinkat(CWD, &place, Vec::new()) {
             Err(Errno::NOENT) => return Ok(None),
+            // It is no link.
+            Err(Errno::INVAL) => match filled(&place)? {
+                None => return Ok(None),
+                Some(text) => text,
+            },
             other => other?.into_string().map_err(|_| Errno::INVAL)?,
         };
         let (at, owner) = text.split_once(' ').ok_or(Errno::INVAL)?;
@@ -58,6 +78,38 @@ impl Given {
 
 /// A second one is made under this name first.
 const ASIDE: &str = "given.new";
+
+/// Bytes of the file that waits for it.
+const SLOT: usize = 512;
+
+/// Writes the text into the file that waits for it; not if there is none, if it was used before, or if it is too small.
+fn fill(place: &Path, text: &str) -> Result<bool, Errno> {
+    let file = match open(place, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
+        other => other?,
+    };
+    // The length comes first, so that a reader sees whether all of the text is there.
+    let line = format!("{} {text}", text.len());
+    let mut first = [0];
+    if line.len() > SLOT || pread(&file, &mut first, 0)? != 1 || first != [0] {
+        return Ok(false);
+    }
+    match pwrite(&file, line.as_bytes(), 0)? {
+        written if written == line.len() => Ok(true),
+        _ => Err(Errno::IO),
+    }
+}
+
+/// The text that was written into the file that waited for it; None if there is none yet, or not all of it.
+fn filled(place: &Path) -> Result<Option<String>, Errno> {
+    let file = open(place, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let mut slot = [0; SLOT];
+    let length = pread(&file, &mut slot, 0)?;
+    let line = slot[..length].split(|byte| *byte == 0).next().unwrap_or_default();
+    let line = std::str::from_utf8(line).map_err(|_| Errno::INVAL)?;
+    let Some((length, text)) = line.split_once(' ') else { return Ok(None) };
+    Ok((length.parse() == Ok(text.len())).then(|| text.to_owned()))
+}
 
 /// What time it is on the clock that all processes of a host share and nobody sets.
 pub fn time() -> Duration {
@@ -84,6 +136,34 @@ mod tests {
         std::fs::write(dir.path().join(ASIDE), "half").unwrap();
         Given::now("last".to_owned()).write(dir.path()).unwrap();
         assert_eq!(Given::read(dir.path()).unwrap().unwrap().owner, "last");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn one_that_waits_is_nobodys_until_all_of_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join(files::GIVEN);
+        Given::prepare(dir.path()).unwrap();
+        assert_eq!(Given::read(dir.path()), Ok(None));
+        let given = Given::now("{\"session\":\"one two\"}".to_owned());
+        given.write(dir.path()).unwrap();
+        assert!(place.symlink_metadata().unwrap().is_file(), "it was written over what was there");
+        assert_eq!(Given::read(dir.path()), Ok(Some(given)));
+        // Any part of it is not it.
+        let whole = std::fs::read(&place).unwrap();
+        let written = whole.iter().position(|byte| *byte == 0).unwrap();
+        for length in 0..written {
+            let mut part = whole.clone();
+            part[length..].fill(0);
+            std::fs::write(&place, part).unwrap();
+            assert_eq!(Given::read(dir.path()), Ok(None), "{length}");
+        }
+        std::fs::write(&place, whole).unwrap();
+        // The next ones are not written over it, and one that is too long for the room finds another.
+        for owner in ["second".to_owned(), "x".repeat(SLOT)] {
+            Given::now(owner.clone()).write(dir.path()).unwrap();
+            assert_eq!(Given::read(dir.path()).unwrap().unwrap().owner, owner);
+        }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

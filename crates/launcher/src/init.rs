@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::fault::{Context, Fault};
 use crate::ids::Users;
 use crate::network::Sockets;
 use crate::spec::{Launch, Stage};
-use crate::{cgroup, landlock, mounts, network, places, privileges, rights, seccomp, verify};
+use crate::{cgroup, landlock, mounts, nested, network, places, privileges, rights, seccomp, verify};
 
 /// What init tells the monitor, in one byte.
 pub(crate) mod signal {
-    /// Every wall stands and the guest is about to serve; the network's sockets come with it.
+    /// Every wall stands and the guest is about to serve; `/dev/shm` and the network's sockets come with it.
     pub(crate) const READY: u8 = b'r';
     /// It failed; the fault follows as JSON.
     pub(crate) const FAILED: u8 = b'f';
@@ -31,7 +32,9 @@ pub(crate) fn main(
     outside: &BTreeMap<&'static str, String>,
 ) -> i32 {
     let built = build(launch, users, outside).and_then(|sockets| {
-        rights::send(&monitor, &[signal::READY], &sockets).at(Stage::Guest, "handing the sockets over")
+        let mut handed = vec![shared_memory()?];
+        handed.extend(sockets);
+        rights::send(&monitor, &[signal::READY], &handed).at(Stage::Guest, "handing the sockets over")
     });
     if let Err(fault) = built {
         return tell(&mut monitor, fault);
@@ -62,7 +65,7 @@ fn build(launch: &Launch, users: Users, outside: &BTreeMap<&'static str, String>
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }.at(Stage::Namespaces, "making a cgroup namespace")?;
     rustix::system::sethostname(launch.hostname.as_bytes()).at(Stage::Namespaces, "naming the sandbox")?;
     let sockets = network::build(launch.network)?;
-    mounts::enter_root(launch, &users)?;
+    let kernel_settings = mounts::enter_root(launch, &users)?;
     places::check(Path::new("/"), launch.furnish)?;
     expect_to_go_first();
     privileges::limit(&launch.rlimits)?;
@@ -70,11 +73,23 @@ fn build(launch: &Launch, users: Users, outside: &BTreeMap<&'static str, String>
     // power over any of them.
     move_into_link_name_space(users.namespace.as_fd(), Some(LinkNameSpaceType::User))
         .at(Stage::UserNamespace, "entering the user namespace")?;
+    if launch.user_namespaces {
+        nested::bound(&kernel_settings)?;
+    }
+    drop(kernel_settings);
     privileges::drop_all(launch.ids)?;
-    landlock::restrict()?;
-    seccomp::install()?;
+    let nesting = nested::Nesting::of(launch);
+    landlock::restrict(nesting)?;
+    seccomp::install(nesting)?;
     verify::walls(launch, outside)?;
     Ok(sockets)
+}
+
+/// What is shared between processes inside, for the monitor to look at how full it is. An ordinary user's monitor has no
+/// other way to it.
+fn shared_memory() -> Result<OwnedFd, Fault> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/shm", flags, Mode::empty()).at(Stage::Guest, "opening /dev/shm")
 }
 
 /// When the whole machine is short of memory, what runs in a sandbox goes before what serves it. Inside its own limit the

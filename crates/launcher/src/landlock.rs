@@ -7,14 +7,27 @@ use landlock::{
 };
 
 use crate::fault::{Context, Fault};
+use crate::nested::Nesting;
 use crate::spec::Stage;
 
 /// The newest set of rules that is used here.
 const NEWEST: ABI = ABI::V6;
 
 /// Restricts this process and everything it will start. Must come after `no_new_privs`.
-pub(crate) fn restrict() -> Result<(), Fault> {
+///
+/// The kernel lets nobody mount who has rules about files, in whatever namespace. Where programs may make namespaces to
+/// mount in, only what leaves the sandbox by other ways (sockets, signals) is fenced in.
+pub(crate) fn restrict(nesting: Nesting) -> Result<(), Fault> {
     let fault = |error: RulesetError| Fault::new(Stage::Landlock, format!("restricting files: {error}"));
+    if nesting != Nesting::Refused {
+        return Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .scope(Scope::from_all(NEWEST))
+            .and_then(Ruleset::create)
+            .and_then(landlock::RulesetCreated::restrict_self)
+            .map(|_| ())
+            .map_err(fault);
+    }
     let everything = AccessFs::from_all(NEWEST);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

@@ -32,6 +32,8 @@ pub mod monitor;
 #[cfg(feature = "run")]
 mod mounts;
 #[cfg(feature = "run")]
+mod nested;
+#[cfg(feature = "run")]
 mod network;
 #[cfg(feature = "run")]
 mod places;

@@ -140,8 +140,7 @@ fn follow(launch: &Launch, init: Pid, stream: &mut UnixStream) -> Result<Watch, 
     };
     let state = write_aside(files::STATE, &state)?;
     let mut byte = [0];
-    let (length, sockets) =
-        rights::receive(stream, &mut byte).at(Stage::Guest, "listening to the sandbox")?;
+    let (length, handed) = rights::receive(stream, &mut byte).at(Stage::Guest, "listening to the sandbox")?;
     if length == 0 {
         return Err(Fault::new(Stage::Guest, "the sandbox ended while it was being built"));
     }
@@ -154,7 +153,9 @@ fn follow(launch: &Launch, init: Pid, stream: &mut UnixStream) -> Result<Watch, 
         });
     }
     cgroup::verify(&launch.cgroups, init)?;
-    let watch = Watch::open(launch, sockets)?;
+    let mut handed = handed.into_iter();
+    let shared = handed.next().ok_or_else(|| Fault::new(Stage::Guest, "the sandbox handed nothing over"))?;
+    let watch = Watch::open(launch, shared, handed.collect())?;
     put_in_place(&state, files::STATE)?;
     Ok(watch)
 }

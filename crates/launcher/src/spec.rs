@@ -41,6 +41,8 @@ pub struct Launch {
     pub network: bool,
     /// What the writable layer may hold.
     pub disk: Disk,
+    /// Whether programs inside may make user namespaces, and mount what they like in those.
+    pub user_namespaces: bool,
     /// How long it lives.
     pub life: Life,
 }
@@ -69,11 +71,14 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// With the descriptors, in this order: the explicit proxy's listener, the socket for names, and, if `transparent`, the
-    /// listener for redirected connections and the socket for other datagrams.
+    /// With the descriptors, in this order: the explicit proxy's listener, the socket for names, if `names` the listener for
+    /// names, and, if `transparent`, the listener for redirected connections and the socket for other datagrams.
     Sockets {
         /// Whether the kernel redirects.
         transparent: bool,
+        /// Whether names can be asked for over a connection; older monitors do not know of that.
+        #[serde(default)]
+        names: bool,
     },
     /// What is on the disk, and how often a limit was reached.
     Disk(DiskUsage),
@@ -92,6 +97,12 @@ pub struct DiskUsage {
     pub byte_hits: u64,
     /// How often the limit of files was reached.
     pub inode_hits: u64,
+    /// How often a process was found that had as many files open as it may.
+    #[serde(default)]
+    pub open_file_hits: u64,
+    /// How often `/dev/shm` was found full.
+    #[serde(default)]
+    pub shared_hits: u64,
 }
 
 /// How user ids are mapped. Processes inside always run as [`INSIDE_ID`].

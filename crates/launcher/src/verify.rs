@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::fault::{Context, Fault};
+use crate::fault::{Context, Fault, check};
 use crate::spec::{INSIDE_ID, Launch, Stage};
 
 const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
@@ -75,10 +75,19 @@ pub(crate) fn walls(launch: &Launch, outside: &BTreeMap<&'static str, String>) -
             return missing(format!("{} can be written", shown.display()));
         }
     }
+    // Without the filter the kernel would say that there is no such descriptor.
+    // SAFETY: plain numbers, of which one is no descriptor.
+    let joined = check(unsafe { libc::syscall(libc::SYS_setns, -1, 0) });
+    if joined.map_err(|error| error.raw_os_error()) != Err(Some(libc::EPERM)) {
+        return missing("system calls are not filtered".to_owned());
+    }
+    if launch.user_namespaces {
+        return Ok(());
+    }
     // An ordinary process may do this on most hosts, so only the filter can be what refuses it.
     // SAFETY: a new user namespace does not touch file descriptors or memory; if it is made, this process ends.
     match unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) } {
         Err(rustix::io::Errno::PERM) => Ok(()),
-        _ => missing("system calls are not filtered".to_owned()),
+        _ => missing("user namespaces can be made".to_owned()),
     }
 }

@@ -26,10 +26,9 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Opens the socket; the working directory is the sandbox's own.
-    pub(crate) fn open(launch: &Launch, sockets: Vec<OwnedFd>) -> Result<Self, Fault> {
+    pub(crate) fn open(launch: &Launch, shared: OwnedFd, sockets: Vec<OwnedFd>) -> Result<Self, Fault> {
         let control = Control::open().at(Stage::Directory, "making the monitor's socket")?;
-        let disk = Keeper::new(launch.disk, &launch.cgroups)
-            .at(Stage::Directory, "looking at the writable layer")?;
+        let disk = Keeper::new(launch, shared).at(Stage::Directory, "looking at the writable layer")?;
         Ok(Self { control, disk, sockets, began: given::time() })
     }
 
@@ -101,7 +100,7 @@ impl Watch {
             Command::Sockets if sockets.is_empty() => {
                 (Answer::Refused("this sandbox has no network".to_owned()), &[] as &[OwnedFd])
             }
-            Command::Sockets => (Answer::Sockets { transparent: sockets.len() > 2 }, sockets),
+            Command::Sockets => (Answer::Sockets { transparent: sockets.len() > 3, names: true }, sockets),
             Command::Disk => {
                 if disk.count(init) {
                     end_processes(handle);

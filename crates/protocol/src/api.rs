@@ -288,12 +288,15 @@ pub struct Diff {
 }
 
 /// Answer to `POST /sessions/{id}/stop`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stopped {
     /// The turn that is being stopped; absent when none was under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
+    /// Whether a delivery is being stopped that belongs to no turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delivery: bool,
 }
 
 /// `PUT /environments/{name}` takes an [`Environment`]; lists give it with its name.

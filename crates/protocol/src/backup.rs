@@ -23,4 +23,14 @@ pub struct RestoreReport {
     /// Sessions whose log was damaged already when the backup was made: they go up to the damage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<SessionId>,
+    /// How many idempotency keys were added: what was done for one of these is not done again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub keys: u64,
+    /// Whether secrets here have other placeholders than where the backup was made. Those here stay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub placeholders_left: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

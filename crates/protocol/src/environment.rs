@@ -229,6 +229,10 @@ pub struct SandboxLimits {
     /// Life of the sandbox; 0 for as long as it is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_clock_s: Option<u64>,
+    /// Whether programs may make user namespaces and mount in them, as browsers and bubblewrap do for sandboxes of their
+    /// own. It opens more of the kernel to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_namespaces: Option<bool>,
 }
 
 impl SandboxLimits {

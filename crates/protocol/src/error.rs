@@ -17,6 +17,8 @@ pub enum Code {
     NotFound,
     /// The thing exists already, or is in a state that does not allow this.
     Conflict,
+    /// The client says that it has events which the log does not have.
+    AfterEnd,
     /// The idempotency key was used for another request.
     IdempotencyMismatch,
     /// No environment has this name.
@@ -58,6 +60,7 @@ impl Code {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
+            Self::AfterEnd => "after_end",
             Self::IdempotencyMismatch => "idempotency_mismatch",
             Self::EnvironmentNotFound => "environment_not_found",
             Self::ModelNotFound => "model_not_found",
@@ -85,6 +88,7 @@ impl Code {
             Self::NotFound | Self::EnvironmentNotFound | Self::ModelNotFound => 404,
             Self::Conflict => 409,
             Self::TooLarge => 413,
+            Self::AfterEnd => 416,
             Self::RateLimited => 429,
             Self::IdempotencyMismatch
             | Self::RepositoryUnavailable
@@ -112,12 +116,15 @@ pub struct Problem {
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Number of the last event in the log, when more was asked for than there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<u64>,
 }
 
 impl Problem {
     /// A problem with the code's own status.
     pub fn new(code: Code, title: impl Into<String>) -> Self {
-        Self { code, status: code.status(), title: title.into(), hint: None }
+        Self { code, status: code.status(), title: title.into(), hint: None, last_seq: None }
     }
 
     /// Says what to do next.

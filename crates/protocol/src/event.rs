@@ -273,6 +273,10 @@ pub enum EventBody {
         /// How long taking it took.
         #[serde(default)]
         duration_ms: u64,
+        /// Whether a process that could not be stopped may have written meanwhile. Then its files can be of different
+        /// moments.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        blurred: bool,
     },
     /// Connections out of the sandbox were allowed or refused. One event tells of all of one kind within a short time.
     #[serde(rename = "egress.decided")]
@@ -540,6 +544,8 @@ pub enum LimitKind {
     DiskBytes,
     /// Files and directories on disk.
     DiskInodes,
+    /// Bytes in `/dev/shm`.
+    SharedMemory,
     /// Its life.
     WallClock,
 }

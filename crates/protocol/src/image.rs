@@ -161,6 +161,10 @@ pub struct SnapshotInfo {
     pub taken_at: Timestamp,
     /// Bytes that it holds.
     pub bytes: u64,
+    /// Whether a process that could not be stopped may have written while it was taken. Then its files can be of different
+    /// moments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blurred: bool,
 }
 
 /// `GET /sessions/{id}/snapshots`.
@@ -240,7 +244,7 @@ pub struct GarbageReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GarbageEntry {
-    /// `layer`, `snapshot`, `image` or `sandbox`.
+    /// `layer`, `snapshot`, `image`, `sandbox`, or `copy` of files from before an upgrade.
     pub kind: String,
     /// Its id or name.
     pub id: String,

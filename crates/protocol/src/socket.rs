@@ -14,7 +14,7 @@ use crate::{ApprovalId, Problem, SessionId, VERSION};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ClientMessage {
     /// Follow a session: what came after `after`, then what happens. Once more begins anew. Answered by `subscribed` or
-    /// `unsubscribed`.
+    /// `unsubscribed`; one that another takes the place of before it began has no answer of its own.
     Subscribe {
         /// The session.
         session: SessionId,

@@ -91,6 +91,7 @@ fn whole_environment() -> Environment {
             disk_mb: Some(300),
             inodes: Some(400),
             wall_clock_s: Some(500),
+            user_namespaces: Some(true),
         },
         pool: Some(2),
         rebuild_s: Some(900),
@@ -358,6 +359,7 @@ fn events() -> Vec<Event> {
                 turn,
                 bytes: 4096,
                 duration_ms: 3,
+                blurred: false,
             },
         ),
         (&system, EventBody::DeliveryUpdated(delivery())),
@@ -464,6 +466,16 @@ fn events() -> Vec<Event> {
                 error: Some("the receiver answered 500".to_owned()),
             }),
         ),
+        (
+            &system,
+            EventBody::SnapshotTaken {
+                snapshot: SnapshotId::from_u128(8),
+                turn,
+                bytes: 4096,
+                duration_ms: 2003,
+                blurred: true,
+            },
+        ),
     ];
     bodies.into_iter().zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }
@@ -564,7 +576,7 @@ fn bodies() -> Vec<serde_json::Value> {
         round_trip(&SessionList { sessions: vec![session] }),
         round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false }),
         round_trip(&diff),
-        round_trip(&Stopped { turn: Some(TurnId::from_u128(2)) }),
+        round_trip(&Stopped { turn: Some(TurnId::from_u128(2)), delivery: false }),
         round_trip(&EnvironmentList { environments: vec![named] }),
         round_trip(&ModelList { models: vec![model] }),
         round_trip(&Health {
@@ -593,6 +605,7 @@ fn bodies() -> Vec<serde_json::Value> {
                 turn: TurnId::from_u128(2),
                 taken_at: at(),
                 bytes: 4096,
+                blurred: false,
             }],
         }),
         round_trip(&EgressStatus {
@@ -710,7 +723,7 @@ fn every_word_is_spelled_as_it_always_was() {
         e::Outcome => [Done, Escalated, Cancelled, Failed, OutOfBudget],
         e::PlanState => [Pending, InProgress, Completed, Skipped, Failed],
         e::SandboxState => [Building, Creating, Preparing, Syncing, Ready, Stopped, Lost],
-        e::LimitKind => [Memory, Processes, OpenFiles, DiskBytes, DiskInodes, WallClock],
+        e::LimitKind => [Memory, Processes, OpenFiles, DiskBytes, DiskInodes, SharedMemory, WallClock],
         e::ServiceState => [Down, Up],
         Restart => [Always, Never],
         ImageState => [None, Building, Ready, Failed],
@@ -725,7 +738,7 @@ fn every_word_is_spelled_as_it_always_was() {
         TestStatus => [Passed, Failed, Skipped],
         Status => [Queued, Working, Waiting, Done, Escalated, Failed, Cancelled, OutOfBudget],
         EnvironmentSource => [Config, Catalogue],
-        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal],
+        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal, AfterEnd],
     };
     compare("words.jsonl", words);
 }

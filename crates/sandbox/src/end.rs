@@ -38,6 +38,7 @@ impl fmt::Display for End {
             Self::Limit(LimitKind::OpenFiles) => "it had too many open files",
             Self::Limit(LimitKind::DiskBytes) => "it used too much of the disk",
             Self::Limit(LimitKind::DiskInodes) => "it had too many files",
+            Self::Limit(LimitKind::SharedMemory) => "its shared memory was full",
             Self::OwnerGone => "the command it belonged to ended",
             Self::Removed => "it was removed",
             Self::Killed => "it was ended from outside",

@@ -52,6 +52,8 @@ pub struct Limits {
     pub inodes: u64,
     /// Life of the sandbox; None for as long as it is wanted. It begins when the sandbox is given to whoever it is for.
     pub wall_clock: Option<Duration>,
+    /// Whether programs inside may make user namespaces, and mount what they like in those.
+    pub user_namespaces: bool,
 }
 
 impl Default for Limits {
@@ -64,7 +66,15 @@ impl Default for Limits {
             disk_bytes: 20 << 30,
             inodes: 2_000_000,
             wall_clock: None,
+            user_namespaces: false,
         }
+    }
+}
+
+impl Limits {
+    /// What `/dev/shm` holds. It is memory that may count as nobody's, so it is not all there is.
+    pub fn shared_bytes(&self) -> u64 {
+        self.memory_bytes / 4
     }
 }
 
@@ -72,7 +82,8 @@ impl Default for Limits {
 pub fn limit_key(limit: protocol::event::LimitKind) -> &'static str {
     use protocol::event::LimitKind;
     match limit {
-        LimitKind::Memory => "memory_mb",
+        // What there is for sharing is a part of the memory.
+        LimitKind::Memory | LimitKind::SharedMemory => "memory_mb",
         LimitKind::Processes => "processes",
         LimitKind::OpenFiles => "open_files",
         LimitKind::DiskBytes => "disk_mb",
@@ -258,6 +269,12 @@ pub struct Usage {
     pub disk_hits: u64,
     /// Times that the limit of files and directories was reached.
     pub inode_hits: u64,
+    /// Times that a process was seen with as many open files as it may have. One that closes them at once is not seen.
+    #[serde(default)]
+    pub open_file_hits: u64,
+    /// Times that `/dev/shm` was seen full. What is freed at once is not seen.
+    #[serde(default)]
+    pub shared_memory_hits: u64,
 }
 
 /// State of a sandbox as its driver sees it.

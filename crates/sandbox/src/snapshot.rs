@@ -26,6 +26,9 @@ pub struct Snapshot {
     pub bytes: u64,
     /// When it was taken.
     pub taken_at: Timestamp,
+    /// Whether its own layer is [`crate::Layer::blurred`].
+    #[serde(default)]
+    pub blurred: bool,
 }
 
 /// How to take one.
@@ -97,6 +100,8 @@ impl Snapshots {
             .records()
             .values()
             .rfind(|record| record.snapshot.session == session && record.sandbox == sandbox.id())
+            // What may be of different moments is no measure for what has changed since.
+            .filter(|record| !record.snapshot.blurred)
             .map(|record| Self::layer_of(record.snapshot.id))
             .transpose()?;
         let save = match how {
@@ -106,7 +111,8 @@ impl Snapshots {
         let saved = self.driver.save(sandbox.id(), &layer, save).await?;
         let stack = below.with(layer);
         let taken_at = Timestamp::now();
-        let snapshot = Snapshot { id, session, turn, stack, bytes: saved.bytes, taken_at };
+        let (bytes, blurred) = (saved.bytes, saved.blurred);
+        let snapshot = Snapshot { id, session, turn, stack, bytes, taken_at, blurred };
         let record = Record { snapshot: snapshot.clone(), sandbox: sandbox.id() };
         write_json_durably(&self.path(id), &record)?;
         self.records().insert(id, record);

@@ -1,6 +1,10 @@
 //! Commands happen once. A command runs to its end even if its client hangs up, and an `Idempotency-Key` makes a
 //! repeated one answer like the first instead of doing the work again. What a command with a key makes has an id that is
 //! kept with the key before the work begins, so that it is found again when the server died before the answer was kept.
+//! One that comes while the same is being worked on waits for its answer.
+
+mod fingerprint;
+mod holds;
 
 use std::future::Future;
 
@@ -13,10 +17,11 @@ use axum::response::{IntoResponse, Response};
 use failpoint::Point;
 use protocol::{Code, Problem, PromptId, SessionId};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use store::{Claim, Store};
 use tokio_util::task::TaskTracker;
 
+use self::fingerprint::fingerprint;
+pub(crate) use self::holds::Holds;
 use crate::authorize::Identity;
 use crate::extract::read_body;
 use crate::problem::{Failure, bad_request, caught, internal, storage};
@@ -35,6 +40,8 @@ pub(crate) struct Commands {
     pub(crate) store: Store,
     /// Keeps the server from ending under a command.
     pub(crate) tasks: TaskTracker,
+    /// The keys that are being worked on.
+    pub(crate) holds: Holds,
 }
 
 /// An answer as it is kept under a key.
@@ -105,8 +112,9 @@ async fn command(commands: Commands, request: Request, next: Next) -> Result<Res
         }
         None => None,
     };
-    let fingerprint = hexadecimal(&Sha256::digest(&body));
+    let fingerprint = fingerprint(&body);
     let mut request = Request::from_parts(parts, Body::from(body));
+    let tasks = commands.tasks.clone();
     let work = async move {
         match key {
             Some(key) => {
@@ -114,12 +122,12 @@ async fn command(commands: Commands, request: Request, next: Next) -> Result<Res
                     request.extensions_mut().insert(made);
                     caught(next.run(request))
                 };
-                once(&commands.store, &key, &fingerprint, run).await
+                once(&commands, &key, &fingerprint, run).await
             }
             None => Ok(caught(next.run(request)).await),
         }
     };
-    commands.tasks.spawn(work).await.unwrap_or_else(|error| {
+    tasks.spawn(work).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a command was broken off");
         Err(internal().into())
     })
@@ -127,11 +135,13 @@ async fn command(commands: Commands, request: Request, next: Next) -> Result<Res
 
 /// Does the work unless it was done before under this key.
 async fn once<F: Future<Output = Response>>(
-    store: &Store,
+    Commands { store, holds, .. }: &Commands,
     key: &str,
     fingerprint: &str,
     work: impl FnOnce(Made) -> F,
 ) -> Result<Response, Failure> {
+    // Without it the claim says that somebody is at work.
+    let _hold = holds.take(key).await;
     let new = Made::new();
     let claim = store.claim_key(key, fingerprint, &new.value.to_string()).await;
     let made = match claim.map_err(|error| storage(&error))? {
@@ -221,8 +231,4 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let text = value.to_str().map_err(|_| wrong())?;
     let fits = (1..=MAX_KEY).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
     if fits && values.next().is_none() { Ok(Some(text)) } else { Err(wrong()) }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

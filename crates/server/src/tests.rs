@@ -6,6 +6,7 @@ mod client;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -16,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use self::client::{get as get_request, post as post_request, send};
 use crate::access::{Access, Door, Secret};
-use crate::idempotency::{Commands, commands};
+use crate::idempotency::{Commands, Holds, commands};
 use crate::listen::{self, Life};
 use crate::{extract, shell};
 
@@ -139,9 +140,14 @@ enum Command {
 }
 
 async fn counter() -> Counter {
+    counter_with(Holds::default()).await
+}
+
+async fn counter_with(holds: Holds) -> Counter {
     let directory = tempfile::tempdir().unwrap();
     let life = Life::default();
-    let keys = Commands { store: store::Store::open(directory.path()).unwrap(), tasks: life.tasks.clone() };
+    let store = store::Store::open(directory.path()).unwrap();
+    let keys = Commands { store, tasks: life.tasks.clone(), holds };
     let worked = Arc::new(AtomicUsize::new(0));
     let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handler = {
@@ -185,7 +191,9 @@ async fn a_repeated_command_answers_like_the_first() {
     assert_eq!(second.header("location"), Some("/there"));
     assert_eq!(counter.worked.load(Ordering::SeqCst), 1);
 
-    let other_body = send(to, keyed("/api/v1/work", "a"), r#" "work""#).await;
+    let same = send(to, keyed("/api/v1/work", "a"), r#" "work""#).await;
+    assert_eq!(same.body, first.body, "spaces make no other request");
+    let other_body = send(to, keyed("/api/v1/work", "a"), r#""refuse""#).await;
     assert_eq!((other_body.status.as_u16(), other_body.problem().as_str()), (422, "idempotency_mismatch"));
     let other_path = send(to, keyed("/api/v1/other", "a"), r#""work""#).await;
     assert_eq!(other_path.status, StatusCode::CREATED);
@@ -213,7 +221,7 @@ async fn a_command_that_broke_keeps_its_key() {
 
 #[tokio::test]
 async fn a_command_goes_on_when_its_client_hangs_up() {
-    let counter = counter().await;
+    let counter = counter_with(Holds::new(Duration::ZERO)).await;
     let to = counter.server.address;
     let client = tokio::spawn(async move { send(to, keyed("/api/v1/work", "c"), r#""wait""#).await });
     counter.begun.notified().await;
@@ -228,6 +236,29 @@ async fn a_command_goes_on_when_its_client_hangs_up() {
     counter.server.stop.send(()).unwrap();
     counter.server.ended.await.unwrap();
     assert_eq!(counter.worked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_command_that_comes_twice_at_once_is_done_once_and_both_have_the_answer() {
+    let counter = counter().await;
+    let to = counter.server.address;
+    let ask = move || tokio::spawn(async move { send(to, keyed("/api/v1/work", "e"), r#""wait""#).await });
+    let first = ask();
+    counter.begun.notified().await;
+    let mut others = [ask(), ask(), ask()];
+    let other = send(to, keyed("/api/v1/work", "f"), r#""work""#).await;
+    assert_eq!(other.status, StatusCode::CREATED, "another key does not wait");
+    counter.begun.notified().await;
+    assert!(others.iter_mut().all(|other| !other.is_finished()));
+    counter.go_on.notify_one();
+    let first = first.await.unwrap();
+    assert_eq!(first.header("idempotency-replayed"), None);
+    for other in others {
+        let other = other.await.unwrap();
+        assert_eq!((other.status, &other.body), (first.status, &first.body));
+        assert_eq!(other.header("idempotency-replayed"), Some("true"));
+    }
+    assert_eq!(counter.worked.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

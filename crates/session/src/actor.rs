@@ -253,6 +253,9 @@ impl Service {
                 let result = self.prompt(prompt, &actor, text, now).await;
                 respond(answer, result);
                 self.obey(&actor);
+                if now {
+                    self.stop_delivery(&actor);
+                }
                 self.go_on().await;
             }
             Input::Change { actor, change, answer } => {
@@ -261,7 +264,8 @@ impl Service {
                 self.go_on_unasked().await;
             }
             Input::Stop { actor, pause, answer } => {
-                let result = self.stop(&actor, pause).await;
+                let delivery = self.stop_delivery(&actor);
+                let result = self.stop(&actor, pause).await.map(|turn| Stopped { turn, delivery });
                 failpoint::hit(Point::StopRecorded);
                 if result.is_err() {
                     // What cannot be recorded is still to be stopped.
@@ -341,11 +345,10 @@ impl Service {
 
     /// Records that the turn is to stop. It is in the log before anybody is told so: a server that comes later goes on
     /// with the stop, not with the turn.
-    async fn stop(&self, actor: &Actor, pause: bool) -> Result<Stopped, Problem> {
+    async fn stop(&self, actor: &Actor, pause: bool) -> Result<Option<TurnId>, Problem> {
         let reason = pause.then(|| format!("{} paused it with a stop", actor.id));
         let appended = self.context.recorder.append_if(actor, move |state| commands::stop(state, reason));
-        let (_, turn) = appended.await.map_err(problem::store)?;
-        Ok(Stopped { turn })
+        appended.await.map(|(_, turn)| turn).map_err(problem::store)
     }
 
     async fn decide(&self, actor: &Actor, approval: ApprovalId, decide: Decide) -> Result<Decision, Problem> {
@@ -367,6 +370,17 @@ impl Service {
     fn give_stop(&self, actor: &Actor) {
         if let Some(Work { kind: Kind::Turn, stop, .. }) = &self.work {
             stop.give(actor.clone());
+        }
+    }
+
+    /// Stops a delivery that belongs to no turn; whether there is one. How far it came is in the log when it has ended.
+    fn stop_delivery(&self, actor: &Actor) -> bool {
+        match &self.work {
+            Some(Work { kind: Kind::Delivery(over), stop, .. }) if !over.load(Ordering::Acquire) => {
+                stop.give(actor.clone());
+                true
+            }
+            Some(_) | None => false,
         }
     }
 

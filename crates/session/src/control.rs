@@ -1,8 +1,8 @@
 //! What people do to a session's queue and its turn: change the queue, stop, decide.
 
 use protocol::{
-    Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, EditPrompt, EventBody, Place, Problem, PromptId,
-    Queue, SessionId, SetQueue, StopSession, Stopped,
+    Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, EditPrompt, Event, EventBody, Place, Problem,
+    PromptId, Queue, SessionId, SetQueue, StopSession, Stopped,
 };
 
 use crate::actor::{Change, Changed, Handle};
@@ -38,10 +38,11 @@ impl Sessions {
 
     /// Whether this prompt was ever queued in the session.
     pub async fn has_prompt(&self, id: SessionId, wanted: PromptId) -> Result<bool, Problem> {
-        let events = self.registry.open(id).await?.recorder().events().await.map_err(problem::store)?;
         let queues =
             |body: &EventBody| matches!(body, EventBody::PromptQueued { prompt, .. } if *prompt == wanted);
-        Ok(events.iter().any(|event| queues(&event.body)))
+        let (mut found, handle) = (false, self.registry.open(id).await?);
+        handle.recorder().visit(|event| found |= queues(&event.body)).await.map_err(problem::store)?;
+        Ok(found)
     }
 
     /// The prompts that wait.
@@ -146,16 +147,14 @@ enum Fate {
 
 /// Looks it up in the log; nobody asks often.
 async fn fate(handle: &Handle, wanted: PromptId) -> Result<Fate, Problem> {
-    let events = handle.recorder().events().await.map_err(problem::store)?;
-    Ok(events
-        .iter()
-        .rev()
-        .find_map(|event| match event.body {
-            EventBody::TurnStarted { prompt, .. } if prompt == wanted => Some(Fate::Begun),
-            EventBody::PromptRemoved { prompt } if prompt == wanted => Some(Fate::Removed),
-            _ => None,
-        })
-        .unwrap_or(Fate::Unknown))
+    let mut fate = Fate::Unknown;
+    let look = |event: &Event| match event.body {
+        EventBody::TurnStarted { prompt, .. } if prompt == wanted => fate = Fate::Begun,
+        EventBody::PromptRemoved { prompt } if prompt == wanted => fate = Fate::Removed,
+        _ => {}
+    };
+    handle.recorder().visit(look).await.map_err(problem::store)?;
+    Ok(fate)
 }
 
 fn no_prompt(prompt: PromptId) -> Problem {

@@ -2,6 +2,7 @@
 
 use protocol::{Code, EventPage, Problem, Session, SessionId, Status};
 
+use crate::feed::Feed;
 use crate::{Sessions, problem};
 
 impl Sessions {
@@ -29,5 +30,18 @@ impl Sessions {
         let (events, _) = self.store().read_sound(id, after, limit).await.map_err(|_| problem.clone())?;
         let Some(last) = events.last() else { return Err(problem) };
         Ok(EventPage { next_after: last.seq, events, more: true })
+    }
+    /// The events before the damage, as a stream that ends with the problem.
+    pub(crate) async fn sound_feed(
+        &self,
+        id: SessionId,
+        after: u64,
+        problem: Problem,
+    ) -> Result<Feed, Problem> {
+        if problem.code != Code::StorageDamaged {
+            return Err(problem);
+        }
+        let closed = self.registry.closed.clone();
+        Feed::remains(self.store().clone(), id, after, problem, closed).await
     }
 }

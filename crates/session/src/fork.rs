@@ -112,6 +112,7 @@ fn info(snapshot: &Snapshot) -> SnapshotInfo {
         turn: snapshot.turn,
         taken_at: snapshot.taken_at,
         bytes: snapshot.bytes,
+        blurred: snapshot.blurred,
     }
 }
 

@@ -15,7 +15,8 @@ const PAGE: usize = 500;
 /// change it: a fold that other code made is not used.
 const FORMAT: u64 = fingerprint(&[include_bytes!("state.rs"), env!("CARGO_PKG_VERSION").as_bytes()]);
 
-const fn fingerprint(texts: &[&[u8]]) -> u64 {
+/// A number that changes with every change of the texts.
+pub(crate) const fn fingerprint(texts: &[&[u8]]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut text = 0;
     while text < texts.len() {

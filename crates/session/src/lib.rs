@@ -6,12 +6,14 @@ pub mod backup;
 mod books;
 mod builds;
 mod control;
+mod copies;
 mod damaged;
 mod environments;
 mod exits;
 mod failure;
 mod feed;
 mod fork;
+mod history;
 mod kept_fold;
 mod limits;
 #[cfg(feature = "load")]
@@ -42,9 +44,10 @@ pub use builds::services;
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
 pub use outbox::{Outbox, Patience};
+use recorder::Recorder;
 use registry::Registry;
 pub use terminal::{Terminal, TerminalInput, TerminalOutput, TerminalSpec};
-pub use workspace::prepare;
+pub use workspace::{Arrival, SetUp, bring_to_tip, prepare};
 
 /// Most events of one page.
 const PAGE_LIMIT: usize = 1000;
@@ -197,11 +200,12 @@ impl Sessions {
         self.registry.open(id).await?.deliver(actor).await
     }
 
-    /// A page of the log after `after`.
+    /// A page of the log after `after`. More than there is cannot be asked for: `after` is at most the last event's number.
     pub async fn events(&self, id: SessionId, after: u64, limit: usize) -> Result<EventPage, Problem> {
         let limit = limit.clamp(1, PAGE_LIMIT);
         let read = async {
             let handle = self.registry.open(id).await?;
+            self.refuse_after_end(id, handle.recorder(), after).await?;
             handle.recorder().read(after, limit + 1).await.map_err(problem::store)
         };
         let mut events = match read.await {
@@ -214,7 +218,8 @@ impl Sessions {
         Ok(EventPage { events, next_after, more })
     }
 
-    /// Replay after `after`, then live, in one step: nothing lost, nothing twice.
+    /// Replay after `after`, then live, in one step: nothing lost, nothing twice. Of a damaged session it is what comes
+    /// before the damage, and then the problem.
     pub async fn feed(&self, id: SessionId, after: u64) -> Result<Feed, Problem> {
         self.follow(id, after, None).await
     }
@@ -237,13 +242,27 @@ impl Sessions {
     }
 
     async fn follow(&self, id: SessionId, after: u64, person: Option<String>) -> Result<Feed, Problem> {
-        let handle = self.registry.open(id).await?;
+        let handle = match self.registry.open(id).await {
+            Ok(handle) => handle,
+            Err(problem) => return self.sound_feed(id, after, problem).await,
+        };
+        self.refuse_after_end(id, handle.recorder(), after).await?;
         let stream = handle.recorder().stream();
         // A reader that has everything would wait for what cannot come.
         if let Some(problem) = stream.trouble().filter(|_| after >= stream.with_state(|state| state.seq())) {
             return Err(problem);
         }
         Ok(Feed::new(Arc::clone(handle.recorder()), after, person, self.registry.closed.clone()))
+    }
+
+    /// A reader that says it has more than there is would wait for events that it takes for others: it is told.
+    async fn refuse_after_end(&self, id: SessionId, recorder: &Recorder, after: u64) -> Result<(), Problem> {
+        if after <= recorder.stream().with_state(|state| state.seq()) {
+            return Ok(());
+        }
+        // Another reader may have taken from the log what is not folded yet.
+        let last = self.store().last_seq(id).await.map_err(problem::store)?;
+        if after > last { Err(problem::after_end(id, after, last)) } else { Ok(()) }
     }
 
     /// The file of a kept output (`Output::blob`).

@@ -20,6 +20,7 @@ pub fn merge(configured: &Limits, own: &SandboxLimits) -> Limits {
     if let Some(seconds) = own.wall_clock_s {
         limits.wall_clock = (seconds > 0).then(|| Duration::from_secs(seconds));
     }
+    limits.user_namespaces = own.user_namespaces.unwrap_or(limits.user_namespaces);
     limits
 }
 
@@ -54,9 +55,20 @@ pub fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &str) -> 
     let kinds = [
         (LimitKind::Memory, after.memory_hits > before.memory_hits),
         (LimitKind::Processes, after.process_hits > before.process_hits),
-        (LimitKind::OpenFiles, output.contains("Too many open files") || output.contains("EMFILE")),
+        (
+            LimitKind::OpenFiles,
+            // Most programs end over it before anybody sees them.
+            after.open_file_hits > before.open_file_hits
+                || output.contains("Too many open files")
+                || output.contains("EMFILE"),
+        ),
         (LimitKind::DiskBytes, after.disk_hits > before.disk_hits),
         (LimitKind::DiskInodes, after.inode_hits > before.inode_hits),
+        (
+            LimitKind::SharedMemory,
+            after.shared_memory_hits > before.shared_memory_hits
+                || (output.contains("/dev/shm") && output.contains("No space left on device")),
+        ),
     ];
     let reached = kinds.into_iter().filter(|(_, reached)| *reached);
     reached.map(|(limit, _)| Hit::new(limits, limit)).collect()
@@ -72,16 +84,19 @@ fn words(limits: &Limits, limit: LimitKind) -> String {
         LimitKind::Processes => {
             format!("its limit of {} processes and threads: another could not be started", limits.processes)
         }
-        LimitKind::OpenFiles => format!(
-            "its limit of {} open files of one process: another could not be opened",
-            limits.open_files
-        ),
+        LimitKind::OpenFiles => {
+            format!("its limit of {} open files of one process: no more can be opened", limits.open_files)
+        }
         LimitKind::DiskBytes => {
             format!("its disk limit of {}: no more can be written", size(limits.disk_bytes))
         }
         LimitKind::DiskInodes => {
             format!("its limit of {} files and directories: no more can be made", limits.inodes)
         }
+        LimitKind::SharedMemory => format!(
+            "the end of its shared memory: /dev/shm has {}, a part of the memory limit, and is full",
+            size(limits.shared_bytes())
+        ),
         LimitKind::WallClock => match limits.wall_clock {
             Some(limit) => format!("the end of its life of {} s, and was ended", limit.as_secs()),
             None => "the end of its life, and was ended".to_owned(),
@@ -113,6 +128,8 @@ mod tests {
         let want = Limits { memory_bytes: 64 << 20, wall_clock: None, ..configured.clone() };
         assert_eq!(merged, want);
         assert_eq!(merge(&configured, &SandboxLimits::default()), configured);
+        let allowing = SandboxLimits { user_namespaces: Some(true), ..SandboxLimits::default() };
+        assert!(merge(&configured, &allowing).user_namespaces && !configured.user_namespaces);
         let huge = SandboxLimits { disk_mb: Some(u64::MAX), ..SandboxLimits::default() };
         assert_eq!(merge(&configured, &huge).disk_bytes, u64::MAX);
     }

@@ -38,6 +38,17 @@ pub(crate) fn no_session(id: SessionId) -> Problem {
     Problem::new(Code::NotFound, format!("there is no session {id}")).hint("`slipway ls` lists the sessions")
 }
 
+/// A reader says that it has events which are not in the log.
+pub(crate) fn after_end(id: SessionId, after: u64, last_seq: u64) -> Problem {
+    let title =
+        format!("session {id} ends at event {last_seq}, and what comes after event {after} was asked for");
+    let problem = Problem::new(Code::AfterEnd, title).hint(
+        "read it again from the beginning, after event 0: what you have is of another server, or this one was \
+         restored from a backup and does not have it any more",
+    );
+    Problem { last_seq: Some(last_seq), ..problem }
+}
+
 /// Git on the host could not do it.
 pub(crate) fn forge(error: &forge::Error) -> Problem {
     let text = error.to_string();

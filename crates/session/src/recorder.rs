@@ -1,6 +1,7 @@
 //! The one way into a session's log: append, fold, publish, in that order and under one lock. Nothing is seen before
 //! it is durable, and readers see events in the order of the log.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use protocol::{Actor, Event, EventBody, Notification, NotificationState, SessionId};
@@ -129,6 +130,25 @@ impl Recorder {
         }
     }
 
+    /// The session's directory, in which its log is.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.store.session_dir(self.session())
+    }
+
+    /// Shows every event so far to a visitor, in order, without holding more than a few of them at a time.
+    pub(crate) async fn visit(&self, mut visitor: impl FnMut(&Event)) -> Result<(), store::Error> {
+        const PAGE: usize = 500;
+        let mut after = 0;
+        loop {
+            let page = self.log.read(after, PAGE).await?;
+            page.iter().for_each(&mut visitor);
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = last.seq,
+                Some(_) | None => return Ok(()),
+            }
+        }
+    }
+
     /// Every event so far.
     pub(crate) async fn events(&self) -> Result<Vec<Event>, store::Error> {
         // The store reads it in pieces, with others' work between them.
@@ -138,6 +158,15 @@ impl Recorder {
     /// A page of the log.
     pub(crate) async fn read(&self, after: u64, limit: usize) -> Result<Vec<Event>, store::Error> {
         self.log.read(after, limit).await
+    }
+
+    /// A page of the log; before damage, what is sound, and the damage.
+    pub(crate) async fn read_sound(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Option<store::Error>), store::Error> {
+        self.store.read_sound(self.session(), after, limit).await
     }
 }
 

@@ -32,7 +32,7 @@ impl Store {
             let after = copy.last_seq();
             let mut read = self.ask_blocking(session, |reply| Job::Rows { after, reply })?;
             read.rows.retain(|(row, _)| row.seq <= end);
-            copy.adopt(&read.rows)?;
+            copy.adopt(read.rows.iter())?;
             damage = read.damage;
             if !read.more {
                 break;

@@ -12,6 +12,9 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::Error;
 use crate::layout::{beside, remove_unfinished, sync_dir, unfinished};
 
+/// Bytes of a page in every file. What reads a damaged log without SQLite cannot ask the file.
+pub(crate) const PAGE_SIZE: usize = 4096;
+
 /// What a file is for.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -19,12 +22,14 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// Marks the file as ours.
     pub(crate) application_id: i32,
-    /// Statements that bring a file from version `n` (the place in the list) to `n + 1`. Only ever added to.
+    /// Statements that bring a file from version `n` (the place in the list) to `n + 1`. Only ever added to. Each
+    /// changes the schema, which tells the version too should the number be damaged.
     pub(crate) migrations: &'static [&'static str],
 }
 
 impl Kind {
-    fn version(&self) -> i64 {
+    /// The current version of the schema.
+    pub(crate) fn version(&self) -> i64 {
         self.migrations.len() as i64
     }
 }
@@ -65,6 +70,7 @@ impl Database {
         let database = Self::connect(&new)?;
         // The one sync comes after the file is complete.
         database.set("synchronous", "OFF")?;
+        database.set("page_size", PAGE_SIZE as i64)?;
         database.set("journal_mode", "WAL")?;
         database.set("application_id", kind.application_id)?;
         database.migrate(kind, 0)?;
@@ -83,13 +89,22 @@ impl Database {
     /// Opens a file that exists, after checking that it is what it should be. Its schema may be an older one:
     /// [`Database::upgrade`] is for whoever wants to write.
     pub(crate) fn open(path: &Path, kind: &Kind) -> Result<Self, Error> {
+        // SQLite would take it for a new file, and remove the write-ahead log that belongs to it.
+        if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
+            return Err(Error::damaged(path, "it is empty"));
+        }
         let mut database = Self::connect(path)?;
         if database.get("application_id")? != i64::from(kind.application_id) {
             return Err(Error::damaged(path, format!("it is not a {}", kind.name)));
         }
         let version = database.get("user_version")?;
         if version > kind.version() {
-            return Err(Error::Newer(path.to_owned()));
+            return Err(database.misnumbered(kind, version)?.unwrap_or(Error::Newer(path.to_owned())));
+        }
+        // Of a file that it could write SQLite says this only when the head of the file does.
+        let read_only = database.connection.is_readonly(rusqlite::MAIN_DB).map_err(|e| database.fail(&e))?;
+        if read_only && OpenOptions::new().append(true).open(path).is_ok() {
+            return Err(Error::damaged(path, "it says that this version of SQLite may not write it"));
         }
         if version < 1 {
             return Err(Error::damaged(path, format!("its version {version} was never in use")));
@@ -101,6 +116,58 @@ impl Database {
         database.set("journal_size_limit", 1 << 20)?;
         database.version = version;
         Ok(database)
+    }
+
+    /// Stands for a file that SQLite refuses: it has the name, and no tables.
+    pub(crate) fn stand_in(path: &Path) -> Result<Self, Error> {
+        let connection = Connection::open_in_memory().map_err(|e| Error::sql(path, None, &e))?;
+        Ok(Self { connection, path: path.to_owned(), version: 0 })
+    }
+
+    /// Says that a file is damaged which calls itself one of `version`, but has the schema of another that we know.
+    fn misnumbered(&self, kind: &Kind, version: i64) -> Result<Option<Error>, Error> {
+        let schema = self.schema()?;
+        let model = Self::stand_in(&self.path)?;
+        for (known, step) in (1..).zip(kind.migrations) {
+            model.connection.execute_batch(step).map_err(|e| self.fail(&e))?;
+            if known != version && model.schema()? == schema {
+                let detail =
+                    format!("it calls itself version {version}, but has the tables of version {known}");
+                return Ok(Some(Error::damaged(&self.path, detail)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The names and the text of all tables.
+    fn schema(&self) -> Result<Vec<(String, String)>, Error> {
+        self.connection
+            .prepare("SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name")
+            .and_then(|mut query| query.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+            .map_err(|e| self.fail_reading(&e))
+    }
+
+    /// What is committed from now on is durable only after a checkpoint, and those are left to the caller.
+    pub(crate) fn leave_syncs_to_checkpoints(&self) -> Result<(), Error> {
+        self.set("synchronous", "NORMAL")?;
+        self.set("wal_autocheckpoint", 0)?;
+        self.set("journal_size_limit", 8 << 20)
+    }
+
+    /// Brings the write-ahead log into the file, and syncs both: everything that was committed is durable.
+    pub(crate) fn checkpoint(&self) -> Result<(), Error> {
+        let done: (i64, i64, i64) = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .map_err(|e| self.fail(&e))?;
+        match done {
+            (0, pages, brought) if pages == brought => Ok(()),
+            _ => {
+                Err(Error::other(&self.path, "its write-ahead log stays; does another program have it open?"))
+            }
+        }
     }
 
     /// What is written from now on is durable only when somebody syncs the file.
@@ -118,6 +185,9 @@ impl Database {
     pub(crate) fn upgrade(&mut self, kind: &Kind) -> Result<(), Error> {
         if self.version == kind.version() {
             return Ok(());
+        }
+        if let Some(damaged) = self.misnumbered(kind, self.version)? {
+            return Err(damaged);
         }
         let kept = beside(&self.path, &format!(".v{}", self.version));
         self.copy_to(&kept)?;
@@ -231,12 +301,20 @@ impl Database {
         Error::sql(&self.path, Some(&self.connection), error)
     }
 
+    /// Says what an error means that came while reading, where a value that is too long was never written like that.
+    pub(crate) fn fail_reading(&self, error: &rusqlite::Error) -> Error {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::TooBig) => Error::damaged(&self.path, error.to_string()),
+            _ => self.fail(error),
+        }
+    }
+
     /// Checks the structure of the whole file.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let verdict: String = self
             .connection
             .query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))
-            .map_err(|e| self.fail(&e))?;
+            .map_err(|e| self.fail_reading(&e))?;
         if verdict == "ok" { Ok(()) } else { Err(Error::damaged(&self.path, verdict)) }
     }
 

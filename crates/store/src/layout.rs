@@ -23,6 +23,7 @@ impl Layout {
         let layout = Self { root };
         make_dir(&layout.root)?;
         make_dir(&layout.sessions_dir())?;
+        make_dir(&layout.journal())?;
         Ok(layout)
     }
 
@@ -42,6 +43,10 @@ impl Layout {
         self.root.join("ends")
     }
 
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.root.join("journal")
+    }
+
     fn sessions_dir(&self) -> PathBuf {
         self.root.join("sessions")
     }
@@ -52,6 +57,11 @@ impl Layout {
 
     pub(crate) fn log(&self, session: SessionId) -> PathBuf {
         self.session_dir(session).join("log.db")
+    }
+
+    /// What SQLite keeps beside a log that is open, or was not closed.
+    pub(crate) fn write_ahead(&self, session: SessionId) -> PathBuf {
+        beside(&self.log(session), "-wal")
     }
 
     /// Makes the directory of a session and makes its name durable.

@@ -5,7 +5,7 @@
 //! truth: the index is a projection that can be folded again.
 //!
 //! The async functions only pass messages; a few plain threads do the IO and commit in groups, so that an answer
-//! always means "on disk" and many writers share one sync.
+//! always means "on disk". What is synced is a journal that all logs share, so many writers share one sync.
 
 mod catalogue;
 mod chain;
@@ -13,16 +13,19 @@ mod copy;
 mod database;
 mod ends;
 mod error;
+mod journal;
 mod layout;
 mod lock;
 mod log;
 mod logfile;
+#[cfg(feature = "power-cuts")]
+pub mod power;
 mod row;
 mod store;
 mod thread;
 mod writer;
 
-pub use catalogue::Claim;
+pub use catalogue::{Claim, SavedKey};
 pub use copy::{Copied, check_copy};
 pub use error::{Error, Holder};
 pub use log::{Draft, Epoch, Log};

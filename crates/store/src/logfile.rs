@@ -2,7 +2,9 @@
 //! ends. The head is written in the transaction of the events, so that an end that went missing is noticed.
 
 mod folds;
+mod salvage;
 
+use std::cell::OnceCell;
 use std::path::Path;
 
 use protocol::{Event, SessionId, Timestamp};
@@ -10,7 +12,8 @@ use rusqlite::{Connection, params};
 
 use crate::Error;
 use crate::chain::Chain;
-use crate::database::{Database, Kind};
+use crate::database::{Database, Kind, PAGE_SIZE};
+use crate::journal::{Entries, NewRow};
 use crate::layout::Layout;
 use crate::log::Epoch;
 use crate::row::{Encoded, Row, actor_word, link};
@@ -20,6 +23,7 @@ pub use folds::KeptFold;
 const KIND: Kind = Kind {
     name: "session log",
     application_id: 0x736c_7031,
+    // What is left of a damaged log is found by the columns of `events`: `salvage` knows them too.
     migrations: &[
         "
         CREATE TABLE events (
@@ -57,6 +61,9 @@ const TAIL: u64 = 8;
 
 /// One read ends after this many bytes, so that it does not keep the other sessions of its thread waiting.
 const READ_BYTES: usize = 4 << 20;
+
+/// Pages of a write-ahead log that are brought into the file at the latest. A few thousand are read in some milliseconds.
+const FAR_AHEAD: usize = 1000;
 
 /// Where the log ends, and whose it is.
 #[derive(Debug, Clone, Copy)]
@@ -98,8 +105,10 @@ pub(crate) struct LogFile {
     database: Database,
     session: SessionId,
     head: Head,
-    /// Why nobody can say where it ends, when that is so.
-    broken: Option<Error>,
+    /// Why nobody can say where it ends, or why SQLite cannot read all of it. Nothing is written then.
+    broken: OnceCell<Error>,
+    /// About how many pages the write-ahead log has that the file has not.
+    ahead: usize,
 }
 
 impl LogFile {
@@ -140,27 +149,56 @@ impl LogFile {
         if owner != session.to_string() {
             return Err(Error::damaged(path, format!("it is the log of session {owner}")));
         }
-        Ok(Self { database, session, head, broken: None })
+        Ok(Self { database, session, head, broken: OnceCell::new(), ahead: 0 })
     }
 
-    /// Opens what can still be read of a log that cannot be opened because of `broken`.
+    /// What is appended from now on is made durable by the journal; the file itself is not synced each time.
+    pub(crate) fn with_journal(self) -> Result<Self, Error> {
+        self.database.leave_syncs_to_checkpoints()?;
+        Ok(self)
+    }
+
+    /// Makes everything durable that the file has.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), Error> {
+        self.database.checkpoint()?;
+        self.ahead = 0;
+        Ok(())
+    }
+
+    /// Whether the write-ahead log is so long that the next opening would be slow.
+    pub(crate) fn is_far_ahead(&self) -> bool {
+        self.ahead > FAR_AHEAD
+    }
+
+    /// Appends what the journal has and the file lost, as far as it fits. Gives whether there was anything.
+    pub(crate) fn catch_up(&mut self, rows: &[(Row, u64)]) -> Result<bool, Error> {
+        let Some(mut hash) = self.head.hash else { return Ok(false) };
+        let mut next = self.head.seq + 1;
+        let missing = rows.iter().filter(|(row, sum)| {
+            let fits = row.seq == next && row.hash(hash) == *sum;
+            if fits {
+                (hash, next) = (*sum, next + 1);
+            }
+            fits
+        });
+        let missing: Vec<&(Row, u64)> = missing.collect();
+        self.adopt(missing.iter().copied())?;
+        Ok(!missing.is_empty())
+    }
+
+    /// Opens what can still be read of a log that cannot be opened because of `broken`. Where that ends is seen when it is
+    /// read.
     pub(crate) fn salvage(layout: &Layout, session: SessionId, broken: Error) -> Result<Self, Error> {
-        let database = Database::open(&layout.log(session), &KIND)?;
-        let last: Option<i64> = database
-            .connection()
-            .query_row("SELECT max(seq) FROM events", (), |row| row.get(0))
-            .map_err(|e| database.fail(&e))?;
-        // Half of the range is far more than any log will use, and sums stay far from overflow.
-        let seq = last.unwrap_or(0).clamp(0, 1 << 62).cast_unsigned();
-        let head = Head { epoch: 0, seq, at: 0, hash: None };
-        Ok(Self { database, session, head, broken: Some(broken) })
+        let database = Database::stand_in(&layout.log(session))?;
+        let head = Head { epoch: 0, seq: u64::MAX, at: 0, hash: None };
+        Ok(Self { database, session, head, broken: OnceCell::from(broken), ahead: 0 })
     }
 
     /// Notes that the log once had this event. One that ends earlier has lost its end: it is read up to there, and nothing
     /// is written to it.
     pub(crate) fn must_reach(&mut self, known: u64) {
-        if self.head.seq < known && self.broken.is_none() {
-            self.broken = Some(self.ends_early(self.head.seq, known));
+        if self.head.seq < known {
+            self.broken.get_or_init(|| self.ends_early(self.head.seq, known));
         }
     }
 
@@ -175,9 +213,12 @@ impl LogFile {
     }
 
     /// Writes rows of another file of the same log after those that are here.
-    pub(crate) fn adopt(&mut self, rows: &[(Row, u64)]) -> Result<(), Error> {
+    pub(crate) fn adopt<'a>(
+        &mut self,
+        rows: impl DoubleEndedIterator<Item = &'a (Row, u64)> + Clone,
+    ) -> Result<(), Error> {
         let before = self.head;
-        let Some((last, hash)) = rows.last() else { return Ok(()) };
+        let Some((last, hash)) = rows.clone().next_back() else { return Ok(()) };
         let head = Head { seq: last.seq, at: last.at, hash: Some(*hash), ..before };
         self.database.transaction(|connection| {
             let fail = |error: rusqlite::Error| self.database.fail(&error);
@@ -202,7 +243,7 @@ impl LogFile {
             .database
             .connection()
             .query_row("SELECT max(seq) FROM events", (), |row| row.get(0))
-            .map_err(|e| self.database.fail(&e))?;
+            .map_err(|e| self.database.fail_reading(&e))?;
         let last = last.unwrap_or(0).cast_unsigned();
         if last != self.head.seq {
             return Err(self.damaged(format!("it should end with event {}, not {last}", self.head.seq)));
@@ -220,6 +261,7 @@ impl LogFile {
     /// Takes the log over: whoever had it before is refused from now on. A file of an older version is brought up to
     /// date first.
     pub(crate) fn take(&mut self) -> Result<Epoch, Error> {
+        self.check_writable()?;
         self.database.upgrade(&KIND)?;
         let epoch = self.head.epoch + 1;
         self.database.transaction(|connection| {
@@ -240,16 +282,20 @@ impl LogFile {
     }
 
     /// Appends in one transaction. The caller has checked the epoch; the statement checks it once more on the file.
-    pub(crate) fn append<'a>(&mut self, drafts: impl Iterator<Item = &'a Encoded>) -> Result<Placed, Error> {
-        if let Some(broken) = &self.broken {
-            return Err(broken.clone());
-        }
+    /// What it wrote goes to `entries` too.
+    pub(crate) fn append<'a>(
+        &mut self,
+        drafts: impl Iterator<Item = &'a Encoded>,
+        entries: &mut Entries,
+    ) -> Result<Placed, Error> {
+        self.check_writable()?;
         let before = self.head;
         let at = Timestamp::now().as_microsecond().max(before.at);
         let time =
             Timestamp::from_microsecond(at).map_err(|e| self.damaged(format!("its last time: {e}")))?;
         let mut head = Head { at, ..before };
         let mut hash = before.hash.ok_or_else(|| self.damaged("its head row makes no sense".into()))?;
+        let mut bytes = 0;
         self.database.transaction(|connection| {
             let fail = |error: rusqlite::Error| self.database.fail(&error);
             let mut insert = connection
@@ -259,7 +305,10 @@ impl LogFile {
                 let (kind, actor) = (actor_word(draft.actor.kind), &draft.actor.id);
                 let name = draft.body.name();
                 head.seq += 1;
-                hash = link(hash, head.seq, at, [kind, actor, name, &draft.data]);
+                let texts = [kind, actor, name, &draft.data];
+                hash = link(hash, head.seq, at, texts);
+                entries.row(&NewRow { seq: head.seq, at, hash, texts });
+                bytes += draft.size();
                 let (seq, hash) = (head.seq.cast_signed(), hash.cast_signed());
                 insert.execute(params![seq, at, kind, actor, name, draft.data, hash]).map_err(fail)?;
             }
@@ -270,39 +319,50 @@ impl LogFile {
             }
         })?;
         self.head = head;
+        // The last page of events, that of the head, and what is new.
+        self.ahead += 2 + bytes.div_ceil(PAGE_SIZE);
         Ok(Placed { first: before.seq + 1, at: time })
     }
 
     /// Events after `after`, at most `limit` and not too many bytes at once; before damage, those that are sound.
     pub(crate) fn read(&self, after: u64, limit: u64) -> Result<Page, Error> {
         let mut events = Vec::new();
-        let read = self.scan(after, limit, |row, _| {
+        let (more, damage) = self.collect(after, limit, |row, _| {
             // The row is as it was written, so whoever wrote it knows more than we do.
             let unknown = || Error::Newer(self.database.path().to_owned());
             events.push(row.into_event(self.session).ok_or_else(unknown)?);
             Ok(())
-        });
-        let (more, damage) = self.goes_on(read)?;
+        })?;
         Ok(Page { events, more, damage })
     }
 
     /// Rows after `after`, like [`LogFile::read`].
     pub(crate) fn rows(&self, after: u64, limit: u64) -> Result<Rows, Error> {
         let mut rows = Vec::new();
-        let read = self.scan(after, limit, |row, hash| {
+        let (more, damage) = self.collect(after, limit, |row, hash| {
             rows.push((row, hash));
             Ok(())
-        });
-        let (more, damage) = self.goes_on(read)?;
+        })?;
         Ok(Rows { rows, more, damage })
     }
 
-    fn goes_on(&self, read: Result<u64, Error>) -> Result<(bool, Option<Error>), Error> {
+    /// Hands out rows; gives whether more follow, and what is wrong with the next.
+    fn collect(
+        &self,
+        after: u64,
+        limit: u64,
+        mut each: impl FnMut(Row, u64) -> Result<(), Error>,
+    ) -> Result<(bool, Option<Error>), Error> {
+        let mut last = after;
+        let read = self.scan(after, limit, |row, hash| {
+            last = row.seq;
+            each(row, hash)
+        });
         match read {
             Ok(last) if last < self.head.seq => Ok((true, None)),
             // Nothing says that this is all there was.
-            Ok(_) => Ok((self.broken.is_some(), self.broken.clone())),
-            Err(damage @ Error::Damaged { .. }) => Ok((true, Some(damage))),
+            Ok(_) => Ok((self.broken.get().is_some(), self.broken.get().cloned())),
+            Err(damage @ Error::Damaged { .. }) => self.beyond(damage, last, limit - (last - after), each),
             Err(error) => Err(error),
         }
     }
@@ -333,7 +393,7 @@ impl LogFile {
         };
         let mut last = after;
         let mut bytes = 0;
-        let unreadable = |seq: u64, e: &rusqlite::Error| match self.database.fail(e) {
+        let unreadable = |seq: u64, e: &rusqlite::Error| match self.database.fail_reading(e) {
             Error::Damaged { detail, .. } => self.damaged(format!("event {seq} cannot be read: {detail}")),
             other => other,
         };
@@ -378,8 +438,13 @@ impl LogFile {
         match hash {
             Ok(hash) => Ok(hash.cast_unsigned()),
             Err(rusqlite::Error::QueryReturnedNoRows) => Err(self.damaged(format!("event {seq} is missing"))),
-            Err(error) => Err(self.database.fail(&error)),
+            Err(error) => Err(self.database.fail_reading(&error)),
         }
+    }
+
+    /// Nothing is written to a log that is known to be broken.
+    fn check_writable(&self) -> Result<(), Error> {
+        self.broken.get().map_or(Ok(()), |broken| Err(broken.clone()))
     }
 
     pub(crate) fn close(self) -> Result<(), Error> {
@@ -403,7 +468,7 @@ fn read_head(database: &Database) -> Result<(String, Head), Error> {
                 row.get::<_, i64>(4)?,
             ))
         })
-        .map_err(|e| database.fail(&e))?;
+        .map_err(|e| database.fail_reading(&e))?;
     // Half of the range is far more than any log will use, and sums stay far from overflow.
     let sane = |value: i64| u64::try_from(value).ok().filter(|value| *value < 1 << 62);
     match (sane(epoch), sane(seq)) {

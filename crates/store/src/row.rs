@@ -28,6 +28,12 @@ impl Encoded {
         Ok(Self { actor: draft.actor, body, data })
     }
 
+    /// Bytes of its texts, and more than its numbers take anywhere.
+    pub(crate) fn size(&self) -> usize {
+        const NUMBERS: usize = 128;
+        self.data.len() + self.actor.id.len() + self.body.name().len() + NUMBERS
+    }
+
     /// The event, now that it has its place.
     pub(crate) fn into_event(self, session: SessionId, seq: u64, at: Timestamp) -> Event {
         Event { v: VERSION, session, seq, at, actor: self.actor, body: self.body }

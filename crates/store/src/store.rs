@@ -6,7 +6,7 @@ use std::sync::Arc;
 use protocol::{Environment, Event, RefusedHost, Session, SessionId};
 use tokio::sync::oneshot;
 
-use crate::catalogue::{Catalogue, Claim, environments, index, keys, refused};
+use crate::catalogue::{Catalogue, Claim, SavedKey, environments, index, keys, refused};
 use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::logfile::KeptFold;
@@ -165,6 +165,16 @@ impl Store {
     pub async fn abandon_key(&self, key: &str) -> Result<(), Error> {
         let key = key.to_owned();
         self.inner.catalogue.call(move |db| keys::abandon(db, &key)).await
+    }
+
+    /// Every idempotency key that still counts, for a backup.
+    pub async fn saved_keys(&self) -> Result<Vec<SavedKey>, Error> {
+        self.inner.catalogue.call(keys::saved).await
+    }
+
+    /// Adds idempotency keys of a backup that are not here; gives how many were added.
+    pub async fn adopt_keys(&self, keys: Vec<SavedKey>) -> Result<usize, Error> {
+        self.inner.catalogue.call(move |db| keys::adopt(db, &keys)).await
     }
 
     /// Whether there is anything of this session, sound or not.

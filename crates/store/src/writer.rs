@@ -1,10 +1,13 @@
 //! The threads that write and read session logs. A session belongs to one of them, so its file has one connection and its
-//! events one order. A thread takes what is queued and commits all appends of a session together: one sync for many.
+//! events one order. A thread takes what is queued, commits all appends of a session together, and then waits for the
+//! journal, where they share a sync with what other threads have.
 
-use std::collections::HashMap;
+mod tidier;
+
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 use crate::ends::Ends;
+use crate::journal::{Entries, Journal, Room};
 use crate::layout::Layout;
 use crate::log::Epoch;
 use crate::logfile::{KeptFold, LogFile, Page, Placed, Rows};
@@ -54,6 +58,8 @@ pub(crate) enum Job {
     KeepFold { epoch: Epoch, fold: KeptFold, reply: Reply<()> },
     /// Know nothing of an earlier log any more: another one is about to take its place.
     Forget(Reply<()>),
+    /// Make everything durable that the log's own file has.
+    Sync(Reply<()>),
     /// Check events after `after`; answers where to go on, or None at the end.
     Verify { after: u64, reply: Reply<Option<u64>> },
 }
@@ -82,40 +88,88 @@ struct Counters {
     transactions: AtomicU64,
 }
 
+type Threads = Arc<Vec<Thread<(SessionId, Job)>>>;
+
 /// All writer threads.
 pub(crate) struct Writers {
-    threads: Vec<Thread<(SessionId, Job)>>,
+    threads: Threads,
+    /// Lets go of the old segments of the journal.
+    tidier: Option<Thread<()>>,
+    shared: Shared,
+}
+
+/// What the threads have in common.
+#[derive(Clone)]
+struct Shared {
+    layout: Layout,
     counters: Arc<Counters>,
+    ends: Arc<Ends>,
+    journal: Arc<Journal>,
+    /// Whether a log could not be closed, so that nobody knows whether it is synced.
+    unclosed: Arc<AtomicBool>,
+}
+
+impl Shared {
+    fn open(layout: &Layout) -> Result<Self, Error> {
+        Ok(Self {
+            layout: layout.clone(),
+            counters: Arc::default(),
+            ends: Arc::new(Ends::open(&layout.ends())?),
+            journal: Arc::new(Journal::open(&layout.journal())?),
+            unclosed: Arc::default(),
+        })
+    }
 }
 
 impl Writers {
     pub(crate) fn start(layout: &Layout) -> Result<Self, Error> {
-        let ends = Arc::new(Ends::open(&layout.ends())?);
-        let counters = Arc::new(Counters::default());
+        let shared = Shared::open(layout)?;
         let capacity = open_files();
         let threads = (0..THREADS)
             .map(|number| {
-                let writer = Writer::new(layout.clone(), capacity, counters.clone(), ends.clone());
+                let writer = Writer::new(shared.clone(), capacity);
                 Thread::spawn(&format!("store-log-{number}"), move |queue| writer.run(&queue))
-                    .map_err(|e| Error::io(layout.root(), &e))
             })
-            .collect::<Result<_, _>>()?;
-        Ok(Self { threads, counters })
+            .collect::<Result<_, _>>();
+        let io = |error: std::io::Error| Error::io(layout.root(), &error);
+        let threads = Arc::new(threads.map_err(io)?);
+        let (theirs, journal) = (Arc::clone(&threads), Arc::clone(&shared.journal));
+        let tidier = Thread::spawn("store-journal", move |queue| tidier::tidy(&queue, &theirs, &journal))
+            .map_err(io)?;
+        Ok(Self { threads, tidier: Some(tidier), shared })
     }
 
     pub(crate) fn send(&self, session: SessionId, job: Job) {
-        let mut hasher = DefaultHasher::new();
-        session.hash(&mut hasher);
-        let place = hasher.finish() as usize % self.threads.len();
-        self.threads[place].send((session, job));
+        send(&self.threads, session, job);
     }
 
     pub(crate) fn counts(&self) -> Counts {
+        let counters = &self.shared.counters;
         Counts {
-            appends: self.counters.appends.load(Ordering::Relaxed),
-            transactions: self.counters.transactions.load(Ordering::Relaxed),
+            appends: counters.appends.load(Ordering::Relaxed),
+            transactions: counters.transactions.load(Ordering::Relaxed),
         }
     }
+}
+
+impl Drop for Writers {
+    fn drop(&mut self) {
+        // Each waits until it has ended; the tidier holds on to the others.
+        self.tidier = None;
+        self.threads = Arc::default();
+        if !self.shared.unclosed.load(Ordering::Acquire)
+            && let Err(error) = self.shared.journal.clear()
+        {
+            tracing::warn!(%error, "the journal stays; the next start reads it for nothing");
+        }
+    }
+}
+
+fn send(threads: &Threads, session: SessionId, job: Job) {
+    let mut hasher = DefaultHasher::new();
+    session.hash(&mut hasher);
+    let place = hasher.finish() as usize % threads.len();
+    threads[place].send((session, job));
 }
 
 struct Open {
@@ -125,18 +179,38 @@ struct Open {
 
 /// What one thread has.
 struct Writer {
-    layout: Layout,
+    shared: Shared,
     capacity: usize,
     open: HashMap<SessionId, Open>,
     /// Logs that were found to be damaged. Nothing more is written to them.
     damaged: HashMap<SessionId, Error>,
-    counters: Arc<Counters>,
-    ends: Arc<Ends>,
+    /// Logs that have events which the journal may not have. They are synced before they are written to, so that there is
+    /// no gap between a file that lost its end and the journal.
+    unsynced: HashSet<SessionId>,
+    /// Appends that are in their logs, and wait for the journal.
+    waiting: Vec<Waiting>,
+    entries: Entries,
+}
+
+/// A group of appends that is committed and not durable.
+struct Waiting {
+    session: SessionId,
+    placed: Placed,
+    group: Vec<Append>,
+    _room: Room,
 }
 
 impl Writer {
-    fn new(layout: Layout, capacity: usize, counters: Arc<Counters>, ends: Arc<Ends>) -> Self {
-        Self { layout, capacity, open: HashMap::new(), damaged: HashMap::new(), counters, ends }
+    fn new(shared: Shared, capacity: usize) -> Self {
+        Self {
+            shared,
+            capacity,
+            open: HashMap::new(),
+            damaged: HashMap::new(),
+            unsynced: HashSet::new(),
+            waiting: Vec::new(),
+            entries: Entries::default(),
+        }
     }
 
     fn run(mut self, queue: &Receiver<(SessionId, Job)>) {
@@ -180,9 +254,12 @@ impl Writer {
             }
             self.append(session, group);
         }
+        self.flush();
     }
 
     fn perform(&mut self, session: SessionId, job: Job) {
+        // Nobody reads what is not durable.
+        self.flush();
         match job {
             Job::Create(reply) => {
                 let made = self.with_files(|layout| LogFile::create(layout, session));
@@ -190,7 +267,7 @@ impl Writer {
                 answer(reply, made.and_then(|()| self.file(session).map(opened)));
             }
             Job::Open { known, reply } => {
-                let known = known.max(self.ends.seen(session));
+                let known = known.max(self.shared.ends.seen(session));
                 let result = self.with(session, |file| {
                     file.check_end(known)?;
                     Ok((file.take()?, file.last_seq()))
@@ -221,8 +298,13 @@ impl Writer {
             Job::Forget(reply) => {
                 self.close(session);
                 self.damaged.remove(&session);
-                self.ends.note(session, 0);
-                answer(reply, Ok(()));
+                self.unsynced.remove(&session);
+                self.shared.ends.note(session, 0);
+                answer(reply, self.shared.journal.forget(session));
+            }
+            Job::Sync(reply) => {
+                let result = self.sync(session);
+                answer(reply, result);
             }
             Job::Verify { after, reply } => {
                 answer(reply, self.with(session, |file| file.verify(after, READ_EVENTS)));
@@ -250,11 +332,8 @@ impl Writer {
             return;
         }
         failpoint::hit(Point::Appending);
-        match file.append(group.iter().flat_map(|append| &append.drafts)) {
-            Ok(placed) => {
-                failpoint::hit(Point::Appended);
-                self.confirm(session, placed, group);
-            }
+        match self.commit(session, &group) {
+            Ok((placed, room)) => self.waiting.push(Waiting { session, placed, group, _room: room }),
             Err(error) => {
                 self.remember(session, &error);
                 self.close(session);
@@ -267,11 +346,88 @@ impl Writer {
         }
     }
 
+    /// Commits a group to its log and to the entries that go to the journal, for which there is room then.
+    fn commit(&mut self, session: SessionId, group: &[Append]) -> Result<(Placed, Room), Error> {
+        let drafts = || group.iter().flat_map(|append| &append.drafts);
+        let room = self.shared.journal.room(drafts().map(Encoded::size).sum::<usize>() + Entries::BEGIN)?;
+        if self.unsynced.contains(&session) {
+            self.file(session)?.checkpoint()?;
+            self.unsynced.remove(&session);
+        }
+        let mut entries = std::mem::take(&mut self.entries);
+        let end = entries.end();
+        entries.rows_of(session, drafts().count());
+        let appended = self.file(session).and_then(|file| file.append(drafts(), &mut entries));
+        if appended.is_err() {
+            entries.cut(end);
+        }
+        self.entries = entries;
+        Ok((appended?, room))
+    }
+
+    /// Waits until what was committed is durable, and tells those who wait.
+    fn flush(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let result = self.shared.journal.commit(&std::mem::take(&mut self.entries));
+        let waiting = std::mem::take(&mut self.waiting);
+        let sessions: Vec<_> = waiting.iter().map(|waiting| waiting.session).collect();
+        match result {
+            Ok(()) => {
+                failpoint::hit(Point::Appended);
+                waiting
+                    .into_iter()
+                    .for_each(|Waiting { session, placed, group, .. }| self.confirm(session, placed, group));
+            }
+            Err(error) => {
+                // The logs have the events, so it is not as if nothing had happened.
+                let error = Error::other(
+                    self.shared.layout.root(),
+                    format!("the journal cannot be written: {error}"),
+                );
+                for Waiting { session, group, .. } in waiting {
+                    self.unsynced.insert(session);
+                    self.close(session);
+                    refuse(group, &error);
+                }
+            }
+        }
+        for session in sessions {
+            let far = self.open.get_mut(&session).filter(|open| open.file.is_far_ahead());
+            if let Some(Err(error)) = far.map(|open| open.file.checkpoint()) {
+                // The next one may succeed; what was appended is in the journal.
+                tracing::warn!(%session, %error, "a log's write-ahead log grows");
+            }
+        }
+    }
+
+    /// Makes everything durable that a log's file has, and brings what the journal has into it.
+    fn sync(&mut self, session: SessionId) -> Result<(), Error> {
+        let in_doubt = self.open.contains_key(&session)
+            || self.unsynced.contains(&session)
+            || self.shared.journal.has_found(session)
+            || self.shared.layout.write_ahead(session).exists();
+        if !in_doubt {
+            return Ok(());
+        }
+        match self.with(session, LogFile::checkpoint) {
+            Ok(()) => {
+                self.unsynced.remove(&session);
+                Ok(())
+            }
+            // There is nothing that the journal could do for it.
+            Err(Error::NoSession(_) | Error::Damaged { .. } | Error::Newer(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn confirm(&self, session: SessionId, placed: Placed, group: Vec<Append>) {
-        self.counters.transactions.fetch_add(1, Ordering::Relaxed);
-        self.counters.appends.fetch_add(group.len() as u64, Ordering::Relaxed);
+        let counters = &self.shared.counters;
+        counters.transactions.fetch_add(1, Ordering::Relaxed);
+        counters.appends.fetch_add(group.len() as u64, Ordering::Relaxed);
         let events: usize = group.iter().map(|append| append.drafts.len()).sum();
-        self.ends.note(session, placed.first + events as u64 - 1);
+        self.shared.ends.note(session, placed.first + events as u64 - 1);
         let mut seq = placed.first;
         for Append { drafts, last_seq, reply, .. } in group {
             let events: Vec<_> =
@@ -308,7 +464,7 @@ impl Writer {
             Ok(file) => read(file),
             Err(error @ Error::Damaged { .. }) => {
                 self.remember(session, &error);
-                let rest = LogFile::salvage(&self.layout, session, error.clone());
+                let rest = LogFile::salvage(&self.shared.layout, session, error.clone());
                 rest.and_then(|file| read(&file)).map_err(|_| error)
             }
             Err(error) => Err(error),
@@ -330,8 +486,19 @@ impl Writer {
     /// The session's file, opened when it is not.
     fn file(&mut self, session: SessionId) -> Result<&mut LogFile, Error> {
         if !self.open.contains_key(&session) {
-            let mut file = self.with_files(|layout| LogFile::open(layout, session))?;
-            file.must_reach(self.ends.seen(session));
+            let unsynced = self.shared.layout.write_ahead(session).exists();
+            let mut file = self.with_files(|layout| LogFile::open(layout, session)?.with_journal())?;
+            let found = self.shared.journal.found(session);
+            let known = found.last().map_or(0, |(row, _)| row.seq);
+            let caught_up = file.catch_up(&found);
+            let caught_up = caught_up.inspect_err(|_| self.shared.journal.keep(session, found))?;
+            if caught_up {
+                tracing::info!(%session, seq = file.last_seq(), "a log got its end back from the journal");
+            }
+            if unsynced || caught_up {
+                self.unsynced.insert(session);
+            }
+            file.must_reach(known.max(self.shared.ends.seen(session)));
             self.keep(session, file);
         }
         match self.open.get_mut(&session) {
@@ -346,7 +513,7 @@ impl Writer {
     /// Does what opens files. When there are too many, others of ours are closed, which costs nothing but time.
     fn with_files<T>(&mut self, work: impl Fn(&Layout) -> Result<T, Error>) -> Result<T, Error> {
         loop {
-            let result = work(&self.layout);
+            let result = work(&self.shared.layout);
             if !matches!(result, Err(Error::OpenFiles(_))) || !self.close_oldest() {
                 return result;
             }
@@ -376,6 +543,7 @@ impl Writer {
         {
             // Nothing is lost: what was confirmed is in the write-ahead log and is found on the next opening.
             tracing::warn!(%session, %error, "a session's log was not closed cleanly");
+            self.shared.unclosed.store(true, Ordering::Release);
         }
     }
 }
@@ -394,72 +562,4 @@ fn refuse(group: Vec<Append>, error: &Error) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::log::Draft;
-    use protocol::{Actor, EventBody};
-    use tokio::sync::oneshot::Receiver;
-
-    fn writer(dir: &tempfile::TempDir, capacity: usize) -> Writer {
-        let layout = Layout::prepare(dir.path()).unwrap();
-        let ends = Arc::new(Ends::open(&layout.ends()).unwrap());
-        Writer::new(layout, capacity, Arc::default(), ends)
-    }
-
-    fn append(epoch: u64) -> (Job, Receiver<Result<Vec<Event>, Error>>) {
-        let body = EventBody::MemoryChanged { text: "x".into() };
-        let draft = Encoded::new(Draft { actor: Actor::system(), body }).unwrap();
-        let (reply, result) = oneshot::channel();
-        (
-            Job::Append(Append { epoch: Epoch(epoch), drafts: vec![draft], last_seq: Arc::default(), reply }),
-            result,
-        )
-    }
-
-    #[test]
-    fn what_waits_for_one_session_is_one_transaction() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut writer = writer(&dir, 8);
-        let sessions = [SessionId::new(), SessionId::new()];
-        for session in sessions {
-            writer.handle(vec![(session, Job::Create(oneshot::channel().0))]);
-        }
-        let mut results = Vec::new();
-        let mut batch = Vec::new();
-        for n in 0..10 {
-            let (job, result) = append(1);
-            batch.push((sessions[n % 2], job));
-            results.push(result);
-        }
-        let (late, refused) = append(0);
-        batch.insert(4, (sessions[0], late));
-        writer.handle(batch);
-        assert_eq!(refused.blocking_recv().unwrap(), Err(Error::Fenced));
-        for (n, result) in results.into_iter().enumerate() {
-            assert_eq!(result.blocking_recv().unwrap().unwrap()[0].seq, n as u64 / 2 + 1);
-        }
-        assert_eq!(writer.counters.transactions.load(Ordering::Relaxed), 2);
-        assert_eq!(writer.counters.appends.load(Ordering::Relaxed), 10);
-    }
-
-    #[test]
-    fn the_file_that_was_not_used_for_longest_is_closed() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut writer = writer(&dir, 2);
-        let [a, b, c] = [SessionId::new(), SessionId::new(), SessionId::new()];
-        for session in [a, b] {
-            writer.handle(vec![(session, Job::Create(oneshot::channel().0))]);
-        }
-        writer.handle(vec![(a, append(1).0)]);
-        writer.handle(vec![(c, Job::Create(oneshot::channel().0))]);
-        assert!(writer.open.contains_key(&a) && !writer.open.contains_key(&b));
-        let (job, result) = append(1);
-        writer.handle(vec![(b, job)]);
-        assert_eq!(
-            result.blocking_recv().unwrap().unwrap()[0].seq,
-            1,
-            "it is opened again when it is needed"
-        );
-        assert_eq!(writer.open.len(), 2);
-    }
-}
+mod tests;

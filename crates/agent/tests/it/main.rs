@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod checks;
+mod history;
 mod properties;
 mod recorder;
 mod script;

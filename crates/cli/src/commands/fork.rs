@@ -97,9 +97,11 @@ impl Snapshots {
                     text::age(snapshot.taken_at),
                     text::bytes(snapshot.bytes),
                     snapshot.turn.to_string(),
+                    // Something wrote while it was taken.
+                    if snapshot.blurred { "blurred" } else { "" }.to_owned(),
                 ]
             });
-            print::line(&table::format(&["snapshot", "age", "size", "after turn"], rows))?;
+            print::line(&table::format(&["snapshot", "age", "size", "after turn", ""], rows))?;
         }
         Ok(Exit::Done)
     }

@@ -9,6 +9,7 @@ use ::sandbox::image::{Image, Images};
 use ::sandbox::native::Native;
 use ::sandbox::{Driver, Network, Sandbox, Stack, service};
 use protocol::{Egress, Environment, NamedEnvironment};
+use session::{Arrival, SetUp};
 
 use super::Context;
 use crate::exit::Usage;
@@ -22,6 +23,16 @@ pub(super) struct Plan {
     environment: Option<(String, Environment)>,
     /// The environment's image, if the stack is that; otherwise the workspace is still to be filled.
     image: Option<Image>,
+    /// Whether another process is the server.
+    served: bool,
+}
+
+/// What became of a sandbox that was to be given what its environment has.
+pub(super) enum Furnished {
+    /// It has it; this is the way out, if there is one.
+    Ready(Option<Exit>),
+    /// The set-up failed at the tip of the branch: another sandbox can do without.
+    NotSetUp,
 }
 
 /// The way out of the sandbox. Dropping it ends every connection.
@@ -39,6 +50,7 @@ impl Plan {
         let Some(name) = name else { return Self::bare(&data_dir.join("one-off")) };
         let link = context.look().await?;
         let environment = link.api.environment(name).await;
+        let served = !link.is_own();
         link.close_now().await?;
         let NamedEnvironment { mut recipe, image: status, .. } = environment?;
         if let Some(own) = context.config.environments.get(name) {
@@ -69,12 +81,13 @@ impl Plan {
         let network = if recipe.egress == Egress::None { Network::None } else { Network::Egress };
         let stack = image.as_ref().map_or_else(Stack::host, |image| image.stack.clone());
         let environment = Some((name.to_owned(), recipe));
-        Ok(Self { driver, stack, network, environment, image })
+        Ok(Self { driver, stack, network, environment, image, served })
     }
 
     fn bare(dir: &Path) -> anyhow::Result<Self> {
         let driver = Arc::new(Native::open(dir)?);
-        Ok(Self { driver, stack: Stack::host(), network: Network::None, environment: None, image: None })
+        let (stack, network) = (Stack::host(), Network::None);
+        Ok(Self { driver, stack, network, environment: None, image: None, served: false })
     }
 
     /// The limits of the environment, or the configured ones.
@@ -91,20 +104,59 @@ impl Plan {
         &self,
         context: &Context,
         sandbox: &dyn Sandbox,
-    ) -> anyhow::Result<Option<Exit>> {
-        let Some((name, recipe)) = &self.environment else { return Ok(None) };
+        set_up: SetUp,
+    ) -> anyhow::Result<Furnished> {
+        let Some((name, recipe)) = &self.environment else { return Ok(Furnished::Ready(None)) };
         let exit = match sandbox.sockets().await? {
-            Some(sockets) => Some(Exit::open(context, name, recipe, sockets, sandbox).await?),
+            Some(sockets) => Some(self.way_out(context, name, recipe, sockets, sandbox).await?),
             None => None,
         };
         let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
-        if self.image.is_none() {
-            style::note(&format!("preparing the workspace of {name}"));
-            session::prepare(sandbox, &mirrors, recipe).await?;
+        match &self.image {
+            None => {
+                style::note(&format!("preparing the workspace of {name}"));
+                session::prepare(sandbox, &mirrors, recipe).await?;
+            }
+            Some(image) => match session::bring_to_tip(sandbox, &mirrors, recipe, image, set_up).await? {
+                Arrival::There(note) => note.iter().for_each(|note| style::note(&text::harmless(note))),
+                Arrival::NotSetUp(problem) => {
+                    style::note(&text::harmless(&problem.title));
+                    return Ok(Furnished::NotSetUp);
+                }
+            },
         }
         let services = session::services(&mirrors, recipe, self.image.as_ref()).await?;
         service::start(sandbox, &services).await?;
-        Ok(exit)
+        Ok(Furnished::Ready(exit))
+    }
+
+    /// Opens the way out. Values of secrets do not leave a server, so this command reads them itself.
+    async fn way_out(
+        &self,
+        context: &Context,
+        name: &str,
+        recipe: &Environment,
+        sockets: ::sandbox::egress::Sockets,
+        sandbox: &dyn Sandbox,
+    ) -> anyhow::Result<Exit> {
+        let variables: Vec<&str> = recipe.secrets.iter().filter_map(|secret| secret.env.as_deref()).collect();
+        let here = |variable: &&&str| std::env::var_os(variable).is_some();
+        if self.served && !variables.is_empty() {
+            let missing: Vec<&str> = variables.iter().filter(|name| !here(name)).copied().collect();
+            if !missing.is_empty() {
+                return Err(Usage(anyhow::anyhow!(
+                    "the values of {name}'s secrets stay in the server, and this command has no variable {}\n  set it here \
+                     too, or have the secret read from a file: file = \"PATH\"",
+                    missing.join(", ")
+                ))
+                .into());
+            }
+            style::note(&format!(
+                "the values of {} are this command's own, not the server's",
+                variables.join(", ")
+            ));
+        }
+        Exit::open(context, name, recipe, sockets, sandbox).await
     }
 }
 

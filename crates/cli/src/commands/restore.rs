@@ -67,6 +67,18 @@ fn tell(report: &RestoreReport) {
     count(report.sessions.len(), report.sessions_left.len(), "sessions");
     count(report.environments.len(), report.environments_left.len(), "environments");
     count(report.mirrors.len(), report.mirrors_left.len(), "repositories");
+    if report.keys > 0 {
+        style::note(&format!(
+            "{} idempotency keys added: commands that were done are not done again",
+            report.keys
+        ));
+    }
+    if report.placeholders_left {
+        style::note(
+            "secrets have other placeholders here than where the backup was made: a file in a restored workspace that \
+             holds an old one must be written anew",
+        );
+    }
     for session in &report.damaged {
         style::note(&format!("the log of {session} was damaged before the backup: it ends there"));
     }

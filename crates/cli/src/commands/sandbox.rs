@@ -10,13 +10,13 @@ use guest::wire::PtySize;
 use guest::{Output, ProcessSpec};
 use protocol::SandboxId;
 use protocol::event::LimitKind;
-use session::LimitHit;
+use session::{LimitHit, SetUp};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Context;
-use super::one_off::Plan;
+use super::one_off::{Furnished, Plan};
 use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
 use crate::render::{print, style, table, terminal};
@@ -27,9 +27,10 @@ pub(crate) enum Sandbox {
     /// Run one command in a fresh sandbox and exit with its code
     ///
     /// However it ends, nothing is left behind. Without --env the sandbox has the machine's own system, an empty workspace
-    /// and no network. With it, it is what a session of that environment would begin with: repository, services, secrets,
-    /// and what its egress allows. A limit that it comes to is told on standard error; with --json as an event, on a line
-    /// of its own.
+    /// and no network. With it, it is what a session of that environment would begin with: repository at the tip of its
+    /// branch, services, secrets, and what its egress allows. The values of secrets are read by this command, from its own
+    /// variables and files; those of a server stay there. A limit that it comes to is told on standard error; with --json
+    /// as an event, on a line of its own.
     Run(Run),
     /// List sandboxes: of sessions, of builds, kept ready, and of commands
     Ls,
@@ -158,16 +159,26 @@ impl Run {
             [limits.wall_clock, wall_clock.map(|limit| limit + GRACE)].into_iter().flatten().min();
         let life_ends = limits.wall_clock.map(|limit| Instant::now() + limit);
         let network = plan.network;
-        let spec = Spec {
+        let mut spec = Spec {
             limits: limits.clone(),
             network,
             ..Spec::new(plan.stack.clone(), Life::Tied, Owner::OneOff)
         };
         // Signals are caught before there is anything to clean up.
         let mut signals = Interrupts::catch()?;
-        let sandbox = driver.create(&spec).await?;
+        let mut sandbox = driver.create(&spec).await?;
+        let mut furnished = plan.furnish(context, &*sandbox, SetUp::Run).await;
+        if let Ok(Furnished::NotSetUp) = furnished {
+            drop(sandbox);
+            driver.remove(spec.id).await?;
+            spec.id = SandboxId::new();
+            sandbox = driver.create(&spec).await?;
+            furnished = plan.furnish(context, &*sandbox, SetUp::Leave).await;
+        }
         let work = async {
-            let way_out = plan.furnish(context, &*sandbox).await?;
+            let Furnished::Ready(way_out) = furnished? else {
+                anyhow::bail!("the workspace could not be set up");
+            };
             let exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
             way_out.iter().for_each(super::one_off::Exit::tell);
             exit

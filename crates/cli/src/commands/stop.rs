@@ -7,8 +7,8 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupts;
 use crate::render::{print, style};
 
-/// Stop the turn that a session is working on. What it did so far is kept; the next queued prompt, if there is one, is
-/// worked on then.
+/// Stop the turn or the delivery that a session is working on. What it did so far is kept; the next queued prompt, if there
+/// is one, is worked on then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stop {
     /// The session
@@ -31,6 +31,7 @@ impl Stop {
         } else {
             match stopped.turn {
                 Some(turn) => style::note(&format!("stopping {turn}")),
+                None if stopped.delivery => style::note("stopping the delivery"),
                 None => style::note("nothing is being worked on"),
             }
             if self.pause {

@@ -230,6 +230,10 @@ impl View {
                 decision.port,
                 text::harmless(&decision.rule)
             ))),
+            EventBody::SnapshotTaken { snapshot, blurred: true, .. } => say(&paint.warn(&format!(
+                "  {snapshot} was taken while a process went on that could not be stopped: files that it wrote can be of \
+                 different moments"
+            ))),
             EventBody::LimitExceeded { message, .. } => {
                 say(&paint.warn(&format!("  {}", text::harmless(message))))
             }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::model::{Script, Server};
 use testkit::repo::{FIX_PLAIN, Repo};
 
-use crate::harness::{Api, CHECK, World, edit, models, shell};
+use crate::harness::{Api, CHECK, ENVIRONMENT, World, edit, environment, models, shell};
 
 async fn events(api: &Api, session: &str) -> Vec<Value> {
     let path = format!("/sessions/{session}/events?limit=1000");
@@ -114,6 +114,82 @@ async fn a_backup_is_made_while_a_turn_runs_and_put_back_elsewhere() {
     }
 }
 
+#[tokio::test]
+async fn what_was_done_for_a_key_is_not_done_again_after_a_restore_and_placeholders_stay() {
+    let script = || Script::new().answer(shell("echo \"is <$SHOP_TOKEN>\"")).say("That is it.").repeat_last();
+    let (first, second) = (Server::start(script()).await, Server::start(script()).await);
+    let repo = Repo::plain();
+    let secret = "secrets = [{ name = \"SHOP_TOKEN\", env = \"REAL_TOKEN\", hosts = [\"shop.example\"] }]\n";
+    let world = |model: &Server| {
+        let mut world = World::new();
+        world.set("REAL_TOKEN", "a-value-that-stays-outside");
+        world.configure(&format!("{}{}{secret}", models(model), environment(&repo)));
+        world
+    };
+    let create = async |api: &Api| {
+        let body = json!({"environment": ENVIRONMENT, "prompt": "Say what it is"});
+        let request = api.request(Method::POST, "/sessions").header("Idempotency-Key", "create-1");
+        api.send(request.json(&body)).await.expect(201)["id"].as_str().unwrap().to_owned()
+    };
+    let prompt = async |api: &Api, session: &str, key: &str| {
+        let request = api.request(Method::POST, &format!("/sessions/{session}/prompts"));
+        let request = request.header("Idempotency-Key", key).json(&json!({"prompt": "Once more"}));
+        api.send(request).await.expect(202)
+    };
+    let said = async |api: &Api, session: &str| {
+        let log = api.log(session).await;
+        let text = log.calls("shell")[0]["output"]["text"].as_str().unwrap().to_owned();
+        text.split_once("is <").and_then(|(_, rest)| rest.split_once('>')).unwrap().0.to_owned()
+    };
+
+    let here = world(&first);
+    let server = here.serve().await;
+    let session = create(&server.api).await;
+    let queued = prompt(&server.api, &session, "prompt-1").await;
+    let mut watcher = server.api.watch(&session, 0).await;
+    watcher.until_type("turn.finished").await;
+    watcher.until_type("turn.finished").await;
+    watcher.until_type("snapshot.taken").await;
+    drop(watcher);
+    let placeholder = said(&server.api, &session).await;
+    assert!(placeholder.starts_with("slipway-SHOP_TOKEN-"), "{placeholder}");
+    let file = here.root().join("backup.tar");
+    here.ok(&["backup", file.to_str().unwrap()]).await;
+    let before = server.api.log(&session).await.numbers().len();
+    server.stop().await;
+
+    let there = world(&second);
+    let restored = there.json(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!((&restored["keys"], &restored["placeholders_left"]), (&json!(2), &Value::Null), "{restored}");
+    let server = there.serve().await;
+    assert_eq!(create(&server.api).await, session, "the same session, not another");
+    assert_eq!(prompt(&server.api, &session, "prompt-1").await, queued);
+    let list = server.api.get("/sessions").await.expect(200);
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "{list}");
+    assert_eq!(server.api.log(&session).await.numbers().len(), before, "nothing was done again");
+    let other = server.api.create(ENVIRONMENT, "Say what it is").await;
+    server.api.watch(&other, 0).await.until_type("turn.finished").await;
+    assert_eq!(said(&server.api, &other).await, placeholder);
+    let again = there.json(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!((&again["keys"], &again["placeholders_left"]), (&Value::Null, &Value::Null), "{again}");
+    server.stop().await;
+
+    // Where secrets have placeholders already, those stay, and it is told.
+    let third = Server::start(script()).await;
+    let elsewhere = world(&third);
+    let server = elsewhere.serve().await;
+    let other = server.api.create(ENVIRONMENT, "Say what it is").await;
+    server.api.watch(&other, 0).await.until_type("turn.finished").await;
+    assert_ne!(said(&server.api, &other).await, placeholder);
+    let told = elsewhere.ok(&["restore", file.to_str().unwrap()]).await;
+    assert!(told.stderr.contains("other placeholders"), "{told}");
+    server.stop().await;
+    for world in [here, there, elsewhere] {
+        world.remove_sandboxes().await;
+        world.finish().await;
+    }
+}
+
 async fn until_finished(api: &Api, session: &str) {
     let end = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     while status(api, session).await == "working" {
@@ -171,6 +247,9 @@ async fn a_damaged_session_is_read_up_to_the_damage_and_brought_back_from_a_back
     let path = format!("/sessions/{broken}/events?after={last}");
     let rest = server.api.request(Method::GET, &path).header("Accept", "application/json");
     assert_eq!(server.api.send(rest).await.problem(507), "storage_damaged");
+    let attached = world.run(&["attach", &broken, "--json"]).await.expect_code(1);
+    assert_eq!(attached.stdout.lines().count() as u64, last, "{attached}");
+    assert!(attached.stderr.contains("does not fit its checksum"), "{attached}");
     let shown = world.json(&["show", &broken]).await;
     assert!(shown["reason"].as_str().unwrap().contains("does not fit its checksum"), "{shown}");
     let refused = world.run(&["prompt", &broken, "go on"]).await.expect_code(1);
@@ -181,7 +260,13 @@ async fn a_damaged_session_is_read_up_to_the_damage_and_brought_back_from_a_back
     std::fs::rename(&dir, world.root().join("damaged")).unwrap();
     let restored = world.json(&["restore", file.to_str().unwrap()]).await;
     assert_eq!((&restored["sessions"], &restored["sessions_left"]), (&json!([broken]), &json!([sound])));
-    assert_eq!(world.json(&["show", &broken]).await["status"], "done");
+    let shown = world.json(&["show", &broken]).await;
+    assert_eq!(shown["status"], "done");
+    // Who knows more than was restored is told, and does not wait.
+    let (end, more) = (shown["seq"].as_u64().unwrap(), shown["seq"].as_u64().unwrap() + 7);
+    let refused = world.run(&["attach", &broken, "--after", &more.to_string()]).await.expect_code(2);
+    assert!(refused.stderr.contains(&format!("ends at event {end}")), "{refused}");
+    world.ok(&["attach", &broken, "--after", &end.to_string()]).await;
     world.remove_sandboxes().await;
     world.finish().await;
 }

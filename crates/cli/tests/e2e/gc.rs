@@ -75,6 +75,16 @@ async fn what_goes_is_explained_first() {
     assert_eq!(layers(&world), [""; 0], "{done}");
     let after = world.json(&["gc"]).await;
     assert_eq!((&after["freed_bytes"], &after["entries"]), (&json!(0), &json!([])), "{after}");
+
+    // A file as it was before an upgrade, a year ago.
+    let copy = world.data().join("catalogue.db.v1");
+    std::fs::write(&copy, "as it was").unwrap();
+    let year_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(365 * 24 * 3600);
+    std::fs::File::options().write(true).open(&copy).unwrap().set_modified(year_ago).unwrap();
+    let told = world.ok(&["gc", "--dry-run"]).await;
+    assert!(told.stdout.contains("copy  catalogue.db.v1") && copy.exists(), "{told}");
+    let gone = world.json(&["gc"]).await;
+    assert_eq!((&gone["freed_bytes"], copy.exists()), (&json!(9), false), "{gone}");
     world.finish().await;
 }
 

@@ -5,6 +5,7 @@ mod base;
 mod beside;
 mod building;
 mod engine;
+mod one_off;
 mod ready;
 mod recipes;
 mod registry;

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use forge::{Error, Mirrors};
+use forge::{Error, Mirrors, Sent};
 use testkit::repo::git_in;
 
 use super::World;
@@ -111,4 +111,73 @@ async fn hooks_of_another_user_are_not_run_by_root() {
     let error = world.mirror.push(&commit, "slipway/mend").await.unwrap_err();
     assert!(matches!(error, Error::Push { .. }), "{error:?}");
     assert!(error.to_string().contains("belongs to another user"), "{error}");
+}
+
+/// Lets the remote do this before it takes a push.
+fn before_a_push(world: &World, script: &str) {
+    let hook = world.remote.path().join("hooks/pre-receive");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+async fn until_there(path: &std::path::Path) {
+    while !path.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_push_that_is_given_up_leaves_no_process_and_can_be_made_again() {
+    let world = World::new().await;
+    let commit = world.mended().await;
+    let reached = world.directory.path().join("reached");
+    // Deaf to the polite signal, so that only the other one helps.
+    before_a_push(
+        &world,
+        &format!(
+            "trap '' TERM\nread line\necho $$ > {0}.new\nmv {0}.new {0}\nsleep 98763",
+            reached.display()
+        ),
+    );
+    let sent = world.mirror.push_unless(&commit, "slipway/mend", until_there(&reached)).await.unwrap();
+    assert_eq!(sent, Sent::Perhaps);
+    let hook = std::fs::read_to_string(&reached).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", hook.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z"), "the hook is left: {state}");
+    assert_eq!(world.mirror.remote_tip("slipway/mend").await.unwrap(), None, "it was not taken");
+
+    before_a_push(&world, "exit 0");
+    world.mirror.push(&commit, "slipway/mend").await.unwrap();
+    assert_eq!(world.remote.tip("slipway/mend"), commit);
+}
+
+#[tokio::test]
+async fn a_push_that_nobody_wants_is_not_begun() {
+    let world = World::new().await;
+    let commit = world.mended().await;
+    let sent = world.mirror.push_unless(&commit, "slipway/mend", std::future::ready(())).await.unwrap();
+    assert!(matches!(sent, Sent::No), "{sent:?}");
+    assert_eq!(world.remote.branches(), ["main"]);
+}
+
+#[tokio::test]
+async fn a_commit_that_comes_while_it_is_pushed_is_no_failure() {
+    let world = World::new().await;
+    let commit = world.mended().await;
+    // As a server that is gone left it: its own push comes to its end between this one's look and its push.
+    let (mirror, remote) = (world.mirror_dir(), world.remote.path().display().to_string());
+    let late = world.directory.path().join("late");
+    before_a_push(
+        &world,
+        &format!(
+            "test -e {late} && exit 0\ntouch {late}\nunset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_DIR\n\
+             git --git-dir={} push --quiet {remote} {commit}:refs/heads/slipway/mend",
+            mirror.display(),
+            late = late.display(),
+        ),
+    );
+    world.mirror.push(&commit, "slipway/mend").await.unwrap();
+    assert_eq!(world.remote.tip("slipway/mend"), commit);
+    assert!(late.exists());
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -25,6 +25,8 @@ pub(super) struct Follow {
     process: Rc<Process>,
     cursor: CursorId,
     keepalive: Pin<Box<Sleep>>,
+    /// When the follower last heard something.
+    heard: Instant,
     ended: bool,
 }
 
@@ -32,7 +34,22 @@ impl Follow {
     /// From byte `after` of the output.
     pub(super) fn new(process: Rc<Process>, after: u64) -> Self {
         let cursor = process.ring.borrow_mut().attach(after);
-        Self { process, cursor, keepalive: Box::pin(sleep(KEEPALIVE)), ended: false }
+        Self { process, cursor, keepalive: Box::pin(sleep(KEEPALIVE)), heard: Instant::now(), ended: false }
+    }
+}
+
+impl Follow {
+    /// Waits until the follower has heard nothing for so long that it has to. The timer is moved only when it runs out:
+    /// moving it with every piece would cost more than the piece.
+    fn silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.keepalive.as_mut().poll(context));
+            let due = self.heard + KEEPALIVE;
+            if due <= Instant::now() {
+                return Poll::Ready(());
+            }
+            self.keepalive.as_mut().reset(due);
+        }
     }
 }
 
@@ -72,12 +89,10 @@ impl Body for Follow {
         }
         if buffer.is_empty() {
             self.process.ring.borrow_mut().wait(self.cursor, context.waker());
-            if self.keepalive.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
+            ready!(self.silence(context));
             frame::encode(&mut buffer, Kind::Keepalive, end, &[]);
         }
-        self.keepalive.as_mut().reset(Instant::now() + KEEPALIVE);
+        self.heard = Instant::now();
         Poll::Ready(Some(Ok(Frame::data(buffer.freeze()))))
     }
 }

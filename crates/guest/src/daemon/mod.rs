@@ -9,6 +9,7 @@ mod files;
 mod follow;
 mod mark;
 mod process;
+mod prompt;
 mod pty;
 mod reply;
 mod ring;
@@ -20,6 +21,7 @@ mod table;
 mod tree;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::time::Duration;
@@ -80,12 +82,7 @@ fn take_office() -> io::Result<Rank> {
     }
 }
 
-async fn serve(
-    listener: UnixListener,
-    signals: std::os::unix::net::UnixStream,
-    config: Config,
-    rank: Rank,
-) -> io::Result<()> {
+async fn serve(listener: UnixListener, signals: OwnedFd, config: Config, rank: Rank) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let mut signals = Signals::new(signals)?;
@@ -132,6 +129,7 @@ async fn accept(listener: tokio::net::UnixListener, table: Rc<Table>) {
             let service = service_fn(move |request| routes::handle(table.clone(), request));
             let connection = http1::Builder::new()
                 .max_buf_size(CONNECTION_BUFFER)
+                .auto_date_header(false)
                 .header_read_timeout(None)
                 .serve_connection(TokioIo::new(stream), service);
             // A peer that hangs up is not an error: processes do not depend on who listens.

@@ -1,12 +1,15 @@
 //! Signals the daemon itself reacts to, turned into messages it can await.
 //!
-//! A handler writes one byte into a socket pair. Unlike a plain handler it knows who sent the signal: as pid 1 the
+//! A handler writes one byte into a pipe. Unlike a plain handler it knows who sent the signal: as pid 1 the
 //! daemon ends only when it is told so from outside, never because a process in the sandbox ran `kill 1`.
 
 use std::io;
-use std::os::fd::IntoRawFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::pipe::PipeFlags;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Where the handler writes; negative until it is installed.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
@@ -25,14 +28,12 @@ pub(super) enum Signal {
 
 /// The signals, in the order they came.
 pub(super) struct Signals {
-    receiver: tokio::net::UnixStream,
+    receiver: AsyncFd<OwnedFd>,
 }
 
 /// Installs the handlers and returns what they write to.
-pub(super) fn install() -> io::Result<UnixStream> {
-    let (receiver, sender) = UnixStream::pair()?;
-    receiver.set_nonblocking(true)?;
-    sender.set_nonblocking(true)?;
+pub(super) fn install() -> io::Result<OwnedFd> {
+    let (receiver, sender) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     // The sender lives as long as the handlers, which is as long as the process.
     let previous = WAKE.swap(sender.into_raw_fd(), Ordering::SeqCst);
     if previous >= 0 {
@@ -129,7 +130,7 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
         let errno = libc::__errno_location();
         let saved = *errno;
         let byte: u8 = if signal == libc::SIGTERM { b't' } else { b'c' };
-        // A full socket is no loss: what is in it already wakes the reader.
+        // A full pipe is no loss: what is in it already wakes the reader.
         libc::write(WAKE.load(Ordering::SeqCst), std::ptr::from_ref(&byte).cast(), 1);
         *errno = saved;
     }
@@ -137,22 +138,31 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
 
 impl Signals {
     /// Must be called inside the runtime.
-    pub(super) fn new(receiver: UnixStream) -> io::Result<Self> {
-        Ok(Self { receiver: tokio::net::UnixStream::from_std(receiver)? })
+    pub(super) fn new(receiver: OwnedFd) -> io::Result<Self> {
+        // SAFETY: an OwnedFd is open, stays the same, and is closed only when the AsyncFd that owns it is dropped.
+        let receiver = unsafe { AsyncFd::register_with_interest(receiver, Interest::READABLE) }?;
+        Ok(Self { receiver })
     }
 
-    /// The next one.
+    /// The next one. Several that came together are one, and the end of everything is the one that counts.
     pub(super) async fn next(&mut self) -> io::Result<Signal> {
         loop {
-            self.receiver.readable().await?;
-            let mut byte = [0];
-            let read = self.receiver.try_read(&mut byte);
+            let mut ready = self.receiver.readable().await?;
+            let mut bytes = [0; 64];
+            let read = ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut bytes)?));
             match read {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) if byte == *b"t" => return Ok(Signal::Terminate),
-                Ok(_) => return Ok(Signal::Child),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+                Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(Ok(length)) => {
+                    // Nothing is left after a short read, and whatever comes is told anew.
+                    if length < bytes.len() {
+                        ready.clear_ready();
+                    }
+                    let terminate = bytes[..length].contains(&b't');
+                    return Ok(if terminate { Signal::Terminate } else { Signal::Child });
+                }
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_not_ready_after_all) => {}
             }
         }
     }

@@ -19,6 +19,13 @@ use crate::wire::{Failure, PROCESS_VARIABLE, ProcessSpec, PtySize};
 /// What a terminal is called in the environment when nobody says otherwise.
 const TERMINAL_KIND: &str = "xterm-256color";
 
+/// Any of these says what text is.
+const TEXT_VARIABLES: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
+
+/// Text is UTF-8 when nobody says otherwise. Only the kind of characters is named, and no whole locale: a program reads one
+/// file for the one and a dozen for the other, each time it starts, and all that they say is what it does anyway.
+const TEXT: (&str, &str) = ("LC_CTYPE", "C.UTF-8");
+
 /// What every process is started with.
 pub(super) struct Defaults {
     /// Working directory when none is asked for.
@@ -51,10 +58,13 @@ pub(super) fn spawn(
         Some(size) => {
             on_terminal(size).map_err(|error| refused(format!("no terminal can be opened: {error}")))?
         }
-        None => on_pipes(spec.stdin, &defaults.null).map_err(descriptors)?,
+        None => on_pipes(spec.stdin).map_err(descriptors)?,
     };
-    let [stdin, stdout, stderr] = &theirs;
-    let pid = program.start([stdin, stdout, stderr], spec.pty.is_some(), defaults.open_files, mark);
+    let stdio = match &theirs {
+        Theirs::Terminal(user) => [user, user, user],
+        Theirs::Pipes { stdin, stdout, stderr } => [stdin.as_ref().unwrap_or(&defaults.null), stdout, stderr],
+    };
+    let pid = program.start(stdio, spec.pty.is_some(), defaults.open_files, mark);
     match pid {
         Ok(pid) => Ok((pid, ends)),
         Err(error) => {
@@ -82,6 +92,9 @@ fn program(
         variables.insert("TERM", TERMINAL_KIND);
     }
     variables.extend(env.iter().chain(&spec.env).map(|(name, value)| (name.as_str(), value.as_str())));
+    if !TEXT_VARIABLES.iter().any(|name| variables.contains_key(name)) {
+        variables.insert(TEXT.0, TEXT.1);
+    }
     variables.insert(PROCESS_VARIABLE, id);
     let variables = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     Program::new(&spec.argv, variables, cwd)
@@ -134,8 +147,16 @@ fn why(error: &io::Error, spec: &ProcessSpec) -> String {
     }
 }
 
+/// What the process's standard descriptors are copies of.
+enum Theirs {
+    /// All three.
+    Terminal(OwnedFd),
+    /// One each; without an input it reads nothing.
+    Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
+}
+
 /// The process's standard descriptors on a new terminal, and our end of it.
-fn on_terminal(size: PtySize) -> io::Result<([OwnedFd; 3], Ends)> {
+fn on_terminal(size: PtySize) -> io::Result<(Theirs, Ends)> {
     let pty::Terminal { controller, user } = pty::open(size)?;
     let terminal = Rc::new(watched(controller)?);
     let ends = Ends {
@@ -143,23 +164,23 @@ fn on_terminal(size: PtySize) -> io::Result<([OwnedFd; 3], Ends)> {
         input: Input::Terminal(terminal.clone()),
         terminal: Some(terminal),
     };
-    Ok(([user.try_clone()?, user.try_clone()?, user], ends))
+    Ok((Theirs::Terminal(user), ends))
 }
 
 /// The process's standard descriptors on pipes, and our ends of them.
-fn on_pipes(stdin: bool, null: &OwnedFd) -> io::Result<([OwnedFd; 3], Ends)> {
+fn on_pipes(stdin: bool) -> io::Result<(Theirs, Ends)> {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
     let (stdin, input) = if stdin {
         let (theirs, ours) = pipe()?;
-        (theirs, Input::Pipe(watched(ours)?))
+        (Some(theirs), Input::Pipe(watched(ours)?))
     } else {
-        (null.try_clone()?, Input::Never)
+        (None, Input::Never)
     };
     let (out_ours, stdout) = pipe()?;
     let (err_ours, stderr) = pipe()?;
     let outputs =
         vec![(Stream::Stdout, Rc::new(watched(out_ours)?)), (Stream::Stderr, Rc::new(watched(err_ours)?))];
-    Ok(([stdin, stdout, stderr], Ends { outputs, input, terminal: None }))
+    Ok((Theirs::Pipes { stdin, stdout, stderr }, Ends { outputs, input, terminal: None }))
 }
 
 fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {

@@ -68,7 +68,8 @@ async fn supervise(process: &Process, time_limit: Option<Duration>, reaped: &Not
     process.finish(exit(status, timed_out));
 }
 
-fn exit(status: WaitStatus, timed_out: bool) -> Exit {
+/// How it ended, in the words of the wire.
+pub(super) fn exit(status: WaitStatus, timed_out: bool) -> Exit {
     let signal = status.terminating_signal();
     let code = status.exit_status().unwrap_or_else(|| 128 + signal.unwrap_or(0));
     Exit { code, signal, timed_out }
@@ -157,7 +158,8 @@ async fn pump(process: Rc<Process>, index: usize, scratch: Scratch) {
     hang_up(&process, end);
 }
 
-fn hang_up(process: &Process, end: &OutputEnd) {
+/// An output has ended.
+pub(super) fn hang_up(process: &Process, end: &OutputEnd) {
     process.output_ended(end);
     process.terminal.borrow_mut().take();
 }

@@ -15,7 +15,7 @@ use super::process::Process;
 use super::ring::{CROWD, Held};
 use super::spawn::Defaults;
 use super::supervise::{self, Scratch};
-use super::{Config, not_found, refused, spawn, tree};
+use super::{Config, not_found, prompt, refused, spawn, tree};
 use crate::wire::{Failure, ProcessSpec, ProcessState};
 
 /// Most processes that run at once.
@@ -104,12 +104,29 @@ impl Table {
         self.by_pid.borrow_mut().insert(pid, process.clone());
         self.by_id.borrow_mut().insert(id.to_owned(), process.clone());
         self.running.set(self.running.get() + 1);
+        if self.ended_at_once(&process) {
+            return Ok(process);
+        }
         let time_limit = spec.timeout_ms.map(Duration::from_millis);
         let (table, id) = (self.clone(), id.to_owned());
         supervise::start(&process, time_limit, &self.scratch, self.reaped.clone(), move || {
             table.remember(id)
         });
         Ok(process)
+    }
+
+    /// Keeps what a process has said already; whether that was all, and its exit is known.
+    fn ended_at_once(&self, process: &Rc<Process>) -> bool {
+        let Some(status) = prompt::look(process, &mut self.scratch.borrow_mut()) else { return false };
+        self.by_pid.borrow_mut().remove(&process.pid);
+        process.reaped(status);
+        // One that was killed may have left others, whom its supervisor looks for.
+        if status.terminating_signal() == Some(libc::SIGKILL) {
+            return false;
+        }
+        process.finish(supervise::exit(status, false));
+        self.remember(process.id.clone());
+        true
     }
 
     /// Merges these variables into those of processes that are started later.

@@ -269,3 +269,39 @@ async fn a_connection_that_was_made_ahead_of_time_is_used_once() {
     assert_eq!(said.out(), "ready\n");
     assert!(matches!(client.ping().await, Err(Error::Unavailable(_))));
 }
+
+#[tokio::test]
+async fn one_that_is_over_at_once_has_said_everything_and_is_found_and_forgotten_like_any_other() {
+    let daemon = Daemon::start();
+    for id in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let spec = sh("echo out; echo err >&2; exit 3");
+        let first = listen(daemon.client.start(id, &spec).await.unwrap()).await.unwrap();
+        let again = listen(daemon.client.attach(id, 0).await.unwrap()).await.unwrap();
+        for said in [first, again] {
+            assert_eq!((said.out(), &said.stderr[..], said.code()), ("out\n", &b"err\n"[..], 3));
+        }
+        assert_eq!(daemon.client.processes().await.unwrap()[0].output, 8);
+        daemon.client.forget(id).await.unwrap();
+    }
+    assert!(daemon.client.processes().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_one_leaves_behind_that_is_killed_at_once_is_killed_too() {
+    let daemon = Daemon::start();
+    let spec = sh("sleep 60 >/dev/null 2>&1 & echo $!; kill -9 $$");
+    let said = listen(daemon.client.start("a", &spec).await.unwrap()).await.unwrap();
+    assert_eq!(said.exit.as_ref().unwrap().signal, Some(libc::SIGKILL));
+    assert!(gone(said.out().trim()), "{said:?}");
+}
+
+#[tokio::test]
+async fn text_is_utf_8_unless_somebody_says_otherwise() {
+    let daemon = Daemon::start();
+    let mut spec = sh("echo $LC_CTYPE,$LANG");
+    let said = listen(daemon.client.start("a", &spec).await.unwrap()).await.unwrap();
+    assert_eq!(said.out(), "C.UTF-8,\n");
+    spec.env.insert("LANG".into(), "C".into());
+    let said = listen(daemon.client.start("b", &spec).await.unwrap()).await.unwrap();
+    assert_eq!(said.out(), ",C\n");
+}

@@ -10,8 +10,9 @@ use rustix::process::Pid;
 use super::tally::Tally;
 
 /// Adds what the processes of a sandbox hold, until it is enough. Processes that cannot be looked at are left out, and so
-/// are files that are only mapped when this is not root, to whom alone the kernel shows them.
-pub(super) fn count(init: Pid, upper: &OwnedFd, tally: &mut Tally) {
+/// are files that are only mapped when this is not root, to whom alone the kernel shows them. Gives how many files the
+/// process with the most of them has open.
+pub(super) fn count(init: Pid, upper: &OwnedFd, tally: &mut Tally) -> u64 {
     let storage = rustix::fs::fstat(upper).map(|data| data.st_dev).ok();
     let processes = descendants(init.as_raw_nonzero().get());
     // overlayfs shows some files as its own, and some as those of the file system below. All processes have the same root,
@@ -21,6 +22,7 @@ pub(super) fn count(init: Pid, upper: &OwnedFd, tally: &mut Tally) {
         .flat_map(|pid| threads(*pid))
         .find_map(|thread| rustix::fs::stat(of(thread).join("root")).ok())
         .map(|data| data.st_dev);
+    let mut most_open = 0;
     for pid in processes {
         let mut add = |path: PathBuf| {
             let Ok(data) = rustix::fs::stat(path) else { return true };
@@ -29,21 +31,26 @@ pub(super) fn count(init: Pid, upper: &OwnedFd, tally: &mut Tally) {
             }
             !tally.is_enough()
         };
-        if !each(pid, &mut add) {
-            return;
+        if !each(pid, &mut most_open, &mut add) {
+            break;
         }
     }
+    most_open
 }
 
 /// Goes through what a process holds until `add` says that it is enough; whether it never did. A process whose first thread
 /// ended shows nothing under its own number, and threads may have descriptors of their own, so every thread is asked.
-fn each(pid: i32, add: &mut impl FnMut(PathBuf) -> bool) -> bool {
+/// Remembers the most descriptors that were in one table.
+fn each(pid: i32, most_open: &mut u64, add: &mut impl FnMut(PathBuf) -> bool) -> bool {
     let (mut tables, mut mapped) = (Vec::new(), false);
     for id in threads(pid) {
         let thread = of(id);
         if !tables.iter().any(|other| share_descriptors(id, *other)) {
             tables.push(id);
+            let mut in_table = 0;
             for open in std::fs::read_dir(thread.join("fd")).into_iter().flatten().flatten() {
+                in_table += 1;
+                *most_open = in_table.max(*most_open);
                 if !add(open.path()) {
                     return false;
                 }

@@ -30,8 +30,9 @@ const HIDDEN_FILES: [&str; 6] =
 const HIDDEN_DIRECTORIES: [&str; 3] = ["proc/acpi", "proc/scsi", "proc/driver"];
 const READ_ONLY: [&str; 4] = ["proc/bus", "proc/fs", "proc/irq", "proc/sys"];
 
-/// Builds the root in this mount namespace and makes it the only thing there is.
-pub(crate) fn enter_root(launch: &Launch, users: &Users) -> Result<(), Fault> {
+/// Builds the root in this mount namespace and makes it the only thing there is. Gives the kernel's settings (/proc/sys)
+/// as they are below what makes them read-only; nothing that runs inside may get hold of that.
+pub(crate) fn enter_root(launch: &Launch, users: &Users) -> Result<OwnedFd, Fault> {
     // Nothing mounted here may be seen outside.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
         .at(Stage::Mount, "leaving the host's mounts")?;
@@ -45,12 +46,13 @@ pub(crate) fn enter_root(launch: &Launch, users: &Users) -> Result<(), Fault> {
     for path in &launch.hidden {
         cover(&root, path)?;
     }
-    proc(&root, null)?;
+    let kernel_settings = proc(&root, null)?;
     dev(&root, launch.shm_bytes)?;
     rustix::process::fchdir(&root).at(Stage::Mount, "entering the root")?;
     rustix::process::pivot_root(".", ".").at(Stage::Mount, "changing the root")?;
     unmount(".", UnmountFlags::DETACH).at(Stage::Mount, "letting go of the host's root")?;
-    rustix::process::chdir("/").at(Stage::Mount, "entering the root")
+    rustix::process::chdir("/").at(Stage::Mount, "entering the root")?;
+    Ok(kernel_settings)
 }
 
 fn plain() -> MountAttrFlags {
@@ -128,9 +130,12 @@ fn fresh(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> Re
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).at(Stage::Mount, &format!("mounting {kind}"))
 }
 
-fn proc(root: &OwnedFd, null: OwnedFd) -> Result<(), Fault> {
+fn proc(root: &OwnedFd, null: OwnedFd) -> Result<OwnedFd, Fault> {
     let mount = fresh("proc", &[], plain() | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
     attach(&mount, root, Path::new("/proc"))?;
+    let kernel_settings =
+        openat(&mount, "sys", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .at(Stage::Mount, "opening /proc/sys")?;
     let again =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     for path in HIDDEN_FILES {
@@ -155,7 +160,7 @@ fn proc(root: &OwnedFd, null: OwnedFd) -> Result<(), Fault> {
         set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | plain())?;
         attach_at(tree.as_fd(), place.as_fd(), Path::new(path))?;
     }
-    Ok(())
+    Ok(kernel_settings)
 }
 
 fn present(root: &OwnedFd, path: &str) -> Result<Option<OwnedFd>, Fault> {

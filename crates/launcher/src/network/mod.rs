@@ -17,8 +17,8 @@ use crate::spec::{Stage, ports};
 /// Connections that nobody takes up yet wait here, also while the server restarts.
 const BACKLOG: i32 = 1024;
 
-/// The sockets of the namespace, in the order in which they are handed out: the proxy, names, and, where the kernel
-/// redirects, connections and other datagrams.
+/// The sockets of the namespace, in the order in which they are handed out: the proxy, names by datagram and by connection,
+/// and, where the kernel redirects, connections and other datagrams.
 pub(crate) type Sockets = Vec<OwnedFd>;
 
 /// Makes loopback work and, if there is to be a way out, the sockets it leads to.
@@ -28,7 +28,7 @@ pub(crate) fn build(wanted: bool) -> Result<Sockets, Fault> {
         return Ok(Vec::new());
     }
     let stage = Stage::Network;
-    let mut sockets = vec![listener(ports::PROXY)?, datagrams(ports::NAMES)?.into()];
+    let mut sockets = vec![listener(ports::PROXY)?, datagrams(ports::NAMES)?.into(), listener(ports::NAMES)?];
     let transparent = listener(ports::TRANSPARENT)?;
     let others = datagrams(ports::DATAGRAMS)?;
     switch_on(&others, libc::IP_RECVORIGDSTADDR).at(stage, "asking for the addresses of datagrams")?;

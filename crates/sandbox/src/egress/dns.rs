@@ -3,8 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::net::UdpSocket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 
 use super::decide::Gate;
@@ -24,8 +26,14 @@ const PTR: u16 = 12;
 const ANY: u16 = 255;
 const INTERNET: u16 = 1;
 
-/// The port that decisions about names are told with.
-const PORT: u16 = 53;
+/// The port that questions go to, and that decisions about names are told with.
+pub(super) const PORT: u16 = 53;
+
+/// A connection over which nothing was asked or taken for this long is closed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longest question over a connection.
+const LONGEST: usize = 4096;
 
 /// How a question is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,58 +69,136 @@ enum Read<'a> {
     Nothing,
 }
 
-/// Serves the socket until it breaks.
-pub(super) async fn serve(gate: Arc<Gate>, socket: UdpSocket) {
-    let socket = Arc::new(socket);
-    let at_once = Arc::new(Semaphore::new(AT_ONCE));
-    let mut lookups = tokio::task::JoinSet::new();
-    let mut buffer = vec![0; 4096];
-    loop {
-        while lookups.try_join_next().is_some() {}
-        let (length, from) = match socket.recv_from(&mut buffer).await {
-            Ok(received) => received,
-            Err(error) => {
-                tracing::debug!(%error, "a question did not arrive");
-                // An error of one sender's port; without a pause a lasting one would keep a processor busy.
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-                continue;
-            }
-        };
-        let datagram = &buffer[..length];
-        let question = match read(datagram) {
-            Read::Question(question) => question,
-            Read::Wrong(head, code) => {
-                send(&socket, from, &reply(head, &[], code, &[])).await;
-                continue;
-            }
-            Read::Nothing => continue,
-        };
-        match at_once_answer(&gate, &question) {
-            Some((code, addresses)) => {
-                send(&socket, from, &reply(question.head, question.raw, code, &addresses)).await;
-            }
-            None => {
-                let Ok(permit) = at_once.clone().try_acquire_owned() else {
-                    send(&socket, from, &reply(question.head, question.raw, Code::Failed, &[])).await;
+/// Answers questions, however they come.
+pub(super) struct Names {
+    gate: Arc<Gate>,
+    at_once: Arc<Semaphore>,
+}
+
+/// What becomes of a question.
+enum Outcome {
+    /// This is said.
+    Answer(Vec<u8>),
+    /// It must be looked up.
+    LookUp,
+    /// It is none.
+    Nothing,
+}
+
+impl Names {
+    pub(super) fn new(gate: Arc<Gate>) -> Self {
+        Self { gate, at_once: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Serves the socket until it breaks.
+    pub(super) async fn serve(self: Arc<Self>, socket: UdpSocket) {
+        let socket = Arc::new(socket);
+        let mut lookups = tokio::task::JoinSet::new();
+        let mut buffer = vec![0; 4096];
+        loop {
+            while lookups.try_join_next().is_some() {}
+            let (length, from) = match socket.recv_from(&mut buffer).await {
+                Ok(received) => received,
+                Err(error) => {
+                    tracing::debug!(%error, "a question did not arrive");
+                    // An error of one sender's port; without a pause a lasting one would keep a processor busy.
+                    tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
-                };
-                let (gate, socket, datagram) = (gate.clone(), socket.clone(), datagram.to_vec());
-                lookups.spawn(async move {
-                    let _permit = permit;
-                    if let Read::Question(Question { host: Some(host), head, raw, .. }) = read(&datagram) {
-                        let (code, addresses) = match gate.answer(&host).await {
-                            Ok(addresses) => (Code::Answered, v4(&addresses)),
-                            Err(why) => {
-                                tracing::debug!(why, "a name was not answered");
-                                (Code::Failed, Vec::new())
-                            }
-                        };
-                        send(&socket, from, &reply(head, raw, code, &addresses)).await;
-                    }
-                });
+                }
+            };
+            let datagram = &buffer[..length];
+            match self.judge(datagram) {
+                Outcome::Answer(answer) => send(&socket, from, &answer).await,
+                Outcome::Nothing => {}
+                Outcome::LookUp => {
+                    let Ok(permit) = self.at_once.clone().try_acquire_owned() else {
+                        if let Read::Question(Question { head, raw, .. }) = read(datagram) {
+                            send(&socket, from, &reply(head, raw, Code::Failed, &[])).await;
+                        }
+                        continue;
+                    };
+                    let (names, socket, datagram) = (self.clone(), socket.clone(), datagram.to_vec());
+                    lookups.spawn(async move {
+                        let _permit = permit;
+                        if let Some(answer) = names.look_up(&datagram).await {
+                            send(&socket, from, &answer).await;
+                        }
+                    });
+                }
             }
         }
     }
+
+    /// Serves a connection, over which each question and each answer comes after its length, until nothing more is asked.
+    pub(super) async fn serve_stream(&self, mut stream: TcpStream) {
+        loop {
+            match tokio::time::timeout(PATIENCE, self.exchange(&mut stream)).await {
+                Ok(Ok(More::Maybe)) => {}
+                Ok(Ok(More::No)) | Err(_) => return,
+                Ok(Err(error)) => return tracing::debug!(%error, "a connection for names broke"),
+            }
+        }
+    }
+
+    async fn exchange(&self, stream: &mut TcpStream) -> std::io::Result<More> {
+        let length = match stream.read_u16().await {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(More::No),
+            other => usize::from(other?),
+        };
+        if length > LONGEST {
+            return Ok(More::No);
+        }
+        let mut question = vec![0; length];
+        stream.read_exact(&mut question).await?;
+        let answer = match self.judge(&question) {
+            Outcome::Answer(answer) => Some(answer),
+            Outcome::Nothing => None,
+            // Whoever asks over a connection waits until it is its turn.
+            Outcome::LookUp => match self.at_once.acquire().await {
+                Ok(_permit) => self.look_up(&question).await,
+                Err(_) => None,
+            },
+        };
+        let Some(answer) = answer else { return Ok(More::No) };
+        let length = u16::try_from(answer.len()).map_err(std::io::Error::other)?;
+        let said = [&length.to_be_bytes(), answer.as_slice()].concat();
+        stream.write_all(&said).await?;
+        Ok(More::Maybe)
+    }
+
+    /// What can be said of a question at once.
+    fn judge(&self, datagram: &[u8]) -> Outcome {
+        match read(datagram) {
+            Read::Nothing => Outcome::Nothing,
+            Read::Wrong(head, code) => Outcome::Answer(reply(head, &[], code, &[])),
+            Read::Question(question) => match at_once_answer(&self.gate, &question) {
+                Some((code, addresses)) => {
+                    Outcome::Answer(reply(question.head, question.raw, code, &addresses))
+                }
+                None => Outcome::LookUp,
+            },
+        }
+    }
+
+    async fn look_up(&self, datagram: &[u8]) -> Option<Vec<u8>> {
+        let Read::Question(Question { host: Some(host), head, raw, .. }) = read(datagram) else {
+            return None;
+        };
+        let (code, addresses) = match self.gate.answer(&host).await {
+            Ok(addresses) => (Code::Answered, v4(&addresses)),
+            Err(why) => {
+                tracing::debug!(why, "a name was not answered");
+                (Code::Failed, Vec::new())
+            }
+        };
+        Some(reply(head, raw, code, &addresses))
+    }
+}
+
+/// Whether more may be asked over a connection.
+enum More {
+    Maybe,
+    No,
 }
 
 /// The answer, if it needs no look-up.

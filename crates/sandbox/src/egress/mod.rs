@@ -47,6 +47,9 @@ pub struct Sockets {
     pub proxy: TcpListener,
     /// Questions for names, to whatever server, arrive here.
     pub dns: UdpSocket,
+    /// Those that come over a connection to the sandbox's own name server; to others, they are among the connections.
+    /// None for a sandbox that an older version started.
+    pub names: Option<TcpListener>,
     /// Every other datagram arrives here, only to be told of; None where the kernel cannot redirect.
     pub datagrams: Option<UdpSocket>,
 }

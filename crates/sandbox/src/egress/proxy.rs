@@ -96,7 +96,22 @@ impl Proxy {
                 drop(tokio::spawn(token.clone().run_until_cancelled_owned(task)));
             }
         };
-        spawn(Box::pin(dns::serve(gate.clone(), ready.dns)));
+        let names = Arc::new(dns::Names::new(gate.clone()));
+        spawn(Box::pin(names.clone().serve(ready.dns)));
+        if let Some(listener) = ready.names {
+            let each = {
+                let (names, spawn) = (names.clone(), spawn.clone());
+                move |stream, permit| {
+                    let names = names.clone();
+                    spawn(Box::pin(async move {
+                        names.serve_stream(stream).await;
+                        drop(permit);
+                    }));
+                }
+            };
+            // A program that is told to come again does so by itself.
+            spawn(Box::pin(accept(listener, permits.clone(), each, |_| {})));
+        }
         if let Some(socket) = ready.datagrams {
             spawn(Box::pin(datagrams::serve(gate.clone(), socket)));
         }
@@ -116,7 +131,7 @@ impl Proxy {
             let each = {
                 let (gate, spawn, destination) = (gate.clone(), spawn.clone(), destination.clone());
                 move |stream, permit| {
-                    let served = transparent::serve(gate.clone(), stream, destination.clone());
+                    let served = transparent::serve(gate.clone(), names.clone(), stream, destination.clone());
                     spawn(Box::pin(async move {
                         served.await;
                         drop(permit);
@@ -181,6 +196,7 @@ struct Ready {
     transparent: Option<TcpListener>,
     proxy: TcpListener,
     dns: tokio::net::UdpSocket,
+    names: Option<TcpListener>,
     datagrams: Option<tokio::net::UdpSocket>,
 }
 
@@ -198,6 +214,7 @@ impl Ready {
             transparent: sockets.transparent.map(listener).transpose()?,
             proxy: listener(sockets.proxy)?,
             dns: socket(sockets.dns)?,
+            names: sockets.names.map(listener).transpose()?,
             datagrams: sockets.datagrams.map(socket).transpose()?,
         })
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 
 use super::decide::{Gate, Refusal, Remedy};
+use super::dns::{self, Names};
 use super::rules::Host;
 use super::stream::Client;
 use super::tunnel::{self, Side, Target};
@@ -22,7 +23,7 @@ pub(super) fn original() -> Destination {
 }
 
 /// Serves one connection.
-pub(super) async fn serve(gate: Arc<Gate>, stream: TcpStream, destination: Destination) {
+pub(super) async fn serve(gate: Arc<Gate>, names: Arc<Names>, stream: TcpStream, destination: Destination) {
     let own = stream.local_addr();
     let to = match (destination(&stream), own) {
         (Ok(to), Ok(own)) if to != own => to,
@@ -39,6 +40,10 @@ pub(super) async fn serve(gate: Arc<Gate>, stream: TcpStream, destination: Desti
     };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a sandbox's connection is slower than it could be");
+    }
+    // Whoever was asked, we answer, as we do where the question comes in a datagram.
+    if to.port() == dns::PORT {
+        return names.serve_stream(stream).await;
     }
     let client = Client::new(stream);
     let idle = client.idle();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use protocol::{ImageInfo, ImageState, ImageStatus, SandboxId, Timestamp};
+use protocol::{ImageInfo, ImageState, ImageStatus, SandboxId, StepKind, StepState, Timestamp};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 
 use super::build::{Build, Built};
@@ -19,6 +19,8 @@ use crate::{Driver, Error, LayerId, Owner, base::Bases};
 const BUILDS: usize = 2;
 /// The first wait after a failed attempt; later ones are longer.
 const PAUSE: Duration = Duration::from_secs(1);
+/// What is said of a build that nobody waited for any more. It says nothing of what was to be built.
+const BROKEN_OFF: &str = "the build was broken off before it was done";
 
 /// The images of all environments.
 pub struct Images {
@@ -55,6 +57,19 @@ pub struct Wanted<'a> {
     pub recipe: &'a str,
     /// The image is looked at again after this long: what a base's name stands for may have changed.
     pub max_age: Duration,
+}
+
+/// A build that came to its end without an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedBuild {
+    /// [`Recipe::digest`] of what was to be built.
+    pub recipe: String,
+    /// Why there is no image, and what to do.
+    pub error: String,
+    /// The kind of the step that failed, if one did.
+    pub step: Option<StepKind>,
+    /// How long ago that was.
+    pub age: Duration,
 }
 
 /// Why an image should be built.
@@ -185,6 +200,16 @@ impl Images {
         } else {
             (age(record.image.built_at) >= wanted.max_age).then_some(Reason::TooOld)
         }
+    }
+
+    /// How the last build failed, if it was of this commit.
+    pub fn failed_at(&self, environment: &str, commit: &str) -> Option<FailedBuild> {
+        let environments = self.environments();
+        let last = environments.get(environment)?.last.as_ref().filter(|last| last.commit == commit)?;
+        let error = last.error.clone().filter(|error| error != BROKEN_OFF)?;
+        let failed = last.steps.iter().find(|step| step.state == StepState::Failed);
+        let (recipe, step) = (last.recipe.clone(), failed.map(|step| step.kind));
+        Some(FailedBuild { recipe, error, step, age: age(last.ended_at) })
     }
 
     /// Builds an environment's image, from what is cached as far as possible. One build of an environment at a time: a
@@ -386,7 +411,7 @@ impl<'a> UnderWay<'a> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.finish(Some("the build was broken off before it was done".to_owned()));
+            self.finish(Some(BROKEN_OFF.to_owned()));
         }
     }
 }

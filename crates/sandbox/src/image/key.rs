@@ -134,7 +134,10 @@ pub(super) fn recipe(recipe: &Recipe) -> String {
             sum.text(&step.run).list(step.inputs.iter().map(|(path, _)| path.as_str()))
         })
     });
-    sum.services(&recipe.services).key()
+    let sum = sum.services(&recipe.services);
+    // A step that failed for want of it is tried anew once it is allowed.
+    let sum = if recipe.limits.user_namespaces { sum.text("user namespaces") } else { sum };
+    sum.key()
 }
 
 #[cfg(test)]

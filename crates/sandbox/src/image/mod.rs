@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Limits, Stack, base, egress};
 
-pub use images::{Images, Reason, Wanted};
+pub use images::{FailedBuild, Images, Reason, Wanted};
 pub use inside::copy_in;
 pub use retry::wait_after;
 

@@ -368,6 +368,8 @@ async fn limit_hit(sandbox: &dyn Sandbox) -> Option<(LimitKind, String)> {
         (usage.disk_hits, "the disk limit was reached", LimitKind::DiskBytes),
         (usage.inode_hits, "there were too many files", LimitKind::DiskInodes),
         (usage.process_hits, "there were too many processes", LimitKind::Processes),
+        (usage.open_file_hits, "a process had too many files open", LimitKind::OpenFiles),
+        (usage.shared_memory_hits, "/dev/shm was full", LimitKind::SharedMemory),
     ];
     let (_, what, limit) = limits.into_iter().find(|(hits, ..)| *hits > 0)?;
     let key = crate::limit_key(limit);

@@ -135,7 +135,6 @@ pub(super) fn env(path: &str) -> Vec<(String, String)> {
         ("USER", "dev"),
         ("LOGNAME", "dev"),
         ("SHELL", "/bin/sh"),
-        ("LANG", "C.UTF-8"),
         ("TERM", "dumb"),
         // Most tools then neither ask questions nor draw progress bars.
         ("CI", "true"),

@@ -29,14 +29,18 @@ pub(super) async fn sockets(dir: &Path) -> Result<Option<egress::Sockets>, Error
     let mut descriptors = descriptors.into_iter();
     match answer {
         Answer::Refused(_) => Ok(None),
-        Answer::Sockets { transparent } => {
+        Answer::Sockets { transparent, names } => {
             let mut next = || descriptors.next().ok_or_else(strange);
             let mut sockets = egress::Sockets {
                 proxy: next()?.into(),
                 dns: next()?.into(),
+                names: None,
                 transparent: None,
                 datagrams: None,
             };
+            if names {
+                sockets.names = Some(next()?.into());
+            }
             if transparent {
                 sockets.transparent = Some(next()?.into());
                 sockets.datagrams = Some(next()?.into());

@@ -21,6 +21,7 @@ use super::duplicate::{Metadata, blocks};
 use super::durable::{boot, sync_directory, sync_file_system};
 use super::marks::Marks;
 use super::record::{Record, read_json, write_json};
+use super::spread::spread;
 use super::trail::{Trail, is_whiteout, names, open_own, stat_at};
 use crate::{Error, Layer, LayerId};
 
@@ -62,6 +63,7 @@ impl Layers {
             metadata,
         };
         super::make_private(&layers.dir)?;
+        spread(&layers.dir);
         super::make_private(&layers.packs)?;
         layers.sweep()?;
         Ok(layers)

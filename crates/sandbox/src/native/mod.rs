@@ -27,6 +27,7 @@ pub(crate) mod record;
 mod sandbox;
 mod save;
 mod signals;
+mod spread;
 mod squash;
 mod toolchains;
 mod trail;
@@ -71,6 +72,7 @@ impl Native {
         let sandboxes = dir.join("sandboxes");
         make_private(dir)?;
         make_private(&sandboxes)?;
+        spread::spread(&sandboxes);
         // A directory that cannot be read may well have something in it.
         let in_use = || std::fs::read_dir(&sandboxes).map_or(true, |mut entries| entries.next().is_some());
         let base = HostBase::prepare(&dir.join("bases"), dir, in_use)?;

@@ -27,8 +27,7 @@ impl Native {
             ids: self.ids,
             binds,
             hidden,
-            // Shared memory counts as nobody's, so it must not be able to use up all there is.
-            shm_bytes: spec.limits.memory_bytes / 4,
+            shm_bytes: spec.limits.shared_bytes(),
             env: self.env(&spec.stack, &hostname),
             hostname,
             cgroups: self.cgroups.plan(spec.id, &spec.limits),
@@ -40,6 +39,7 @@ impl Native {
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             network: spec.network == Network::Egress,
             disk: Disk { bytes: spec.limits.disk_bytes, inodes: spec.limits.inodes },
+            user_namespaces: spec.limits.user_namespaces,
             life: match spec.life {
                 Life::Own => launcher::spec::Life::Own,
                 Life::Tied => launcher::spec::Life::Tied,

@@ -56,6 +56,10 @@ impl Record {
 
     /// Writes it, when the sandbox is made.
     pub(super) fn write(&self, dir: &Path) -> Result<(), Error> {
+        if matches!(self.owner, Owner::Pool { .. }) {
+            let path = dir.join(files::GIVEN);
+            Given::prepare(dir).map_err(|errno| Error::io(&path)(errno.into()))?;
+        }
         write_json(&dir.join(FILE), self)
     }
 }

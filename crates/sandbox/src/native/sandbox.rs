@@ -60,6 +60,8 @@ impl Sandbox for NativeSandbox {
             process_hits: counters.process_hits,
             disk_hits: disk.byte_hits,
             inode_hits: disk.inode_hits,
+            open_file_hits: disk.open_file_hits,
+            shared_memory_hits: disk.shared_hits,
         })
     }
 

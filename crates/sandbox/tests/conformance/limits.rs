@@ -62,6 +62,36 @@ pub async fn open_files<H: Harness>() {
     let limits = Limits { open_files: 77, ..Limits::default() };
     let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
     assert_eq!(sh(&*sandbox, "ulimit -n; ulimit -Hn").await, "77\n77");
+    assert_eq!(sandbox.usage().await.unwrap().open_file_hits, 0);
+    if run(&*sandbox, "command -v python3").await.1.code == 0 {
+        // A directory can be made without opening anything.
+        let leak = "import os, time\ntry:\n while True: os.dup(1)\nexcept OSError:\n os.mkdir('/tmp/all'); time.sleep(600)";
+        let leak = format!("python3 -c \"{leak}\" > /dev/null & until [ -d /tmp/all ]; do sleep 0.05; done");
+        sh(&*sandbox, &leak).await;
+        assert_eq!(counted(&*sandbox, |usage| usage.open_file_hits).await, 1);
+        assert_eq!(sandbox.usage().await.unwrap().open_file_hits, 1, "it is told once");
+    } else {
+        eprintln!("skipped: there is no python3 on this host");
+    }
+    world.close().await;
+}
+
+pub async fn shared_memory<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { memory_bytes: 128 << 20, ..Limits::default() };
+    let shared = limits.shared_bytes();
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    sh(&*sandbox, &format!("head -c {} /dev/zero > /dev/shm/most", shared / 2)).await;
+    assert_eq!(sandbox.usage().await.unwrap().shared_memory_hits, 0);
+    for hits in 1..3 {
+        let (text, exit) = run(&*sandbox, &format!("head -c {shared} /dev/zero > /dev/shm/more")).await;
+        assert!(exit.code != 0 && text.contains("No space left"), "{text}");
+        let usage = sandbox.usage().await.unwrap();
+        assert_eq!((usage.shared_memory_hits, usage.disk_hits), (hits, 0), "{usage:?}");
+        assert_eq!(sandbox.usage().await.unwrap().shared_memory_hits, hits, "it is told once");
+        sh(&*sandbox, "rm /dev/shm/more").await;
+        assert_eq!(sandbox.usage().await.unwrap().shared_memory_hits, hits);
+    }
     world.close().await;
 }
 

@@ -208,7 +208,7 @@ macro_rules! suite {
             a_sandbox_that_ended_can_be_removed, what_was_half_made_can_be_removed,
         });
         $crate::suite!($harness: limits {
-            memory, processes, open_files, disk_bytes, inodes, wall_clock, the_clock_begins_anew_with_an_owner,
+            memory, processes, open_files, shared_memory, disk_bytes, inodes, wall_clock, the_clock_begins_anew_with_an_owner,
             a_restarted_server_does_not_give_more_time,
         });
         $crate::suite!($harness: layers {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use protocol::Egress;
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, QCLASS, QTYPE, Question, RCODE, TYPE};
-use tokio::net::UdpSocket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
 
 use crate::world::{World, public};
 
@@ -112,4 +113,60 @@ async fn other_datagrams_are_told_of_and_go_nowhere() {
     }
     let told = world.decided(|d| d.rule == "UDP is not let out").await;
     assert!(!told.allowed, "{told:?}");
+}
+
+async fn say(stream: &mut TcpStream, question: &[u8]) {
+    stream.write_u16(u16::try_from(question.len()).unwrap()).await.unwrap();
+    stream.write_all(question).await.unwrap();
+}
+
+async fn hear(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut answer = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut answer).await?;
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn over_a_connection_the_same_is_answered() {
+    let world = World::allow(&["api.test"]);
+    world.name("api.test", &[&[public(1), "10.0.0.1".parse().unwrap()]]);
+    let (a, txt) = (QTYPE::TYPE(TYPE::A), QTYPE::TYPE(TYPE::TXT));
+    // To the sandbox's own name server, and to one outside.
+    let own = TcpStream::connect(world.names).await.unwrap();
+    for mut stream in [own, world.connect_to((public(53), 53)).await] {
+        // All at once; the answers come in the same order.
+        for (name, kind) in [("api.test", a), ("api.test", txt), ("evil.test", a), ("localhost", a)] {
+            say(&mut stream, &build(name, kind)).await;
+        }
+        for addresses in [vec![Ipv4Addr::new(192, 0, 2, 1)], vec![], vec![], vec![Ipv4Addr::LOCALHOST]] {
+            let bytes = hear(&mut stream).await.unwrap();
+            let packet = Packet::parse(&bytes).unwrap();
+            let found: Vec<_> = packet.answers.iter().map(|answer| answer.rdata.clone()).collect();
+            let wanted: Vec<_> = addresses.into_iter().map(|a| RData::A(a.into())).collect();
+            assert_eq!(found, wanted);
+            let refused = packet.questions[0].qname.to_string() == "evil.test";
+            assert_eq!(packet.rcode(), if refused { RCODE::NameError } else { RCODE::NoError });
+        }
+    }
+    assert!(world.outside.connected.lock().unwrap().is_empty(), "nobody outside was asked");
+    let told = world.decisions().into_iter().filter(|decision| decision.host == "evil.test");
+    assert_eq!(told.filter(|decision| !decision.allowed && decision.port == 53).count(), 2);
+}
+
+#[tokio::test]
+async fn nonsense_over_a_connection_ends_it_and_nothing_else() {
+    let world = World::allow(&["api.test"]);
+    world.name("api.test", &[&[public(1)]]);
+    for nonsense in
+        [&b""[..], b"\0", b"\xff\xff", b"\0\0", b"\0\x05short", b"GET / HTTP/1.1\r\n\r\n", &[0x7f; 70_000]]
+    {
+        let mut stream = TcpStream::connect(world.names).await.unwrap();
+        // It may be over before all was said.
+        drop(stream.write_all(nonsense).await);
+        drop(stream.shutdown().await);
+        assert!(hear(&mut stream).await.is_err());
+    }
+    let mut stream = TcpStream::connect(world.names).await.unwrap();
+    say(&mut stream, &build("api.test", QTYPE::TYPE(TYPE::A))).await;
+    assert!(Packet::parse(&hear(&mut stream).await.unwrap()).unwrap().answers.len() == 1);
 }

@@ -58,6 +58,16 @@ async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/3128; set -- http://api.test/by-proxy; {ask}");
     let answer = bash(&*sandbox, "proxy", &script).await;
     assert!(answer.contains("GET /by-proxy\n"), "{answer}");
+    // A question that comes over a connection: its length, and then as in a datagram.
+    let question =
+        r"\x00\x1a\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03api\x04test\x00\x00\x01\x00\x01";
+    for server in ["127.0.0.1", "198.51.100.1"].into_iter().take(if redirects { 2 } else { 1 }) {
+        let script = format!(
+            "exec 3<>/dev/tcp/{server}/53; printf '{question}' >&3; head -c 44 <&3 | od -An -v -tx1 | tr -d ' \\n'"
+        );
+        let answer = bash(&*sandbox, &format!("ask-{server}"), &script).await;
+        assert!(answer.starts_with("002a0007") && answer.ends_with("0004c0000201"), "{server}: {answer}");
+    }
     if redirects {
         let script = format!("exec 3<>/dev/tcp/api.test/80; set -- /by-name; {ask}");
         let answer = bash(&*sandbox, "name", &script).await;

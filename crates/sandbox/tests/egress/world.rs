@@ -81,6 +81,7 @@ pub(crate) struct World {
     pub(crate) explicit: SocketAddr,
     pub(crate) transparent: SocketAddr,
     pub(crate) dns: SocketAddr,
+    pub(crate) names: SocketAddr,
     pub(crate) datagrams: SocketAddr,
     /// Our own copies of the listeners, as the sandbox has them.
     pub(crate) kept: Vec<std::net::TcpListener>,
@@ -97,7 +98,7 @@ impl World {
         let outside = Arc::new(Fake::new());
         let listen = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (transparent, proxy, dns, datagrams) = (listen(), listen(), socket(), socket());
+        let (transparent, proxy, names, dns, datagrams) = (listen(), listen(), listen(), socket(), socket());
         let destinations: Arc<Mutex<HashMap<SocketAddr, SocketAddr>>> = Arc::default();
         let (sender, decisions) = tokio::sync::watch::channel(Vec::new());
         let known = destinations.clone();
@@ -107,13 +108,20 @@ impl World {
             explicit: proxy.local_addr().unwrap(),
             transparent: transparent.local_addr().unwrap(),
             dns: dns.local_addr().unwrap(),
+            names: names.local_addr().unwrap(),
             datagrams: datagrams.local_addr().unwrap(),
             kept: vec![proxy.try_clone().unwrap(), transparent.try_clone().unwrap()],
             decisions,
             destinations,
         };
         let started = Proxy::start_with(
-            Sockets { transparent: Some(transparent), proxy, dns, datagrams: Some(datagrams) },
+            Sockets {
+                transparent: Some(transparent),
+                proxy,
+                dns,
+                names: Some(names),
+                datagrams: Some(datagrams),
+            },
             Rules::parse(egress).unwrap().of("shop"),
             outside,
             Arc::new(move |decision| sender.send_modify(|all| all.push(decision))),

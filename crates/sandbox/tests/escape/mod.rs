@@ -4,6 +4,7 @@ mod attack;
 mod bombs;
 mod files;
 mod layers;
+mod nested;
 mod network;
 mod ordinary_user;
 mod reach;

@@ -9,7 +9,7 @@ const USER: u32 = 4321;
 
 #[test]
 fn the_walls_hold_for_an_ordinary_user() {
-    again(&["suite::walls::", "suite::reach::", "suite::network::"]);
+    again(&["suite::walls::", "suite::nested::", "suite::reach::", "suite::network::"]);
 }
 
 #[test]

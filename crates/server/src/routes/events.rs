@@ -46,6 +46,9 @@ const JSON_LINES: &str = "application/x-ndjson";
 /// `problem` event tells why a stream breaks off, if there is a reason. With `Accept: application/x-ndjson` there is one
 /// JSON text in each line: the same, with a `ping` where nothing happens for 15 seconds. In both a `live` event comes once
 /// after the replay. `Last-Event-ID` goes before `after`.
+///
+/// A client that asks for what comes after more than there is has lost its state, or the server was restored from a backup:
+/// the problem `after_end` has the real end as `last_seq`. Of a damaged log the events before the damage are given.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/events", tag = "sessions", operation_id = "list_events",
     params(
@@ -60,6 +63,7 @@ const JSON_LINES: &str = "application/x-ndjson";
             (String = "application/x-ndjson"),
             (EventPage = "application/json")
         )),
+        (status = 416, description = "There are fewer events than `after` says", body = Problem),
         (status = 429, description = "The user has too many open streams"),
     )
 )]

@@ -21,11 +21,12 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, patch, post};
 
 use crate::app::App;
-use crate::idempotency::{Commands, commands};
+use crate::idempotency::{Commands, Holds, commands};
 
 /// The routes that need sessions.
 pub(crate) fn sessions_api(app: App) -> Router {
-    let keys = Commands { store: app.store().clone(), tasks: app.life().tasks.clone() };
+    let keys =
+        Commands { store: app.store().clone(), tasks: app.life().tasks.clone(), holds: Holds::default() };
     let api = Router::new()
         .route("/api/v1/sessions", get(sessions::list).post(sessions::create))
         .route("/api/v1/sessions/{id}", get(sessions::show))

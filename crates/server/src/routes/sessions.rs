@@ -61,7 +61,7 @@ pub(crate) async fn show(
     Ok(Json(sessions.get(session).await?))
 }
 
-/// Stops the turn that is under way, if there is one; with `pause` no waiting prompt begins after it. The stop is in the
+/// Stops the turn or the delivery that is under way, if there is one; with `pause` no waiting prompt begins after it. The stop is in the
 /// log before the answer; `turn.finished` follows.
 #[utoipa::path(
     post, path = "/api/v1/sessions/{id}/stop", tag = "sessions", operation_id = "stop_session",
@@ -84,7 +84,7 @@ pub(crate) async fn stop(
         if request.pause {
             sessions.set_queue(session, caller.0, SetQueue { paused: true }).await?;
         }
-        return Ok((StatusCode::ACCEPTED, Json(Stopped { turn: None })));
+        return Ok((StatusCode::ACCEPTED, Json(Stopped::default())));
     }
     let stopped = sessions.stop_with(session, caller.0, request).await?;
     Ok((StatusCode::ACCEPTED, Json(stopped)))

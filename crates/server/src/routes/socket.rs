@@ -7,7 +7,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::Response;
 use axum::routing::get;
-use protocol::Problem;
+use protocol::{Code, Problem};
 use serde::Deserialize;
 
 use crate::access::WEBSOCKET_PROTOCOL;
@@ -48,7 +48,8 @@ pub(crate) struct Position {
 ///
 /// The server pings every 20 seconds and gives up after two that nobody answers; it answers `{"type":"ping"}`. A message may
 /// have 1 MiB. Too many messages end the connection with code 4008. A client that takes nothing for 10 seconds is cut
-/// off; it connects again and subscribes with `after`.
+/// off; it connects again and subscribes with `after`. A session that cannot be followed, or no further, is told by
+/// `unsubscribed` with the problem, as when `after` is beyond its last event (`after_end`, with the real end as `last_seq`).
 #[utoipa::path(
     get, path = "/api/v1/socket", tag = "sessions", operation_id = "open_socket",
     params(
@@ -73,7 +74,8 @@ pub(crate) async fn socket(
 
 /// Opens a WebSocket that replays the events of a session after `after` and then follows, as if it had subscribed.
 ///
-/// Everything else is as at `/api/v1/socket`. If the session's events cannot be read, the connection ends.
+/// Everything else is as at `/api/v1/socket`. If the session's events cannot be read any further, `unsubscribed` says why and
+/// the connection ends: with code 4009 if `after` is beyond the last event, and otherwise with 1011.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/socket", tag = "sessions", operation_id = "open_session_socket",
     params(
@@ -101,9 +103,19 @@ pub(crate) async fn session_socket(
     })?;
     let seat = hub.app.seat(&caller)?;
     // Taken before the upgrade, so that an unknown session is a problem like anywhere else.
-    let feed = sessions.watch(session, position.after.unwrap_or(0), &caller.0.id).await?;
-    let client = Client::new(hub.app.clone(), hub.api.clone(), caller, seat).with(session, feed);
+    let feed = sessions.watch(session, position.after.unwrap_or(0), &caller.0.id).await;
+    let client = Client::new(hub.app.clone(), hub.api.clone(), caller, seat);
+    let client = match feed {
+        Ok(feed) => client.with(session, feed),
+        Err(problem) if is_of_the_log(&problem) => client.refused(session, problem),
+        Err(problem) => return Err(problem.into()),
+    };
     Ok(open(&hub.app, upgrade, client))
+}
+
+/// Whether the session is there, and its events are what is wrong.
+fn is_of_the_log(problem: &Problem) -> bool {
+    matches!(problem.code, Code::AfterEnd | Code::StorageDamaged | Code::StorageFull)
 }
 
 fn not_websocket(rejection: &WebSocketUpgradeRejection) -> Problem {

@@ -98,6 +98,15 @@ impl Client {
         self
     }
 
+    /// With a session that was to be followed from the start and cannot be: the client is told why, and that is the end.
+    /// An answer to the upgrade would not do, as browsers do not show those to anybody.
+    #[must_use]
+    pub(crate) fn refused(mut self, session: SessionId, problem: Problem) -> Self {
+        self.only = Some(session);
+        self.subscriptions.refuse(session, problem);
+        self
+    }
+
     /// What there is to tell next; None while nothing can come. Nothing is lost when the future is dropped.
     pub(super) async fn next(&mut self) -> Option<News> {
         let Self { subscriptions, pending, terminals, .. } = self;
@@ -125,10 +134,11 @@ impl Client {
             },
             Kind::Told(Told::Closing) => return Err(End::Shutdown),
             Kind::Told(Told::Broken(session, problem)) => {
+                let told = ServerBody::Unsubscribed { problem: Some(problem.clone()) };
+                say(outbox, Some(session), told);
                 if self.only == Some(session) {
                     return Err(End::Problem(problem));
                 }
-                say(outbox, Some(session), ServerBody::Unsubscribed { problem: Some(problem) });
             }
             Kind::Done(done) => self.finish(done, outbox),
             Kind::Printed(printed) => {

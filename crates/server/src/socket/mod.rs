@@ -16,7 +16,7 @@ use std::time::Duration;
 use axum::extract::ws::{CloseCode, CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use futures_util::FutureExt;
 use protocol::Problem;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,8 @@ const WRITE_BUFFER: usize = 4 * 1024;
 const BATCH: usize = 64;
 /// The code of a close for more than is allowed.
 const OVER_LIMIT: CloseCode = 4008;
+/// The code of a close because what the client asked for is not there.
+const REFUSED: CloseCode = 4009;
 
 /// How every WebSocket is set up.
 pub(crate) fn settings(upgrade: WebSocketUpgrade, max_inbound: usize) -> WebSocketUpgrade {
@@ -73,6 +75,7 @@ impl End {
             Self::Client | Self::Gone => None,
             Self::Misuse(code, reason) => Some((*code, reason)),
             Self::Shutdown => Some((close_code::AWAY, "the server is shutting down")),
+            Self::Problem(problem) if problem.status < 500 => Some((REFUSED, problem.code.as_str())),
             Self::Problem(problem) => Some((close_code::ERROR, problem.code.as_str())),
         }
     }
@@ -80,9 +83,27 @@ impl End {
 
 /// Serves a WebSocket to its end.
 pub(crate) async fn serve(mut socket: WebSocket, client: Client, stop: CancellationToken) -> End {
-    let end = Box::pin(pump(&mut socket, client, stop)).await;
+    let mut outbox = Outbox::new();
+    let end = Box::pin(pump(&mut socket, &mut outbox, client, &stop)).await;
+    // What was read before it broke is the client's, and so is the reason.
+    if let End::Problem(_) = end {
+        let rest = Box::pin(send_rest(&mut socket, &mut outbox));
+        if stop.run_until_cancelled(rest).await.is_none() {
+            tracing::debug!("the server ends before a client has taken the reason");
+        }
+    }
     say_goodbye(&mut socket, &end).await;
     end
+}
+
+/// Sends what waits, for as long as the client takes some of it.
+async fn send_rest(socket: &mut WebSocket, outbox: &mut Outbox) {
+    while let Some(since) = outbox.stuck_since() {
+        match timeout_at(since + STALL, outbox.io(socket)).await {
+            Ok(Io::Sent | Io::Received(Some(Ok(_)))) => {}
+            Ok(Io::Broken | Io::Received(_)) | Err(_) => return,
+        }
+    }
 }
 
 /// The closing handshake, as far as the client takes part in it.
@@ -105,8 +126,12 @@ async fn say_goodbye(socket: &mut WebSocket, end: &End) {
     }
 }
 
-async fn pump(socket: &mut WebSocket, mut client: Client, stop: CancellationToken) -> End {
-    let mut outbox = Outbox::new();
+async fn pump(
+    socket: &mut WebSocket,
+    outbox: &mut Outbox,
+    mut client: Client,
+    stop: &CancellationToken,
+) -> End {
     let mut pulse = Pulse::default();
     let mut ping_at = Instant::now() + PING;
     let mut timer = pin!(sleep_until(ping_at));
@@ -139,13 +164,13 @@ async fn pump(socket: &mut WebSocket, mut client: Client, stop: CancellationToke
                 Io::Received(Some(Err(error))) => return misuse(&error),
                 Io::Received(Some(Ok(message))) => {
                     pulse.heard();
-                    if let Err(end) = client.hear(message, &mut outbox) {
+                    if let Err(end) = client.hear(message, outbox) {
                         return end;
                     }
                 }
             },
             Some(news) = client.next(), if has_room => {
-                if let Err(end) = client.tell(news, &mut outbox) {
+                if let Err(end) = client.tell(news, outbox) {
                     return end;
                 }
                 // What else is there already goes with it.
@@ -154,7 +179,7 @@ async fn pump(socket: &mut WebSocket, mut client: Client, stop: CancellationToke
                         break;
                     }
                     let Some(Some(news)) = client.next().now_or_never() else { break };
-                    if let Err(end) = client.tell(news, &mut outbox) {
+                    if let Err(end) = client.tell(news, outbox) {
                         return end;
                     }
                 }

@@ -68,6 +68,12 @@ impl Subscriptions {
         self.follow(session, generation, told(session, feed))
     }
 
+    /// For one that cannot be followed: what comes of it is the reason.
+    pub(super) fn refuse(&mut self, session: SessionId, problem: Problem) {
+        let generation = self.reserve(session);
+        self.follow(session, generation, stream::iter([Told::Broken(session, problem)]));
+    }
+
     fn follow(
         &mut self,
         session: SessionId,

@@ -7,6 +7,7 @@ mod client;
 mod events;
 mod fuzz;
 mod images;
+mod places;
 mod queue;
 mod sessions;
 mod snapshots;

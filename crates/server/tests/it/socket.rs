@@ -100,6 +100,21 @@ async fn commands_are_answered_like_requests() {
     let replayed = send(world.address, over_http, r#"{"prompt":"one more thing"}"#).await;
     assert_eq!(replayed.json(), first["data"]["result"], "it is the key of the request");
 
+    // Over two ways at the same time, and written in another manner.
+    let (mut other, mut third) = (many(&world).await, many(&world).await);
+    let at_once =
+        json!({ "type": "prompt", "id": "z", "session": session, "prompt": "both", "key": "at-once" });
+    let http = post(&format!("/api/v1/sessions/{session}/prompts")).header("idempotency-key", "at-once");
+    let ((), (), answer) = tokio::join!(
+        other.say(at_once.clone()),
+        third.say(at_once.clone()),
+        send(world.address, http, r#"{ "now": false, "prompt": "both" }"#)
+    );
+    assert_eq!(answer.status.as_u16(), 202, "{answer:?}");
+    for socket in [&mut other, &mut third] {
+        assert_eq!(socket.until("reply").await["data"]["result"], answer.json());
+    }
+
     socket.say(json!({ "type": "prompt", "id": "b", "session": session, "prompt": "" })).await;
     let refused = socket.until("reply").await;
     assert_eq!(refused["data"]["problem"]["code"], "bad_request", "{refused}");

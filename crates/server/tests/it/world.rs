@@ -81,6 +81,36 @@ impl World {
         self.sessions.create(Actor::user("local"), request).await.unwrap().id
     }
 
+    /// The same server with its data, after something was done to the log of a session while it was down.
+    pub(crate) async fn again(self, session: SessionId, change: impl FnOnce(&std::path::Path)) -> Self {
+        let Self { sessions, stop, ended, _directory: directory, .. } = self;
+        stop.send(()).unwrap();
+        ended.await.unwrap().unwrap();
+        sessions.shut_down(session::ShutDown::KeepSandboxes).await;
+        let log = sessions.store().session_dir(session).join("log.db");
+        drop(sessions);
+        // The files are closed when the last of those who use them is gone.
+        while matches!(store::Store::open(directory.path()), Err(store::Error::Locked(_))) {
+            tokio::task::yield_now().await;
+        }
+        change(&log);
+        Self::serve_in(directory, Arc::new(NoSandboxes), Access::Loopback, |_| ()).await
+    }
+
+    /// The number of the last event, when nothing more comes by itself.
+    pub(crate) async fn settled(&self, session: SessionId) -> u64 {
+        let mut feed = self.sessions.feed(session, 0).await.unwrap();
+        loop {
+            let frame = feed.next().await.unwrap().unwrap();
+            if let Some(seq) = frame.seq
+                && frame.kind == "turn.finished"
+                && self.sessions.get(session).await.unwrap().seq == seq
+            {
+                return seq;
+            }
+        }
+    }
+
     /// Ends the server and waits until it has.
     pub(crate) async fn stop(self) {
         self.stop.send(()).unwrap();

@@ -1,5 +1,6 @@
 //! Backups: everything that cannot be made again, in one tar archive, while the sessions go on. In it are the
-//! environments, each session's log and files, and each mirror as a bundle; last comes a manifest with the size and the
+//! environments, each session's log and files, the idempotency keys, the key of the placeholders, and each mirror as a
+//! bundle; last comes a manifest with the size and the
 //! checksum of every entry, so that an archive without its end is no archive. Images, snapshots and sandboxes are not in
 //! it: they are made again from the rest.
 
@@ -20,6 +21,10 @@ const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 /// The environments that were added by command.
 const ENVIRONMENTS: &str = "environments.json";
+/// The idempotency keys. Older archives have none.
+const KEYS: &str = "keys.json";
+/// What placeholders of secrets are made from. Older archives do not have it.
+const PLACEHOLDERS: &str = "placeholders";
 /// The log in a session's directory.
 const LOG: &str = "log.db";
 
@@ -79,6 +84,8 @@ pub struct Entry {
 enum Place {
     Manifest,
     Environments,
+    Keys,
+    Placeholders,
     /// A file of a session.
     File(SessionId, String),
     /// A mirror, by name.
@@ -91,6 +98,8 @@ impl Place {
         match (parts.next()?, parts.next(), parts.next(), parts.next()) {
             (MANIFEST, None, None, None) => Some(Self::Manifest),
             (ENVIRONMENTS, None, None, None) => Some(Self::Environments),
+            (KEYS, None, None, None) => Some(Self::Keys),
+            (PLACEHOLDERS, None, None, None) => Some(Self::Placeholders),
             ("sessions", Some(id), Some(file), None) if is_plain(file) => {
                 Some(Self::File(id.parse().ok()?, file.to_owned()))
             }
@@ -106,6 +115,8 @@ impl Place {
         match self {
             Self::Manifest => MANIFEST.to_owned(),
             Self::Environments => ENVIRONMENTS.to_owned(),
+            Self::Keys => KEYS.to_owned(),
+            Self::Placeholders => PLACEHOLDERS.to_owned(),
             Self::File(id, file) => format!("sessions/{id}/{file}"),
             Self::Mirror(name) => format!("mirrors/{name}.bundle"),
         }
@@ -151,6 +162,8 @@ mod tests {
         for place in [
             Place::Manifest,
             Place::Environments,
+            Place::Keys,
+            Place::Placeholders,
             Place::File(id, "log.db".into()),
             Place::File(id, "itm_01.out".into()),
             Place::Mirror("shop-0a1b".into()),

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +82,8 @@ struct Staged {
     /// Sessions that are not here.
     new: HashSet<SessionId>,
     environments: Vec<(String, Environment)>,
+    keys: Vec<store::SavedKey>,
+    placeholders: Option<Vec<u8>>,
 }
 
 impl Staged {
@@ -91,7 +93,8 @@ impl Staged {
         let listed = manifest.sessions.iter().map(|session| session.id);
         let new: HashSet<_> = listed.filter(|id| !store.has_session(*id)).collect();
         let space = scratch(store.dir())?;
-        let mut staged = Self { space, manifest, new, environments: Vec::new() };
+        let (environments, keys) = (Vec::new(), Vec::new());
+        let mut staged = Self { space, manifest, new, environments, keys, placeholders: None };
         let mut file = File::open(archive).map_err(|error| problem::file(archive, &error))?;
         each(&mut file, |place, content| staged.take(&place, content))?;
         for session in staged.manifest.sessions.iter().filter(|session| staged.new.contains(&session.id)) {
@@ -109,6 +112,16 @@ impl Staged {
             Place::Manifest => return Ok(()),
             Place::Environments => {
                 self.environments = parse(content, "its list of environments")?;
+                return Ok(());
+            }
+            Place::Keys => {
+                self.keys = parse(content, "its list of idempotency keys")?;
+                return Ok(());
+            }
+            Place::Placeholders => {
+                let mut key = Vec::new();
+                content.take(TEXT_LIMIT).read_to_end(&mut key).map_err(|error| torn(&error))?;
+                self.placeholders = Some(key);
                 return Ok(());
             }
             Place::File(id, _) if !self.new.contains(id) => return Ok(()),
@@ -137,7 +150,7 @@ impl Staged {
 
     /// Mirrors first, because sessions need them, and sessions last. Each is there as a whole or not at all; whoever is
     /// interrupted restores again, and gets the rest.
-    async fn publish(self, registry: &Arc<Registry>) -> Result<RestoreReport, Problem> {
+    async fn publish(mut self, registry: &Arc<Registry>) -> Result<RestoreReport, Problem> {
         let open = registry.refuse_when_closing().await?;
         let options = &registry.options;
         let mut report = RestoreReport::default();
@@ -161,6 +174,13 @@ impl Staged {
             options.store.put_environment(name, recipe).await.map_err(problem::store)?;
             report.environments.push(name.clone());
         }
+        report.placeholders_left = match &self.placeholders {
+            Some(key) => !adopt_key(&options.store.placeholder_key(), key)?,
+            None => false,
+        };
+        // Before the sessions: whoever sends a command again must find that it was done.
+        let keys = std::mem::take(&mut self.keys);
+        report.keys = options.store.adopt_keys(keys).await.map_err(problem::store)? as u64;
         for session in &self.manifest.sessions {
             if !self.new.contains(&session.id) {
                 report.sessions_left.push(session.id);
@@ -187,6 +207,21 @@ impl Staged {
         }
         Ok(report)
     }
+}
+
+/// Puts the key of the placeholders in its place, unless there is one; whether it is the same then.
+fn adopt_key(path: &Path, key: &[u8]) -> Result<bool, Problem> {
+    let write = || -> io::Result<bool> {
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        file.write_all(key)?;
+        file.as_file().sync_all()?;
+        match file.persist_noclobber(path) {
+            Ok(_) => Ok(true),
+            Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => Ok(fs::read(path)? == key),
+            Err(other) => Err(other.error),
+        }
+    };
+    write().map_err(|error| problem::file(path, &error))
 }
 
 /// Goes through the entries of an archive from its start.

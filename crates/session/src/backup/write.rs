@@ -1,5 +1,6 @@
 //! Makes an archive. Of each session the log goes first, then its files, and the mirrors go last: what an entry refers to
-//! was there before it and is never removed, so it is found in what comes later.
+//! was there before it and is never removed, so it is found in what comes later. A key that is claimed meanwhile may be in it
+//! without what was done for it, and never the other way round.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::archive::{Pieces, put};
 use super::{Entry, FORMAT, LOG, Manifest, Place, SavedMirror, SavedSession, scratch};
-use crate::{Options, Sessions, problem};
+use crate::{Options, Sessions, history, problem};
 
 /// Pieces that may wait for a slow reader.
 const WAITING: usize = 16;
@@ -66,6 +67,18 @@ impl Work<'_> {
         for session in sessions {
             manifest.sessions.push(self.session(&mut tar, *session, &mut manifest.entries)?);
         }
+        // After the sessions: what was done for a key that is in it must not be done again.
+        let keys = self.runtime.block_on(self.options.store.saved_keys()).map_err(io::Error::other)?;
+        let keys = serde_json::to_vec(&keys)?;
+        manifest.entries.push(put(&mut tar, &Place::Keys, keys.len() as u64, keys.as_slice())?);
+        match std::fs::read(self.options.store.placeholder_key()) {
+            Ok(key) => {
+                manifest.entries.push(put(&mut tar, &Place::Placeholders, key.len() as u64, key.as_slice())?)
+            }
+            // No secret was ever given a placeholder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
         for name in self.options.mirrors.names().map_err(io::Error::other)? {
             manifest.mirrors.push(self.mirror(&mut tar, name, &mut manifest.entries)?);
         }
@@ -89,6 +102,8 @@ impl Work<'_> {
         let mut names: Vec<String> = std::fs::read_dir(&dir)?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter(|name| super::is_plain(name) && !name.starts_with(LOG))
+            // Follows from the log.
+            .filter(|name| ![history::FILE, history::UNFINISHED].contains(&name.as_str()))
             .collect();
         names.sort();
         for name in names {

@@ -78,19 +78,32 @@ pub(super) async fn outdated(
     environment: &Environment,
     image: &Image,
 ) -> Result<bool, Failure> {
-    let url = repository_url(environment)?;
-    let Some(mirror) = options.mirrors.existing(url) else { return Ok(false) };
     let tip = Tip { branch: image.branch.clone(), commit: image.commit.clone() };
-    let resolved = recipe::resolve(environment, &mirror, &tip).await?;
+    let Some(recipe) = digest(options, exits, name, environment, &tip).await? else { return Ok(false) };
+    let wanted = image::Wanted { commit: &tip.commit, recipe: &recipe, max_age: Duration::MAX };
+    Ok(options.images.needs_build(name, &wanted) == Some(image::Reason::RecipeChanged))
+}
+
+/// [`image::Recipe::digest`] of what an image at this commit is built from; None where there is no copy of the repository.
+pub(super) async fn digest(
+    options: &Options,
+    exits: &Arc<Exits>,
+    name: &str,
+    environment: &Environment,
+    tip: &Tip,
+) -> Result<Option<String>, Failure> {
+    let url = repository_url(environment)?;
+    let Some(mirror) = options.mirrors.existing(url) else { return Ok(None) };
+    let resolved = recipe::resolve(environment, &mirror, tip).await?;
     let recipe = image::Recipe {
         environment: name.to_owned(),
         base: resolved.base.parse()?,
         checkout: None,
-        setup: steps(&mirror, &tip, &resolved.setup).await?,
-        warm: steps(&mirror, &tip, &resolved.warm).await?,
+        setup: steps(&mirror, tip, &resolved.setup).await?,
+        warm: steps(&mirror, tip, &resolved.warm).await?,
         repo: image::Repo {
             url: forge::public_url(url),
-            branch: tip.branch,
+            branch: tip.branch.clone(),
             commit: tip.commit.clone(),
             bundle: PathBuf::new(),
         },
@@ -98,8 +111,7 @@ pub(super) async fn outdated(
         limits: limits::merge(&options.limits, &environment.limits),
         egress: exits.of_a_build(name, environment)?,
     };
-    let wanted = image::Wanted { commit: &tip.commit, recipe: &recipe.digest(), max_age: Duration::MAX };
-    Ok(options.images.needs_build(name, &wanted) == Some(image::Reason::RecipeChanged))
+    Ok(Some(recipe.digest()))
 }
 
 /// The steps with what their inputs are at the commit. A step whose inputs are not all there, as after a slip of the pen,

@@ -2,6 +2,7 @@
 //! ready on them. What nothing needs any more is collected here too, because builds are what makes most of it.
 
 mod assemble;
+mod failed;
 mod schedule;
 mod wait;
 
@@ -20,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::exits::Exits;
-use crate::{Options, environments, limits, problem};
+use crate::{Options, copies, environments, limits, problem};
 
 pub(crate) use assemble::ATTEMPTS;
+pub(crate) use failed::Unbuilt;
 
 /// The longest wait before a failed build is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
@@ -425,7 +427,9 @@ impl Builds {
         let (options, known) = (&self.options, self.known().await?);
         let _one_at_a_time = self.collecting.lock().await;
         let collected = gc::collect(&known.world(options), &options.disk, dry_run).await;
-        collected.map_err(|error| problem::sandbox(&error))
+        let mut report = collected.map_err(|error| problem::sandbox(&error))?;
+        copies::collect(options.store.dir(), &mut report).await?;
+        Ok(report)
     }
 
     /// What may still be used of the disk's budget; what is not needed is collected first if there is nothing.

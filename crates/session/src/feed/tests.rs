@@ -152,6 +152,53 @@ async fn a_reader_learns_that_nothing_can_be_recorded_after_it_has_everything() 
     assert_eq!(next(&mut later).await.seq, Some(2));
 }
 
+/// A log whose second event is not as it was written, and which ends well.
+async fn damaged_log() -> (tempfile::TempDir, Store, SessionId) {
+    let (dir, recorder) = session().await;
+    append(&recorder, "first").await;
+    append(&recorder, "second").await;
+    for _ in 0..12 {
+        append(&recorder, "more").await;
+    }
+    let id = recorder.session();
+    drop(recorder);
+    let path = dir.path().join("sessions").join(id.to_string()).join("log.db");
+    // The file is closed when the last of those who use it is gone.
+    while matches!(Store::open(dir.path()), Err(store::Error::Locked(_))) {
+        tokio::task::yield_now().await;
+    }
+    let mut bytes = std::fs::read(&path).unwrap();
+    let place = bytes.windows(6).position(|found| found == b"second").unwrap();
+    bytes[place] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    (dir, store, id)
+}
+
+#[tokio::test]
+async fn damage_is_told_after_what_comes_before_it() {
+    let (_dir, store, id) = damaged_log().await;
+    // A session in use, as when a kept fold goes beyond the damage.
+    let log = store.open_log(id).await.unwrap();
+    let recorder = Recorder::new(log, store.clone(), Stream::new(id, State::new(id)));
+    let mut feed = self::feed(&recorder, 0);
+    assert_eq!(next(&mut feed).await.seq, Some(1));
+    for _ in 0..2 {
+        let problem = feed.next().await.unwrap_err();
+        assert_eq!(problem.code, protocol::Code::StorageDamaged, "{problem}");
+        assert!(problem.title.contains("event 2"), "{problem}");
+    }
+
+    // One that cannot be opened.
+    let damaged = Problem::new(protocol::Code::StorageDamaged, "it cannot be opened");
+    let remains = |after| Feed::remains(store.clone(), id, after, damaged.clone(), CancellationToken::new());
+    let mut feed = remains(0).await.unwrap();
+    assert_eq!(next(&mut feed).await.seq, Some(1));
+    assert_eq!(feed.next().await.unwrap_err(), damaged);
+    assert_eq!(feed.next().await.unwrap_err(), damaged, "it stays so");
+    assert_eq!(remains(1).await.err(), Some(damaged.clone()), "there is nothing to give");
+}
+
 fn watch(recorder: &Arc<Recorder>, person: &str) -> Feed {
     Feed::new(Arc::clone(recorder), 0, Some(person.to_owned()), CancellationToken::new())
 }

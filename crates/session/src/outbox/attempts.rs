@@ -26,14 +26,25 @@ impl<'a> Attempts<'a> {
 
     /// Makes an attempt; it is given up if it does not come to its end soon after a stop.
     pub(crate) async fn make<T>(&self, attempt: impl Future<Output = T>) -> Option<T> {
-        let given_up = async {
-            self.stop.given().await;
-            tokio::time::sleep(GRACE).await;
-        };
         tokio::select! {
             made = attempt => Some(made),
-            () = given_up => None,
+            () = self.given_up() => None,
         }
+    }
+
+    /// Does what changes nothing outside, so that it is given up at once when it is to stop.
+    pub(crate) async fn unless_stopped<T>(&self, look: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.stop.given() => None,
+            looked = look => Some(looked),
+        }
+    }
+
+    /// Waits until an attempt is to be given up.
+    pub(crate) async fn given_up(&self) {
+        self.stop.given().await;
+        tokio::time::sleep(GRACE).await;
     }
 
     /// Waits after an attempt that was refused. False when there is to be no other: it would not help, there were enough, or

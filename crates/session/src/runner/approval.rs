@@ -46,7 +46,7 @@ impl Runner {
 
     /// Goes on with a turn whose delivery was approved. What was put to the person is on the host, so no sandbox is needed.
     pub(super) async fn deliver_approved(self, turn: &TurnState) -> Result<(), store::Error> {
-        self.close_open(turn, Outcome::Done).await?;
+        self.close_left(turn).await?;
         let Some(commit) = self.context.workspace.saved().and_then(|saved| saved.tip) else {
             let reason =
                 Some("the work that was approved is not there any more: send the prompt again".to_owned());
@@ -54,13 +54,13 @@ impl Runner {
         };
         let delivered = delivery::deliver(&self.context, &self.stop, &self.agent, &commit).await?;
         let counts = self.kept_counts(Some(&commit)).await;
-        self.write_finish(self.after_delivery(delivered.as_ref()), counts).await?;
+        self.write_finish(self.after_delivery(&delivered), counts).await?;
         self.freeze().await
     }
 
     /// Ends a turn whose delivery somebody refused without saying what to do instead.
     pub(super) async fn finish_refused(self, turn: &TurnState, by: &str) -> Result<(), store::Error> {
-        self.close_open(turn, Outcome::Escalated).await?;
+        self.close_left(turn).await?;
         let tip = self.context.workspace.saved().and_then(|saved| saved.tip);
         let counts = self.kept_counts(tip.as_deref()).await;
         let reason = Some(format!("{by} did not approve the delivery; the work is kept"));

@@ -2,40 +2,59 @@
 //! the repository. Each intent is in the log before its act, and an act that is repeated reads the remote first, so that
 //! it happens once.
 
+mod push;
+
 use std::sync::Arc;
 
 use failpoint::Point;
-use forge::{Forge, Refusal, Repository};
+use forge::{Forge, Repository};
 use protocol::event::{Delivery, DeliveryState};
 use protocol::{Actor, Code, EventBody, Problem};
 
 use super::Context;
 use crate::failure::Failure;
-use crate::outbox::Attempts;
 use crate::outbox::pull_request::{self, Opened};
 use crate::problem;
 use crate::stop::Stop;
 
-/// Delivers a commit. The answer says how far it came; a failure is recorded and is no error here. There is none when the
-/// turn was stopped before: what has begun is brought to its end, because half a push cannot be taken back.
+/// How a delivery ended.
+pub(crate) enum Delivered {
+    /// It came this far. A failure is recorded and is no error.
+    Ended(Delivery),
+    /// It was stopped, and the remote has nothing of it. When it was stopped before it was begun, nothing of it is in the log.
+    Stopped(Option<Delivery>),
+}
+
+/// An intent that is in the log.
+struct Intent {
+    delivery: Delivery,
+    /// Whether a server before this one may have acted on it.
+    begun: bool,
+}
+
+/// Delivers a commit. When it is stopped, what has begun gets a little time to come to its end; then it is broken off, and
+/// the remote is asked what it has.
 pub(crate) async fn deliver(
     context: &Context,
     stop: &Stop,
     actor: &Actor,
     commit: &str,
-) -> Result<Option<Delivery>, store::Error> {
+) -> Result<Delivered, store::Error> {
     let Some(saved) = context.workspace.saved() else {
         let lost = failed(new(String::new(), commit, String::new()), missing());
-        return Ok(Some(lost));
+        return Ok(Delivered::Ended(lost));
     };
-    let Some(delivery) = intend(context, actor, new(saved.branch, commit, saved.remote)).await? else {
-        return Ok(None);
+    let Some(intent) = intend(context, actor, new(saved.branch, commit, saved.remote)).await? else {
+        return Ok(Delivered::Stopped(None));
     };
     failpoint::hit(Point::DeliveryIntended);
-    let forge = context.options.outbox.forges.of(&delivery.remote);
-    let delivery = match delivery.state {
-        DeliveryState::Intended => push(context, stop, actor, delivery, forge.is_some()).await?,
-        _ => delivery,
+    let forge = context.options.outbox.forges.of(&intent.delivery.remote);
+    let delivery = match intent.delivery.state {
+        DeliveryState::Intended => match push::push(context, stop, actor, intent, forge.is_some()).await? {
+            Delivered::Ended(delivery) => delivery,
+            stopped @ Delivered::Stopped(_) => return Ok(stopped),
+        },
+        _ => intent.delivery,
     };
     let delivery = match (delivery.state, forge) {
         (DeliveryState::Opening, Some(forge)) => open(context, stop, actor, delivery, forge).await?,
@@ -46,7 +65,7 @@ pub(crate) async fn deliver(
         }
         _ => delivery,
     };
-    Ok(Some(delivery))
+    Ok(Delivered::Ended(delivery))
 }
 
 /// Records the intent, or finds how far this very delivery came before. None when the turn was stopped before.
@@ -54,95 +73,23 @@ async fn intend(
     context: &Context,
     actor: &Actor,
     delivery: Delivery,
-) -> Result<Option<Delivery>, store::Error> {
+) -> Result<Option<Intent>, store::Error> {
     let intended = context.recorder.append_if(actor, move |state| {
         if let Some(known) = state.delivery()
             && known.state.is_pending()
             && known.commit == delivery.commit
         {
-            return (Vec::new(), Some(known.clone()));
+            return (Vec::new(), Some(Intent { delivery: known.clone(), begun: true }));
         }
         match state.turn() {
             Some(turn) if turn.stopping.is_some() && turn.delivery.is_none() => (Vec::new(), None),
-            Some(_) | None => (vec![EventBody::DeliveryUpdated(delivery.clone())], Some(delivery)),
+            Some(_) | None => {
+                let body = EventBody::DeliveryUpdated(delivery.clone());
+                (vec![body], Some(Intent { delivery, begun: false }))
+            }
         }
     });
-    intended.await.map(|(_, delivery)| delivery)
-}
-
-/// Pushes the branch, unless the remote has it.
-async fn push(
-    context: &Context,
-    stop: &Stop,
-    actor: &Actor,
-    mut delivery: Delivery,
-    open_next: bool,
-) -> Result<Delivery, store::Error> {
-    let commit = delivery.commit.clone().unwrap_or_default();
-    let mut attempts = Attempts::new(context, stop);
-    loop {
-        let refusal = match attempts.make(push_once(context, &delivery.branch, &commit)).await {
-            Some(Ok(())) => break,
-            Some(Err(Trouble::Store(error))) => return Err(error),
-            Some(Err(Trouble::Refused(refusal))) => refusal,
-            None => {
-                let error = format!(
-                    "it was stopped, and {} did not answer: it may have the branch or not",
-                    delivery.remote
-                );
-                let unknown = Delivery { state: DeliveryState::Unknown, error: Some(error), ..delivery };
-                return give_up(context, actor, unknown).await;
-            }
-        };
-        if !attempts.again(&refusal).await? {
-            return give_up(context, actor, failed(delivery, refusal.to_string())).await;
-        }
-    }
-    failpoint::hit(Point::Pushed);
-    delivery.state = DeliveryState::Pushed;
-    let mut bodies = vec![EventBody::DeliveryUpdated(delivery.clone())];
-    if open_next {
-        // In the same append: whoever reads that the branch is there also reads that more is to come.
-        delivery.state = DeliveryState::Opening;
-        bodies.push(EventBody::DeliveryUpdated(delivery.clone()));
-    }
-    context.recorder.append(actor, bodies).await?;
-    failpoint::hit(Point::DeliveryRecorded);
-    Ok(delivery)
-}
-
-/// Why a push did not work.
-enum Trouble {
-    Store(store::Error),
-    Refused(Refusal),
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Store(error) => Self::Store(error),
-            failure => Self::Refused(Refusal::Final { message: failure.into_problem().title }),
-        }
-    }
-}
-
-impl From<forge::Error> for Trouble {
-    fn from(error: forge::Error) -> Self {
-        let passing = error.is_passing();
-        let message = problem::forge(&error).title;
-        Self::Refused(match passing {
-            true => Refusal::Later { message, doubtful: true, wait: None },
-            false => Refusal::Final { message },
-        })
-    }
-}
-
-async fn push_once(context: &Context, branch: &str, commit: &str) -> Result<(), Trouble> {
-    let mirror = context.workspace.mirror().await?;
-    if mirror.remote_tip(branch).await?.as_deref() == Some(commit) {
-        return Ok(());
-    }
-    Ok(mirror.push(commit, branch).await?)
+    intended.await.map(|(_, intent)| intent)
 }
 
 /// Opens the pull request, unless it is there.
@@ -226,21 +173,32 @@ pub(crate) async fn again(context: &Context, stop: &Stop, actor: &Actor) -> Resu
         && is_whole(context, &delivery)
         && delivery.commit.as_deref() == Some(&commit)
     {
-        let mirror = context.workspace.mirror().await.map_err(Failure::into_problem)?;
-        if mirror.remote_tip(&delivery.branch).await.map_err(|error| problem::forge(&error))?
-            == Some(commit.clone())
-        {
+        let look = async {
+            let mirror = context.workspace.mirror().await.map_err(Failure::into_problem)?;
+            mirror.remote_tip(&delivery.branch).await.map_err(|error| problem::forge(&error))
+        };
+        let there = tokio::select! {
+            there = look => there?,
+            () = stop.given() => return Err(was_stopped()),
+        };
+        if there.as_ref() == Some(&commit) {
             return Ok(delivery);
         }
     }
-    let delivered = deliver(context, stop, actor, &commit).await.map_err(problem::store)?;
-    let delivery =
-        delivered.ok_or_else(|| Problem::new(Code::Conflict, "the turn under way is being stopped"))?;
+    let delivery = match deliver(context, stop, actor, &commit).await.map_err(problem::store)? {
+        Delivered::Ended(delivery) | Delivered::Stopped(Some(delivery)) => delivery,
+        Delivered::Stopped(None) => return Err(was_stopped()),
+    };
     match &delivery.error {
         None => Ok(delivery),
         Some(error) => Err(Problem::new(Code::DeliveryFailed, error.clone())
             .hint("the work is kept: put right what is wrong, then deliver the session again")),
     }
+}
+
+fn was_stopped() -> Problem {
+    Problem::new(Code::Conflict, "the delivery was stopped before it was begun")
+        .hint("the work is kept: deliver the session again")
 }
 
 /// Whether nothing is left to do for a delivery as the configuration is now.

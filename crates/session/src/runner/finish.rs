@@ -6,6 +6,7 @@ use protocol::event::{Delivery, DeliveryState};
 use protocol::{Actor, ActorKind, Code, EventBody, ItemStatus, Outcome, Problem, Receipt, Timestamp};
 
 use super::approval::Asked;
+use super::delivery::Delivered;
 use super::{End, Runner, delivery, settled};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
@@ -13,6 +14,22 @@ use crate::workspace::{Keep, Kept, prefix};
 
 /// How to have another go at a push that failed.
 const TRY_AGAIN: &str = "the work is kept: put right what is wrong, then run `slipway deliver";
+
+impl End {
+    /// What becomes of items that are open when a turn comes to this end.
+    fn of_open_items(&self) -> (ItemStatus, String) {
+        let ended = match self.outcome {
+            Outcome::Cancelled => return (ItemStatus::Cancelled, agent::history::CANCELLED.to_owned()),
+            Outcome::Failed => "failed",
+            Outcome::Done | Outcome::Escalated | Outcome::OutOfBudget => "ended",
+        };
+        let why = self.reason.as_deref().unwrap_or("for no reason that is known");
+        let text = format!(
+            "interrupted: the turn {ended} before this was done; if it had begun, its effects may be partial: {why}"
+        );
+        (ItemStatus::Interrupted, text)
+    }
+}
 
 impl Runner {
     /// What a failure means for the turn. Only a store that cannot be written is passed on.
@@ -38,7 +55,8 @@ impl Runner {
         if self.stop.is_given() {
             end = End::stopped();
         }
-        self.close_open(&turn, end.outcome).await?;
+        let (status, text) = end.of_open_items();
+        self.close_open(&turn, status, &text).await?;
         match self.settled().await {
             Ok(Some(note)) => self.notice(note).await?,
             Ok(None) => {}
@@ -62,7 +80,7 @@ impl Runner {
                             let delivered =
                                 delivery::deliver(&self.context, &self.stop, &self.agent, &kept.commit)
                                     .await?;
-                            end = self.after_delivery(delivered.as_ref());
+                            end = self.after_delivery(&delivered);
                         }
                     }
                 }
@@ -91,20 +109,20 @@ impl Runner {
     }
 
     /// Goes on with a turn whose delivery had begun when the server ended. Also when it is being stopped: nobody knows how
-    /// far the push is, so it is brought to its end.
+    /// far the push is, so it gets the time to come to its end that it would have had.
     pub(super) async fn finish_delivery(
         self,
         turn: &TurnState,
         delivery: Delivery,
     ) -> Result<(), store::Error> {
-        self.close_open(turn, Outcome::Done).await?;
+        self.close_left(turn).await?;
         let commit = delivery.commit.clone();
         let delivered = match (settled(delivery.state), &commit) {
             (None, Some(commit)) => delivery::deliver(&self.context, &self.stop, &self.agent, commit).await?,
-            (Some(_), _) | (None, None) => Some(delivery),
+            (Some(_), _) | (None, None) => Delivered::Ended(delivery),
         };
         let counts = self.kept_counts(commit.as_deref()).await;
-        let end = self.after_delivery(delivered.as_ref());
+        let end = self.after_delivery(&delivered);
         self.write_finish(end, counts).await?;
         self.freeze().await
     }
@@ -136,9 +154,17 @@ impl Runner {
         (0, 0, 0)
     }
 
-    /// How the turn ended; without a delivery it was stopped before there was one.
-    pub(super) fn after_delivery(&self, delivery: Option<&Delivery>) -> End {
-        let Some(delivery) = delivery else { return End::stopped() };
+    /// How the turn ended. One of which nothing is outside was cancelled.
+    pub(super) fn after_delivery(&self, delivered: &Delivered) -> End {
+        let delivery = match delivered {
+            Delivered::Ended(delivery) => delivery,
+            Delivered::Stopped(None) => return End::stopped(),
+            Delivered::Stopped(Some(delivery)) => {
+                let reason =
+                    delivery.error.as_ref().map(|error| format!("a person stopped the delivery: {error}"));
+                return End { outcome: Outcome::Cancelled, reason };
+            }
+        };
         match delivery.state {
             DeliveryState::Pushed | DeliveryState::Opened => End { outcome: Outcome::Done, reason: None },
             DeliveryState::Intended
@@ -152,14 +178,13 @@ impl Runner {
         }
     }
 
+    /// Closes what an earlier server left open of a turn that is not worked on any more.
+    pub(super) async fn close_left(&self, turn: &TurnState) -> Result<(), store::Error> {
+        self.close_open(turn, ItemStatus::Interrupted, agent::history::INTERRUPTED).await
+    }
+
     /// Closes what the turn leaves open.
-    pub(super) async fn close_open(&self, turn: &TurnState, outcome: Outcome) -> Result<(), store::Error> {
-        let (status, text) = match outcome {
-            Outcome::Cancelled => (ItemStatus::Cancelled, agent::history::CANCELLED),
-            Outcome::Done | Outcome::Escalated | Outcome::Failed | Outcome::OutOfBudget => {
-                (ItemStatus::Interrupted, agent::history::INTERRUPTED)
-            }
-        };
+    async fn close_open(&self, turn: &TurnState, status: ItemStatus, text: &str) -> Result<(), store::Error> {
         let closed = turn
             .open
             .iter()

@@ -7,9 +7,9 @@ use agent::tools::Invocation;
 use protocol::{Code, Problem};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Runner;
+use super::{Context, Runner};
 use crate::failure::Failure;
-use crate::workspace::Ready;
+use crate::workspace::{Came, Ready, Synced};
 
 impl Runner {
     /// Takes up a workspace; gives what a person should know of.
@@ -39,7 +39,12 @@ impl Runner {
                 .hint("this is a fault of slipway: report it with the server's log")
                 .into()),
         };
-        match synced {
+        let there = match synced {
+            Ok(Came::There(synced)) => Ok(*synced),
+            Ok(Came::NotSetUp(problem)) => self.start_over(problem).await,
+            Err(failure) => Err(failure),
+        };
+        match there {
             Ok(synced) => {
                 self.checks = synced.saved.checks;
                 let sandbox = self.sandbox()?;
@@ -57,6 +62,15 @@ impl Runner {
                 Err(failure)
             }
         }
+    }
+
+    /// Takes another sandbox after the set-up failed in this one. No tool runs in it now.
+    async fn start_over(&mut self, failed: Problem) -> Result<Synced, Failure> {
+        (self.sandbox, self.exit) = (None, None);
+        let Context { workspace, recorder, .. } = &*self.context;
+        let (held, synced) = workspace.start_over(recorder, failed, &self.stop).await?;
+        (self.sandbox, self.exit) = (Some(held.sandbox), held.exit);
+        Ok(synced)
     }
 }
 

@@ -33,7 +33,7 @@ use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::state::{TurnState, broken_off};
 use crate::stop::Stop;
-use crate::workspace::{Expected, Keep, Kept, Synced, Workspace};
+use crate::workspace::{Came, Expected, Keep, Kept, Workspace};
 use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
@@ -131,7 +131,7 @@ struct Runner {
     /// The sandbox's way out.
     exit: Option<Arc<Exit>>,
     /// The workspace is being brought to the tip of its branch; until then it is only read.
-    sync: Option<AbortOnDropHandle<Result<Synced, Failure>>>,
+    sync: Option<AbortOnDropHandle<Result<Came, Failure>>>,
     checks: Vec<Check>,
     /// Calls of the last answer that have no result yet.
     calls: Vec<Item>,
@@ -162,15 +162,13 @@ impl Runner {
             // A turn that is resumed had a sandbox, and what it did in there is gone.
             self.notice(format!("The sandbox was lost while the platform was down. {WORK_IS_GONE}")).await?;
         }
-        let events = self.context.recorder.events().await?;
         let mut machine = Turn::new(Setup {
-            messages: agent::history::fold(&events),
+            messages: crate::history::messages(&self.context.recorder).await?,
             instructions,
             checks: self.checks.clone(),
             limits: self.context.options.turn.clone(),
         })
         .after_steps(turn.steps());
-        drop(events);
         match self.steps(&mut machine, &model).await {
             Err(Failure::Stopped) => Ok(stopped(&mut machine)),
             other => other,

@@ -353,7 +353,8 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             snapshot: SnapshotId::from_u128(n),
             turn,
             bytes: 1,
-            duration_ms: 1
+            duration_ms: 1,
+            blurred: false
         }),
         (
             proptest::sample::select(vec![

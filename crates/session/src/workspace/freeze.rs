@@ -58,6 +58,7 @@ impl Workspace {
             turn: snapshot.turn,
             bytes: snapshot.bytes,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            blurred: snapshot.blurred,
         })
     }
 

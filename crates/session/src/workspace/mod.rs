@@ -4,6 +4,7 @@
 pub(crate) mod address;
 mod freeze;
 mod git;
+mod one_off;
 mod person;
 mod prepare;
 pub(crate) mod recipe;
@@ -32,12 +33,13 @@ use crate::{Duty, Options, environments};
 use git::{Commit, Git};
 use saved::{Found, Record};
 
+pub use one_off::{Arrival, SetUp, bring_to_tip};
 pub use prepare::prepare;
 pub(crate) use recipe::prefix;
 pub(crate) use saved::{Frozen, Saved, begin_with, known_with};
 pub(crate) use services::Expected;
 pub(crate) use start::Ready;
-pub(crate) use sync::{Sync, Synced};
+pub(crate) use sync::{Came, Sync, Synced};
 
 /// How long an archive of a workspace may take that git cannot keep. A person waits for the end of the turn, and there are
 /// trees that no program gets to the end of; the snapshot has them anyway.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use protocol::Problem;
 use sandbox::Sandbox;
 
-use super::{Ready, Workspace};
+use super::{Came, Held, Ready, Sync, Synced, Workspace};
 use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
@@ -30,10 +31,18 @@ impl Workspace {
             return Ok((held.sandbox, Vec::new()));
         }
         let stop = Stop::default();
-        let Ready { held, mut notices, sync, .. } = self.ensure_now(recorder, &stop).await?;
+        let Ready { mut held, mut notices, sync, .. } = self.ensure_now(recorder, &stop).await?;
         if let Some(sync) = sync {
-            match self.sync(recorder, sync, &stop).await {
-                Ok(synced) => notices.extend(synced.note),
+            let synced = match self.sync(recorder, sync, &stop).await {
+                Ok(Came::There(synced)) => Ok((held.clone(), *synced)),
+                Ok(Came::NotSetUp(problem)) => self.start_over_now(recorder, problem, &stop).await,
+                Err(failure) => Err(failure),
+            };
+            match synced {
+                Ok((there, synced)) => {
+                    held = there;
+                    notices.extend(synced.note);
+                }
                 Err(failure) => {
                     // Nobody knows how far it is.
                     self.remove(recorder, "its preparation was broken off").await?;
@@ -42,5 +51,40 @@ impl Workspace {
             }
         }
         Ok((held.sandbox, notices))
+    }
+
+    /// Makes the sandbox again after the set-up failed at the tip of the branch: from the last good image, and brought to
+    /// the tip without it.
+    pub(crate) async fn start_over(
+        &self,
+        recorder: &Arc<Recorder>,
+        failed: Problem,
+        stop: &Stop,
+    ) -> Result<(Held, Synced), Failure> {
+        let _making = tokio::select! {
+            making = self.making.lock() => making,
+            () = stop.given() => return Err(Failure::Stopped),
+        };
+        self.start_over_now(recorder, failed, stop).await
+    }
+
+    /// The same. Whoever asks holds `making`.
+    async fn start_over_now(
+        &self,
+        recorder: &Arc<Recorder>,
+        failed: Problem,
+        stop: &Stop,
+    ) -> Result<(Held, Synced), Failure> {
+        let how = failed.title.lines().next().unwrap_or_default().trim_end_matches(':');
+        self.remove(recorder, &format!("{how}; it is made again from the last good image")).await?;
+        let Ready { held, saved, notices, sync, .. } = self.ensure_now(recorder, stop).await?;
+        let Some(sync) = sync else {
+            let note = (!notices.is_empty()).then(|| notices.join("\n"));
+            return Ok((held, Synced { saved, note }));
+        };
+        match self.sync(recorder, Sync { failed: Some(failed.title), ..sync }, stop).await? {
+            Came::There(synced) => Ok((held, *synced)),
+            Came::NotSetUp(problem) => Err(problem.into()),
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use protocol::{Actor, Code, Environment, EventBody, Problem, SetupStep};
 use sandbox::{Sandbox, WORKSPACE};
 
+use super::one_off::BRANCH;
 use super::{Workspace, branch_name, git, recipe, saved::Saved};
 use crate::builds::ATTEMPTS;
 use crate::failure::Failure;
@@ -143,7 +144,7 @@ pub async fn prepare(
     let scratch = tempfile::tempdir().map_err(|error| crate::problem::file(&std::env::temp_dir(), &error))?;
     let author = crate::Author::default();
     let work = async {
-        let content = Content::of_the_repository(mirrors, environment, "slipway/work".to_owned()).await?;
+        let content = Content::of_the_repository(mirrors, environment, BRANCH.to_owned()).await?;
         let git = git::Git { sandbox, author: &author };
         content.put_in(git, scratch.path(), &Stop::default(), None).await
     };

@@ -20,6 +20,10 @@ use crate::limits::Hit;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 
+/// What is said of a workspace that goes on from a snapshot which may not be of one moment.
+const BLURRED: &str = "A process went on that could not be stopped when the snapshot was taken which this workspace goes on \
+     from. Files that it wrote at that time can be of different moments: look at them before you rely on them.";
+
 /// A workspace that takes commands.
 pub(crate) struct Ready {
     pub(crate) held: Held,
@@ -349,13 +353,16 @@ impl Making<'_> {
         }
         self.serve(&held, &saved.services).await?;
         let running = std::mem::take(&mut saved.running);
-        let notices = Vec::from_iter((!running.is_empty()).then(|| {
+        let mut notices = Vec::from_iter((!running.is_empty()).then(|| {
             format!(
                 "The sandbox was stopped while it was not used and is back with all files. Processes that ran in it ({}) \
                  are gone: start again what you need. The environment's services run.",
                 running.join(", ")
             )
         }));
+        if snapshot.blurred {
+            notices.push(BLURRED.to_owned());
+        }
         workspace.record.put(saved.clone())?;
         self.tell(id, SandboxState::Ready).await?;
         Ok(Ready { held, saved, notices, made: true, sync: None })
@@ -390,7 +397,8 @@ impl Making<'_> {
         let branch = branch_name(&workspace.title, workspace.session);
         let saved = begun(resolved, &tip, branch, forge::public_url(workspace.url()?));
         self.tell(*id, SandboxState::Syncing).await?;
-        let sync = Sync { sandbox: Arc::clone(&held.sandbox), tip, saved: saved.clone(), began: self.began };
+        let sandbox = Arc::clone(&held.sandbox);
+        let sync = Sync { sandbox, tip, saved: saved.clone(), began: self.began, failed: None };
         Ok(Ready { held, saved, notices, made: true, sync: Some(sync) })
     }
 

@@ -1,22 +1,23 @@
 //! Bringing a workspace that began from an image to the tip of its branch, while it can already be read.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use forge::{Mirror, Tip};
-use protocol::Actor;
-use protocol::SetupStep;
 use protocol::event::SandboxState;
+use protocol::{Actor, Code, EventBody, Problem, SetupStep};
 use sandbox::Sandbox;
 
 use super::prepare::{BUNDLE, Witness, begun, copy_in, set_up};
 use super::{Saved, Workspace, changed, git, recipe};
+use crate::builds::Unbuilt;
 use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 
 /// A remote that is silent for longer than this is not waited for.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub(super) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 /// Most files that a note names.
 const NAMED: usize = 20;
 
@@ -28,6 +29,16 @@ pub(crate) struct Sync {
     /// How the workspace begins if the branch has not moved.
     pub(super) saved: Saved,
     pub(super) began: Instant,
+    /// Why the set-up fails at the tip, if that was seen: then what the image has must do.
+    pub(super) failed: Option<String>,
+}
+
+/// How that went.
+pub(crate) enum Came {
+    /// The workspace takes writes.
+    There(Box<Synced>),
+    /// The set-up failed at the tip. Nobody knows what it left, so the sandbox is of no use.
+    NotSetUp(Problem),
 }
 
 /// A workspace that takes writes.
@@ -37,15 +48,31 @@ pub(crate) struct Synced {
     pub(crate) note: Option<String>,
 }
 
+/// How a workspace goes from where its image is to the tip.
+struct Plan {
+    saved: Saved,
+    /// Set-up steps to run there.
+    steps: Vec<SetupStep>,
+    trouble: Option<Trouble>,
+}
+
+/// What does not work at the tip.
+struct Trouble {
+    what: String,
+    /// Whether the set-up is left as it is in the image.
+    left_out: bool,
+}
+
 impl Workspace {
     /// Brings the workspace to the tip. A remote that does not answer is no obstacle: the work then begins where the image
-    /// is, and that is told.
+    /// is, and that is told. Nor is a tip that no image can be built of: the work begins there with what the last good
+    /// image has.
     pub(crate) async fn sync(
         &self,
         recorder: &Arc<Recorder>,
         sync: Sync,
         stop: &Stop,
-    ) -> Result<Synced, Failure> {
+    ) -> Result<Came, Failure> {
         let fetched = tokio::select! {
             fetched = tokio::time::timeout(PATIENCE, self.fetch_tip()) => fetched,
             () = stop.given() => return Err(Failure::Stopped),
@@ -54,7 +81,7 @@ impl Workspace {
             Ok(fetched) => fetched.map_err(|error| crate::problem::forge(&error).title),
             Err(_) => Err(format!("the remote gave no answer in {} s", PATIENCE.as_secs())),
         };
-        let Sync { sandbox, tip: from, saved, began } = sync;
+        let Sync { sandbox, tip: from, saved, began, failed } = sync;
         let (to, mut note) = match fetched {
             Ok(tip) => (tip, None),
             Err(error) => (
@@ -67,19 +94,103 @@ impl Workspace {
             ),
         };
         let mirror = self.mirror().await?;
-        let mut saved = saved;
-        let mut again = Vec::new();
+        let mut plan = Plan { saved, steps: Vec::new(), trouble: None };
         if to.commit != from.commit {
-            let resolved = recipe::resolve(&self.recipe, &mirror, &to).await?;
-            again = steps_to_repeat(&mirror, &from, &to, &saved.setup, &resolved.setup).await?;
-            saved = begun(resolved, &to, saved.branch, saved.remote);
+            plan = self.plan(&mirror, &from, &to, plan.saved, failed).await?;
             note = Some(what_came(&mirror, &from, &to).await?);
         }
+        let Plan { saved, steps, trouble } = plan;
         let scratch = self.scratch()?;
-        let bundle = scratch.path().join("in.bundle");
+        let way = Way { mirror: &mirror, from: &from, to: &to };
+        way.go(&self.git(&*sandbox), &saved, scratch.path(), stop).await?;
+        for step in &steps {
+            match set_up(&*sandbox, step, stop, Some(Witness { workspace: self, recorder })).await {
+                Err(Failure::Problem(problem)) if problem.code == Code::SetupFailed => {
+                    return Ok(Came::NotSetUp(problem));
+                }
+                other => other?,
+            }
+        }
+        self.record.put(saved.clone())?;
+        let mut events = Vec::new();
+        if let Some(trouble) = trouble {
+            events.push(trouble.event(&self.environment, &from));
+            note = Some([note, trouble.note(&from)].into_iter().flatten().collect::<Vec<_>>().join("\n"));
+        }
+        let duration = u64::try_from(began.elapsed().as_millis()).ok();
+        events.push(changed(sandbox.id(), SandboxState::Ready, None, duration));
+        recorder.append(&Actor::system(), events).await?;
+        Ok(Came::There(Box::new(Synced { saved, note })))
+    }
+
+    /// What is to be done at the tip, and what cannot be.
+    async fn plan(
+        &self,
+        mirror: &Mirror,
+        from: &Tip,
+        to: &Tip,
+        saved: Saved,
+        failed: Option<String>,
+    ) -> Result<Plan, Failure> {
+        let commit = shortened(&to.commit);
+        let resolved = match recipe::resolve(&self.recipe, mirror, to).await {
+            Ok(resolved) => resolved,
+            Err(Failure::Problem(problem)) if problem.code == Code::SetupFailed => {
+                let what = format!("no image can be built at commit {commit}: {}", problem.title);
+                let saved = Saved { source: to.branch.clone(), base: to.commit.clone(), ..saved };
+                return Ok(Plan {
+                    saved,
+                    steps: Vec::new(),
+                    trouble: Some(Trouble { what, left_out: true }),
+                });
+            }
+            Err(failure) => return Err(failure),
+        };
+        let steps = Way { mirror, from, to }.steps_to_repeat(&saved.setup, &resolved.setup).await?;
+        let saved = begun(resolved, to, saved.branch, saved.remote);
+        if let Some(why) = failed.filter(|_| !steps.is_empty()) {
+            let what = format!("the set-up failed at commit {commit}: {why}");
+            return Ok(Plan { saved, steps: Vec::new(), trouble: Some(Trouble { what, left_out: true }) });
+        }
+        let Some(Unbuilt { why, set_up }) =
+            self.platform.builds.unbuilt(&self.environment, &self.recipe, to).await
+        else {
+            return Ok(Plan { saved, steps, trouble: None });
+        };
+        let what = format!("the image of {} could not be built at commit {commit}: {why}", self.environment);
+        let left_out = set_up && !steps.is_empty();
+        let steps = if left_out { Vec::new() } else { steps };
+        Ok(Plan { saved, steps, trouble: Some(Trouble { what, left_out }) })
+    }
+
+    async fn fetch_tip(&self) -> Result<Tip, forge::Error> {
+        let repo = self.recipe.repos.first();
+        let mirror = self.options.mirrors.fetch(repo.map_or("", |repo| repo.url.as_str())).await?;
+        mirror.tip(repo.and_then(|repo| repo.branch.as_deref())).await
+    }
+}
+
+/// From where an image is to the tip of its branch.
+pub(super) struct Way<'a> {
+    pub(super) mirror: &'a Mirror,
+    pub(super) from: &'a Tip,
+    pub(super) to: &'a Tip,
+}
+
+impl Way<'_> {
+    /// Moves a workspace, by way of a bundle in `scratch`.
+    pub(super) async fn go(
+        &self,
+        git: &git::Git<'_>,
+        saved: &Saved,
+        scratch: &Path,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        let Self { mirror, from, to } = *self;
+        let bundle = scratch.join("in.bundle");
         let bundled = mirror.bundle_since(&to.branch, &to.commit, &from.commit, &bundle).await?;
         if bundled {
-            copy_in(&*sandbox, &bundle, BUNDLE, stop).await?;
+            copy_in(git.sandbox, &bundle, BUNDLE, stop).await?;
         }
         let place = git::Move {
             bundle: bundled.then_some(BUNDLE),
@@ -90,44 +201,57 @@ impl Workspace {
             remote: &saved.remote,
             unfinished: false,
         };
-        self.git(&*sandbox).go(&place, stop).await?;
-        for step in &again {
-            set_up(&*sandbox, step, stop, Some(Witness { workspace: self, recorder })).await?;
-        }
-        self.record.put(saved.clone())?;
-        let duration = u64::try_from(began.elapsed().as_millis()).ok();
-        let event = changed(sandbox.id(), SandboxState::Ready, None, duration);
-        recorder.append(&Actor::system(), vec![event]).await?;
-        Ok(Synced { saved, note })
+        git.go(&place, stop).await
     }
 
-    async fn fetch_tip(&self) -> Result<Tip, forge::Error> {
-        let repo = self.recipe.repos.first();
-        let mirror = self.options.mirrors.fetch(repo.map_or("", |repo| repo.url.as_str())).await?;
-        mirror.tip(repo.and_then(|repo| repo.branch.as_deref())).await
+    /// Set-up steps whose inputs are not what they were in the image, or that it did not have.
+    pub(super) async fn steps_to_repeat(
+        &self,
+        before: &[SetupStep],
+        now: &[SetupStep],
+    ) -> Result<Vec<SetupStep>, Failure> {
+        let Self { mirror, from, to } = *self;
+        let mut again = Vec::new();
+        for step in now {
+            // What a step without inputs depends on is everything, and a step builds on those before it.
+            let mut changed = !again.is_empty() || step.inputs.is_empty() || !before.contains(step);
+            for path in &step.inputs {
+                changed |=
+                    mirror.object(&from.commit, path).await? != mirror.object(&to.commit, path).await?;
+            }
+            if changed {
+                again.push(step.clone());
+            }
+        }
+        Ok(again)
     }
 }
 
-/// Set-up steps whose inputs are not what they were in the image, or that it did not have.
-async fn steps_to_repeat(
-    mirror: &Mirror,
-    from: &Tip,
-    to: &Tip,
-    before: &[SetupStep],
-    now: &[SetupStep],
-) -> Result<Vec<SetupStep>, Failure> {
-    let mut again = Vec::new();
-    for step in now {
-        // What a step without inputs depends on is everything, and a step builds on those before it.
-        let mut changed = !again.is_empty() || step.inputs.is_empty() || !before.contains(step);
-        for path in &step.inputs {
-            changed |= mirror.object(&from.commit, path).await? != mirror.object(&to.commit, path).await?;
-        }
-        if changed {
-            again.push(step.clone());
+impl Trouble {
+    /// What people are told.
+    fn event(&self, environment: &str, image: &Tip) -> EventBody {
+        EventBody::ErrorRaised {
+            code: Code::SetupFailed,
+            message: self.what.clone(),
+            hint: Some(format!(
+                "the session begins at that commit with the last good image, which is of commit {}; when it is put right, \
+                 build it again: slipway env build {environment}",
+                shortened(&image.commit),
+            )),
         }
     }
-    Ok(again)
+
+    /// What the model is told, if anything is not as it could expect.
+    fn note(&self, image: &Tip) -> Option<String> {
+        self.left_out.then(|| {
+            format!(
+                "Not everything could be set up: {}\nThe files are those of that commit; what the set-up makes is as it \
+                 was at commit {}. Run yourself what you need of it.",
+                self.what,
+                shortened(&image.commit),
+            )
+        })
+    }
 }
 
 /// What is said of commits that were taken in while the model may have read already.
@@ -144,6 +268,6 @@ async fn what_came(mirror: &Mirror, from: &Tip, to: &Tip) -> Result<String, Fail
     ))
 }
 
-fn shortened(commit: &str) -> &str {
+pub(super) fn shortened(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod approvals;
+mod backup;
 mod delivered;
 mod failures;
 mod images;
@@ -16,7 +17,10 @@ mod sleep;
 mod snapshots;
 mod stop;
 mod stop_anywhere;
+mod stop_delivery;
 mod support;
 mod terminal;
 mod turns;
+mod twisted;
+mod unbuilt;
 mod walls;

@@ -197,3 +197,44 @@ async fn a_life_that_was_over_while_no_server_ran_is_told_by_the_next() {
     assert!(follow.events.iter().any(|event| lost(&event.body)), "{:?}", follow.names());
     world.end(sessions).await;
 }
+
+/// Does one thing in a shell of a session with these limits; gives what was told of limits and what the model read.
+async fn limits_of(
+    change: impl FnOnce(&mut protocol::Environment),
+    command: &str,
+) -> (Vec<(LimitKind, String)>, String) {
+    let script = Script::new().call("shell", json!({"command": command})).say("Seen.");
+    let world = World::new(script).await.environment(change);
+    let sessions = world.start().await;
+    let id = create(&sessions, "Do it").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    world.end(sessions).await;
+    (limits(&follow), follow.last_output())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_memory_that_is_full_is_told_with_the_key_that_makes_it_larger() {
+    // What is written fails without a word of why, and the command does not.
+    let fill = "head -c 64M /dev/zero > /dev/shm/big 2>/dev/null; echo went on";
+    let (told, text) = limits_of(|environment| environment.limits.memory_mb = Some(64), fill).await;
+    assert_eq!(
+        told.iter().map(|hit| hit.0).collect::<Vec<_>>(),
+        [LimitKind::SharedMemory],
+        "{told:?} {text}"
+    );
+    assert!(told[0].1.contains("/dev/shm has 16 MiB") && told[0].1.contains("memory_mb"), "{told:?}");
+    assert!(text.starts_with("went on\n") && text.contains(&told[0].1), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_has_every_file_open_that_it_may_is_told_of_though_it_says_nothing() {
+    // A directory can be made without opening anything.
+    let leak = "import os, time\ntry:\n while True: os.open('/dev/null', 0)\nexcept OSError:\n os.mkdir('/tmp/all'); time.sleep(600)";
+    let leak = format!(
+        "python3 -c \"{leak}\" >/dev/null 2>&1 & until [ -d /tmp/all ]; do sleep 0.05; done; echo went on"
+    );
+    let (told, text) = limits_of(|environment| environment.limits.open_files = Some(64), &leak).await;
+    assert_eq!(told.iter().map(|hit| hit.0).collect::<Vec<_>>(), [LimitKind::OpenFiles], "{told:?} {text}");
+    assert!(told[0].1.contains(" 64 open files") && told[0].1.contains("open_files"), "{told:?}");
+}

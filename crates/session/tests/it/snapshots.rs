@@ -9,6 +9,7 @@ use session::{Sessions, ShutDown};
 use testkit::model::Script;
 
 use crate::support::{Follow, World, ann, create};
+use crate::twisted::Twisted;
 
 fn snapshot_taken(body: &EventBody) -> bool {
     matches!(body, EventBody::SnapshotTaken { .. })
@@ -152,5 +153,52 @@ async fn a_server_of_one_command_leaves_a_snapshot_for_the_next() {
     follow.finished().await;
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
     assert!(follow.last_output().starts_with("kept\n"), "{}", follow.last_output());
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_may_not_be_of_one_moment_says_so_and_so_does_what_goes_on_from_it() {
+    let look = json!({"command": "cat answer.txt"});
+    let script = Script::new()
+        .call("shell", json!({"command": "echo 42 > answer.txt"}))
+        .say("Done.")
+        .call("shell", look.clone())
+        .say("Seen.")
+        .call("shell", look)
+        .say("Seen again.");
+    let mut world = World::new(script).await.idle(Duration::from_millis(300));
+    let driver = Twisted::new(&world.driver);
+    world.driver = std::sync::Arc::clone(&driver) as _;
+    driver.blurs.store(true, std::sync::atomic::Ordering::Relaxed);
+    let stopped =
+        |body: &EventBody| matches!(body, EventBody::SandboxChanged { state: SandboxState::Stopped, .. });
+    let blurred = |follow: &Follow| {
+        let taken = follow.events.iter().filter_map(|event| match event.body {
+            EventBody::SnapshotTaken { blurred, .. } => Some(blurred),
+            _ => None,
+        });
+        taken.collect::<Vec<bool>>()
+    };
+    let notices = |follow: &Follow| {
+        let of = |item: &&protocol::Item| matches!(&item.kind, protocol::ItemKind::Notice { text } if text.contains("different moments"));
+        follow.items().into_iter().filter(of).count()
+    };
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    follow.until(stopped).await;
+    assert_eq!(blurred(&follow), [true, true], "at the end of the turn, and when it was stopped");
+    assert!(sessions.snapshots(id).await.unwrap().snapshots.iter().all(|one| one.blurred));
+    driver.blurs.store(false, std::sync::atomic::Ordering::Relaxed);
+
+    sessions.prompt(id, ann(), "Look".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(notices(&follow), 1, "what goes on from it is told once");
+    follow.until(stopped).await;
+    assert_eq!(blurred(&follow), [true, true, false, false]);
+    sessions.prompt(id, ann(), "Look again".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(notices(&follow), 1, "the last one is of one moment");
     world.end(sessions).await;
 }

@@ -20,7 +20,7 @@ const MARK: &str = "98765";
 
 /// How the stop comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+pub(crate) enum How {
     /// Three people at once.
     Often,
     /// Once, and the server is killed right after its answer.
@@ -28,7 +28,7 @@ enum How {
 }
 
 /// A first turn that follows the script; later ones answer with words.
-fn first_turn(reply: impl Fn(&Request) -> Reply + Send + 'static) -> Script {
+pub(crate) fn first_turn(reply: impl Fn(&Request) -> Reply + Send + 'static) -> Script {
     Script::from_fn(move |request, _| {
         let later = request
             .messages
@@ -38,7 +38,7 @@ fn first_turn(reply: impl Fn(&Request) -> Reply + Send + 'static) -> Script {
     })
 }
 
-fn calls(command: &str) -> Script {
+pub(crate) fn calls(command: &str) -> Script {
     let command = command.to_owned();
     first_turn(move |request| match request.results().len() {
         0 => Reply::text("First.")
@@ -53,15 +53,20 @@ async fn state(follow: &mut Follow, wanted: SandboxState) {
 }
 
 /// Stops, and gives the server that goes on and its feed.
-async fn stop(world: &World, sessions: Sessions, id: SessionId, how: How) -> (Sessions, Follow) {
+pub(crate) async fn stop(world: &World, sessions: Sessions, id: SessionId, how: How) -> (Sessions, Follow) {
     match how {
         How::Often => {
             let (bob, cat) = (Actor::user("bob"), Actor::user("cat"));
             let (one, two, three) =
                 tokio::join!(sessions.stop(id, ann()), sessions.stop(id, bob), sessions.stop(id, cat));
-            let turn = one.unwrap().turn;
-            assert!(turn.is_some());
-            assert_eq!((two.unwrap().turn, three.unwrap().turn), (turn, turn), "all are told the same");
+            let told = [one.unwrap().turn, two.unwrap().turn, three.unwrap().turn];
+            let turn = told[0];
+            assert!(turn.is_some(), "the first one has something to stop");
+            // Whoever asks when the turn has ended already has nothing to stop.
+            assert!(
+                told.iter().all(|told| *told == turn || told.is_none()),
+                "all are told the same: {told:?}"
+            );
             let follow = Follow::new(&sessions, id).await;
             (sessions, follow)
         }
@@ -77,7 +82,7 @@ async fn stop(world: &World, sessions: Sessions, id: SessionId, how: How) -> (Se
 }
 
 /// Waits for the finish and looks at everything that must hold after it.
-async fn holds(
+pub(crate) async fn holds(
     world: &World,
     sessions: &Sessions,
     id: SessionId,
@@ -115,6 +120,11 @@ async fn holds(
 
 /// The command lines of what is marked and still runs.
 async fn left(world: &World, sandbox: protocol::SandboxId) -> Vec<String> {
+    marked(world, sandbox, MARK).await
+}
+
+/// The command lines of what runs and has this in them.
+async fn marked(world: &World, sandbox: protocol::SandboxId, mark: &str) -> Vec<String> {
     let sandbox = world.driver.adopt(sandbox).await.unwrap();
     let mut left = Vec::new();
     for entry in sandbox.guest().list("/proc").await.unwrap() {
@@ -123,7 +133,7 @@ async fn left(world: &World, sandbox: protocol::SandboxId) -> Vec<String> {
                 sandbox.guest().read_file(&format!("/proc/{}/cmdline", entry.name), 0, 4096).await
         {
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            left.extend(line.contains(MARK).then_some(line));
+            left.extend(line.contains(mark).then_some(line));
         }
     }
     left
@@ -134,7 +144,7 @@ fn told(world: &World) -> String {
     world.model.requests().last().unwrap().json.to_string()
 }
 
-async fn both(test: impl AsyncFn(How)) {
+pub(crate) async fn both(test: impl AsyncFn(How)) {
     test(How::Often).await;
     test(How::Crash).await;
 }
@@ -331,6 +341,36 @@ async fn while_a_command_runs_its_whole_tree_goes_and_the_work_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_finished_command_left_running_stays_and_what_the_running_one_started_goes() {
+    both(async |how| {
+        // As people start a server for development, in three ways.
+        let serve = "nohup sleep 87654 > /dev/null 2>&1 & setsid sh -c 'sleep 87654; true' > /dev/null 2>&1 & \
+                     sh -c '(sleep 87654 > /dev/null 2>&1 &)'; echo served";
+        // In the same ways and without its variables, which is all that a daemon can do.
+        let run = "nohup sleep 98765 > /dev/null 2>&1 & env -i setsid sh -c 'sleep 98765; true' > /dev/null 2>&1 & \
+                   sh -c '(env -i setsid sleep 98765 > /dev/null 2>&1 &)'; echo begun; sleep 98765";
+        let world = World::new(first_turn(move |request| match request.results().len() {
+            0 => Reply::new().call("shell", json!({"command": serve})),
+            1 => Reply::new().call("shell", json!({"command": run})),
+            _ => Reply::text("Done."),
+        }))
+        .await;
+        let sessions = world.start().await;
+        let id = create(&sessions, "Begin").await;
+        Follow::new(&sessions, id).await.text("begun").await;
+        let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+        let servers = marked(&world, sandbox, "87654").await;
+        assert_eq!(servers.len(), 4, "{servers:?}");
+        assert!(left(&world, sandbox).await.len() >= 4, "they all run");
+        let (sessions, follow) = stop(&world, sessions, id, how).await;
+        holds(&world, &sessions, id, follow, Outcome::Cancelled).await;
+        assert_eq!(marked(&world, sandbox, "87654").await.len(), 4, "through the stop and the turn after it");
+        world.end(sessions).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn while_the_checks_run() {
     both(async |how| {
         let world = World::new(calls("echo 42 > answer.txt")).await.environment(|environment| {
@@ -400,8 +440,8 @@ async fn after_any_event_of_a_turn() {
     after_events_of_a_turn(1).await;
 }
 
-/// A stop as soon as the n-th event of a turn is seen: it ends once, as cancelled or, where the push had begun or the end
-/// had come, as done.
+/// A stop as soon as the n-th event of a turn is seen: it ends once, as done if the remote has the branch or the end had
+/// come, else as cancelled.
 async fn after_events_of_a_turn(each: usize) {
     let world = World::new(calls("echo 42 > answer.txt")).await;
     let sessions = world.start().await;
@@ -419,12 +459,12 @@ async fn after_events_of_a_turn(each: usize) {
         let stopped = sessions.stop(id, ann()).await.unwrap();
         if !over {
             let finished = follow.finished().await;
-            let began_push = follow.events.iter().position(|event| event.body.name() == "delivery.updated");
+            let branch = follow.deliveries().last().map(|delivery| delivery.branch.clone());
+            let is_out = branch.is_some_and(|branch| world.repo.branches().contains(&branch));
             let stop = follow.events.iter().position(|event| event.body.name() == "turn.stopping");
-            let expected = match (began_push, stop) {
-                (_, None) => Outcome::Done,
-                (Some(push), Some(stop)) if push < stop => Outcome::Done,
-                (_, Some(_)) => Outcome::Cancelled,
+            let expected = match stop {
+                Some(_) if !is_out => Outcome::Cancelled,
+                Some(_) | None => Outcome::Done,
             };
             assert_eq!(finished.outcome, expected, "{seen}: {:?}", follow.names());
             assert_eq!(stop.is_some(), stopped.turn.is_some(), "{seen}: {:?}", follow.names());

@@ -11,23 +11,23 @@ use testkit::model::Script;
 use crate::support::{Follow, World, create};
 
 /// What was printed so far, and the way in.
-struct Screen {
+pub(crate) struct Screen {
     terminal: Terminal,
     text: String,
 }
 
 impl Screen {
-    async fn open(sessions: &Sessions, id: protocol::SessionId, name: Option<&str>) -> Self {
+    pub(crate) async fn open(sessions: &Sessions, id: protocol::SessionId, name: Option<&str>) -> Self {
         let spec = TerminalSpec { name: name.map(str::to_owned), columns: 100, rows: 50 };
         Self { terminal: sessions.terminal(id, spec).await.unwrap(), text: String::new() }
     }
 
-    async fn write(&self, line: &str) {
+    pub(crate) async fn write(&self, line: &str) {
         self.terminal.input().write(format!("{line}\n").into()).await.unwrap();
     }
 
     /// Reads until this was printed; what is typed is printed as well, so it must not be in the command.
-    async fn until(&mut self, wanted: &str) {
+    pub(crate) async fn until(&mut self, wanted: &str) {
         while !self.text.contains(wanted) {
             match self.terminal.next().await.unwrap() {
                 TerminalOutput::Data(data) => self.text.push_str(&String::from_utf8_lossy(&data)),

@@ -1,6 +1,7 @@
 //! Idempotency keys: a request that is sent twice is done once and answered twice.
 
 use rusqlite::{OptionalExtension, params};
+use serde::{Deserialize, Serialize};
 
 use super::now;
 use crate::Error;
@@ -105,6 +106,68 @@ pub(crate) fn abandon_all(db: &Database) -> Result<(), Error> {
         .map_err(|e| db.fail(&e))
 }
 
+/// A key as a backup has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedKey {
+    /// The key.
+    pub key: String,
+    /// What the request was.
+    pub fingerprint: String,
+    /// HTTP status of the answer; absent when there was none yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Body of the answer, or the name that the work goes by.
+    pub body: String,
+    /// Microseconds since it was claimed.
+    pub age: i64,
+}
+
+/// Every key that still counts. Of one that gave no name to its work there is nothing to say.
+pub(crate) fn saved(db: &Database) -> Result<Vec<SavedKey>, Error> {
+    saved_at(db, now())
+}
+
+fn saved_at(db: &Database, now: i64) -> Result<Vec<SavedKey>, Error> {
+    let fields = |row: &rusqlite::Row<'_>| {
+        let status: Option<u16> = row.get(2)?;
+        Ok(SavedKey {
+            key: row.get(0)?,
+            fingerprint: row.get(1)?,
+            status: status.filter(|status| *status != ABANDONED),
+            body: row.get(3)?,
+            age: now - row.get::<_, i64>(4)?,
+        })
+    };
+    db.connection()
+        .prepare_cached(
+            "SELECT key, fingerprint, status, body, created_at FROM keys
+             WHERE body IS NOT NULL AND created_at >= ?1 ORDER BY created_at, key",
+        )
+        .and_then(|mut query| query.query_map([now - KEPT_MICROSECONDS], fields)?.collect())
+        .map_err(|e| db.fail(&e))
+}
+
+/// Adds keys that are not here, as old as they were when they were saved. Nobody works on those without an answer. Gives how
+/// many were added.
+pub(crate) fn adopt(db: &Database, keys: &[SavedKey]) -> Result<usize, Error> {
+    adopt_at(db, keys, now())
+}
+
+fn adopt_at(db: &Database, keys: &[SavedKey], now: i64) -> Result<usize, Error> {
+    let mut added = 0;
+    for SavedKey { key, fingerprint, status, body, age } in keys {
+        added += db
+            .connection()
+            .prepare_cached("INSERT OR IGNORE INTO keys VALUES (?1, ?2, ?3, ?4, ?5)")
+            .and_then(|mut insert| {
+                let claimed = now.saturating_sub((*age).clamp(0, KEPT_MICROSECONDS));
+                insert.execute(params![key, fingerprint, status.unwrap_or(ABANDONED), body, claimed])
+            })
+            .map_err(|e| db.fail(&e))?;
+    }
+    Ok(added)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +183,36 @@ mod tests {
         let settled = Claim::Settled { status: 201, body: "{}".into() };
         assert_eq!(claim_at(&db, "k", "f", "n", KEPT_MICROSECONDS).unwrap(), settled);
         assert_eq!(claim_at(&db, "k", "f", "n", KEPT_MICROSECONDS + 1).unwrap(), Claim::New);
+    }
+
+    #[test]
+    fn saved_keys_count_elsewhere_as_long_as_they_would_have_here() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |name: &str| {
+            let path = dir.path().join(name);
+            Database::create(&path, &super::super::KIND, |_| Ok(())).unwrap();
+            Database::open(&path, &super::super::KIND).unwrap()
+        };
+        let (here, there) = (open("here.db"), open("there.db"));
+        for (key, at) in [("old", 0), ("done", 10), ("under way", 20), ("left", 30)] {
+            assert_eq!(claim_at(&here, key, "f", key, at).unwrap(), Claim::New);
+        }
+        settle(&here, "old", 201, "{}").unwrap();
+        settle(&here, "done", 202, "{}").unwrap();
+        abandon(&here, "left").unwrap();
+        let keys = saved_at(&here, KEPT_MICROSECONDS + 5).unwrap();
+        assert_eq!(keys.len(), 3, "one does not count any more: {keys:?}");
+
+        // Much later: the time in between does not count.
+        let now = 100 * KEPT_MICROSECONDS;
+        assert_eq!(claim_at(&there, "left", "another", "mine", now).unwrap(), Claim::New);
+        assert_eq!(adopt_at(&there, &keys, now).unwrap(), 2, "what is there stays");
+        assert_eq!(adopt_at(&there, &keys, now).unwrap(), 0);
+        let done = Claim::Settled { status: 202, body: "{}".into() };
+        assert_eq!(claim_at(&there, "done", "f", "n", now + 5).unwrap(), done);
+        let again = Claim::Again { name: "under way".into() };
+        assert_eq!(claim_at(&there, "under way", "f", "n", now + 5).unwrap(), again);
+        assert_eq!(claim_at(&there, "left", "f", "n", now + 5).unwrap(), Claim::Mismatch);
+        assert_eq!(claim_at(&there, "done", "f", "n", now + 6).unwrap(), Claim::New, "its day is over");
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod refused;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -14,7 +15,10 @@ use crate::Error;
 use crate::database::{Database, Kind};
 use crate::thread::{Thread, answer, drain};
 
-pub use keys::Claim;
+pub use keys::{Claim, SavedKey};
+
+/// How often it is tried to bring an old catalogue up to date, when there was no room for that.
+const RETRY: Duration = Duration::from_secs(1);
 
 const KIND: Kind = Kind {
     name: "slipway catalogue",
@@ -63,7 +67,12 @@ impl Catalogue {
             Database::create(path, &KIND, |_| Ok(()))?;
         }
         let mut database = Database::open(path, &KIND)?;
-        database.upgrade(&KIND)?;
+        match database.upgrade(&KIND) {
+            Err(error @ Error::Full(_)) => {
+                tracing::warn!(%error, "the catalogue is used as an older version left it until there is room")
+            }
+            result => result?,
+        }
         match keys::abandon_all(&database) {
             // A server on a full disk still has to show what there is.
             Err(error @ Error::Full(_)) => {
@@ -116,8 +125,16 @@ impl<T: Send, F: FnMut(&Database) -> Result<T, Error> + Send> Task for Call<T, F
     }
 }
 
-fn run(database: Database, queue: &Receiver<Box<dyn Task>>) {
+fn run(mut database: Database, queue: &Receiver<Box<dyn Task>>) {
+    let mut tried = Instant::now();
     while let Ok(first) = queue.recv() {
+        if database.version() < KIND.version() && tried.elapsed() > RETRY {
+            tried = Instant::now();
+            // It said so when it began; what waits is done on the catalogue as it is.
+            if let Err(error) = database.upgrade(&KIND) {
+                tracing::debug!(%error, "the catalogue is still as an older version left it");
+            }
+        }
         commit(&database, drain(first, queue));
     }
     if let Err(error) = database.close() {

@@ -6,7 +6,13 @@ use rusqlite::params;
 use crate::Error;
 use crate::database::Database;
 
+/// The first version of the catalogue that has them. One without is used only while the disk is full.
+const SINCE: i64 = 2;
+
 pub(crate) fn list(db: &Database) -> Result<Vec<(String, Vec<RefusedHost>)>, Error> {
+    if db.version() < SINCE {
+        return Ok(Vec::new());
+    }
     let rows: Vec<(String, String)> = db
         .connection()
         .prepare_cached("SELECT environment, hosts FROM refused ORDER BY environment")
@@ -24,6 +30,9 @@ pub(crate) fn list(db: &Database) -> Result<Vec<(String, Vec<RefusedHost>)>, Err
 }
 
 pub(crate) fn put(db: &Database, environment: &str, hosts: &[RefusedHost]) -> Result<(), Error> {
+    if db.version() < SINCE {
+        return Err(Error::Full(db.path().to_owned()));
+    }
     let connection = db.connection();
     let written = if hosts.is_empty() {
         connection

@@ -62,6 +62,7 @@ impl LogFile {
 
     /// Keeps a fold up to an event that is in the log.
     pub(crate) fn keep_fold(&self, fold: &KeptFold) -> Result<(), Error> {
+        self.check_writable()?;
         let hash = self.hash_of(fold.seq)?;
         let sum = fold_sum(fold.seq, hash, fold.format, &fold.data);
         self.database.transaction(|connection| {

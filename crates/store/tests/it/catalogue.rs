@@ -139,7 +139,12 @@ fn a_newer_or_foreign_catalogue_is_refused() {
         rusqlite::Connection::open(&path).unwrap().pragma_update(None, name, value).unwrap();
     };
     pragma("user_version", 99);
+    let error = Store::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("it calls itself version 99, but has the tables of version 2"), "{error}");
+    let sql = |sql: &str| rusqlite::Connection::open(&path).unwrap().execute(sql, ()).unwrap();
+    sql("CREATE TABLE of_a_newer_version (x)");
     assert_eq!(Store::open(dir.path()).unwrap_err(), Error::Newer(path.clone()));
+    sql("DROP TABLE of_a_newer_version");
     pragma("user_version", 2);
     drop(Store::open(dir.path()).unwrap());
     pragma("application_id", 1);

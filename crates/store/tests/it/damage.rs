@@ -272,6 +272,30 @@ async fn events_before_the_damage_can_be_read() {
     }
 }
 
+/// SQLite does not call a length corrupt that no value may have.
+#[tokio::test]
+async fn an_impossible_length_is_damage() {
+    let pair = Pair::new().await;
+    let text = r#"{"text":"20: "#.as_bytes();
+    let mut log = pair.log.clone();
+    // More than once where SQLite has moved it.
+    for data in (0..log.len()).filter(|place| pair.log[*place..].starts_with(text)) {
+        // Its length, its number and three bytes come before the types of `user`, `ada` and `memory.changed`. Now
+        // both the row and the text in its third column are longer than any may be.
+        let types = pair.log[..data].windows(3).rposition(|window| window == [21, 19, 41]).unwrap();
+        let long = [0x8f, 0xff, 0xff, 0xff, 0x7f];
+        log[types - 6..types + 8].copy_from_slice(&[&long[..], &[21, 20, 0, 6], &long].concat());
+    }
+    pair.replace(&log, &[]);
+    let found = pair.examine().await.unwrap();
+    assert!(matches!(&found, Error::Damaged { .. }), "{found}");
+    let store = Store::open(pair.dir.path()).unwrap();
+    let (events, damage) = store.read_sound(pair.broken, 0, usize::MAX).await.unwrap();
+    assert_eq!(events, pair.events[..20]);
+    let damage = damage.unwrap().to_string();
+    assert!(damage.contains("event 21 cannot be read: string or blob too big"), "{damage}");
+}
+
 #[tokio::test]
 async fn events_that_are_gone_are_missed() {
     for (gone, message) in [
@@ -328,7 +352,7 @@ async fn a_log_in_the_wrong_place_of_a_newer_version_or_of_another_program_is_re
 
     fs::write(pair.file(), own).unwrap();
     let sql = rusqlite::Connection::open(pair.file()).unwrap();
-    sql.pragma_update(None, "user_version", 99).unwrap();
+    sql.execute_batch("CREATE TABLE of_a_newer_version (x); PRAGMA user_version = 99").unwrap();
     drop(sql);
     assert_eq!(pair.examine().await, Some(Error::Newer(pair.file())));
 

@@ -88,6 +88,26 @@ async fn on_a_small_disk() {
     assert_eq!(store.read_log(other, 0, usize::MAX).await.unwrap().len(), 6);
     drop(store);
 
+    // Also with a catalogue of an older version, which is brought up to date as soon as there is room for its copy.
+    fs::remove_file(&ballast).unwrap();
+    let sql = rusqlite::Connection::open(dir.join("data/catalogue.db")).unwrap();
+    sql.execute_batch("DROP TABLE refused; PRAGMA user_version = 1").unwrap();
+    drop(sql);
+    fs::write(&ballast, vec![0_u8; 1 << 20]).unwrap_err();
+    let store = Store::open(&dir.join("data")).unwrap();
+    assert_eq!(store.read_log(session, 0, usize::MAX).await.unwrap(), events);
+    assert_eq!(store.environments().await.unwrap().len(), 1);
+    assert_eq!(store.refused().await.unwrap(), []);
+    let error = store.put_refused("e", Vec::new()).await.unwrap_err();
+    assert!(matches!(error, Error::Full(_)), "{error}");
+    fs::remove_file(&ballast).unwrap();
+    while store.put_refused("e", Vec::new()).await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(dir.join("data/catalogue.db.v1").exists(), "it is kept as it was");
+    drop(store);
+    fs::write(&ballast, vec![0_u8; 1 << 20]).unwrap_err();
+
     // One that may not write says so.
     assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(dir).status().unwrap().success());
     let error = Store::open(&dir.join("data")).unwrap_err().to_string();

@@ -170,8 +170,9 @@ async fn closing_leaves_only_private_files_and_no_write_ahead_log() {
     assert_eq!(mode(&session_dir.join("log.db-wal")), 0o600);
     drop((log, store));
     assert_eq!(names_in(&session_dir), ["log.db"]);
-    assert_eq!(names_in(&root), ["catalogue.db", "ends", "lock", "sessions"]);
-    for dir in [&root, &root.join("sessions"), &session_dir] {
+    assert_eq!(names_in(&root), ["catalogue.db", "ends", "journal", "lock", "sessions"]);
+    assert_eq!(names_in(&root.join("journal")), [] as [&str; 0]);
+    for dir in [&root, &root.join("sessions"), &root.join("journal"), &session_dir] {
         assert_eq!(mode(dir), 0o700);
     }
     for file in [root.join("catalogue.db"), root.join("lock"), session_dir.join("log.db")] {

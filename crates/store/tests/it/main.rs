@@ -8,6 +8,8 @@ mod damage;
 mod files;
 mod full;
 mod logs;
+mod pages;
+#[cfg(feature = "power-cuts")]
 mod power;
 mod upgrade;
 

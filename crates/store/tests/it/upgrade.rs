@@ -101,6 +101,25 @@ async fn a_failed_upgrade_leaves_the_old_log_in_use() {
 }
 
 #[tokio::test]
+async fn a_log_whose_number_is_that_of_an_older_version_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let log = store.create_log(SESSION).await.unwrap();
+    log.append((1..=50).map(|n| memory(n.to_string())).collect()).await.unwrap();
+    drop((log, store));
+    let session = dir.path().join("sessions").join(SESSION.to_string());
+    let sql = rusqlite::Connection::open(session.join("log.db")).unwrap();
+    sql.pragma_update(None, "user_version", 1).unwrap();
+    drop(sql);
+    let store = Store::open(dir.path()).unwrap();
+    let error = store.open_log(SESSION).await.unwrap_err().to_string();
+    assert!(error.contains("it calls itself version 1, but has the tables of version 2"), "{error}");
+    assert_old_events(&store).await;
+    drop(store);
+    assert_eq!(names_in(&session), ["log.db"]);
+}
+
+#[tokio::test]
 async fn an_old_catalogue_is_brought_up_to_date_and_kept_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();

@@ -73,6 +73,7 @@ impl Facts {
             stack: stack(layers),
             bytes: 0,
             taken_at: ago(age),
+            blurred: false,
         });
         self
     }

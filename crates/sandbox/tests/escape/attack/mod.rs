@@ -9,6 +9,7 @@ mod disk;
 mod kernel;
 mod mounts;
 mod namespaces;
+mod nested;
 mod privileges;
 mod processes;
 mod races;
@@ -73,6 +74,7 @@ pub(crate) fn groups() -> Vec<(&'static str, Cases)> {
     vec![
         ("namespaces", namespaces::cases),
         ("mounts", mounts::cases),
+        ("nested", nested::cases),
         ("kernel", kernel::cases),
         ("sockets", sockets::cases),
         ("processes", processes::cases),

@@ -309,8 +309,28 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// Puts this disk under every database of the process.
+/// The same disk, under the journal.
+struct Journal;
+
+impl store::power::Disk for Journal {
+    fn wrote(&self, path: &Path, at: u64, bytes: &[u8]) {
+        let change = Change::Write { at: at as usize, bytes: bytes.to_vec() };
+        images().entry(path.to_owned()).or_default().since.push(change);
+    }
+
+    fn synced(&self, path: &Path) {
+        SYNCS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        images().entry(path.to_owned()).or_default().sync();
+    }
+
+    fn removed(&self, path: &Path) {
+        images().remove(path);
+    }
+}
+
+/// Puts this disk under every database and the journal of the process.
 pub(super) fn install() {
+    store::power::watch(Box::new(Journal));
     // SAFETY: the default VFS lives as long as the process, and so does the copy, which is never given back.
     unsafe {
         let default = ffi::sqlite3_vfs_find(std::ptr::null());

@@ -1,0 +1,223 @@
+//! A server that is killed with a thousand turns under way: how long until the next one answers, and until all of them
+//! are going again. Each session has its own sandbox, which outlives the server, and waits for its model.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use futures_util::{StreamExt, TryStreamExt};
+use protocol::chat::Message;
+use protocol::{SandboxId, Session, SessionId, SessionList, Status};
+use sandbox::Driver;
+use sandbox::native::Native;
+use serde_json::{Value, json};
+use testkit::model::{At, Gate, Reply, Request, Script, Server};
+use testkit::repo::Repo;
+use tokio::sync::Notify;
+
+use super::{Settings, Skipped, ms};
+use crate::peers::plain_server;
+use crate::report::Table;
+use crate::served::{self, Served};
+
+const ROUNDS: usize = 3;
+const SESSIONS: usize = 1000;
+/// Memory for their sandboxes, and as much again.
+const MEMORY_MIB: u64 = 4096;
+/// How long a thousand sandboxes may take to be made.
+const MAKING: Duration = Duration::from_secs(900);
+/// How long the sessions may take to go on.
+const GOING_ON: Duration = Duration::from_secs(120);
+
+/// The model: whom it was asked for, and what holds its answers back.
+#[derive(Default)]
+struct Calls {
+    asked: Mutex<HashSet<String>>,
+    came: Notify,
+    gate: Gate,
+}
+
+impl Calls {
+    fn script(self: Arc<Self>) -> Script {
+        Script::from_fn(move |request: &Request, _| {
+            let prompt = request.messages.iter().find_map(|message| match message {
+                Message::User { text } => Some(text.clone()),
+                _ => None,
+            });
+            self.asked().insert(prompt.unwrap_or_default());
+            self.came.notify_one();
+            Reply::text("Done.").stall(At::Event(0), &self.gate)
+        })
+    }
+
+    fn asked(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self) {
+        self.asked().clear();
+    }
+
+    /// Waits until everybody's model was called; gives when that was.
+    async fn everybody(&self, whose: &str, patience: Duration) -> anyhow::Result<Instant> {
+        let count = || self.asked().iter().filter(|prompt| prompt.starts_with(whose)).count();
+        let end = Instant::now() + patience;
+        while count() < SESSIONS {
+            if tokio::time::timeout_at(end.into(), self.came.notified()).await.is_err() {
+                bail!("after {} s only {} of {SESSIONS} called the model", patience.as_secs(), count());
+            }
+        }
+        Ok(Instant::now())
+    }
+}
+
+/// Samples of one kind of server.
+#[derive(Default)]
+struct Samples {
+    reply: Vec<f64>,
+    going: Vec<f64>,
+}
+
+pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
+    if available_mib() < MEMORY_MIB {
+        return Err(Skipped("a thousand sandboxes need 4 GiB of memory").into());
+    }
+    let calls = Arc::new(Calls::default());
+    let model = Server::start(Arc::clone(&calls).script()).await;
+    let repo = Repo::plain();
+    let dir = tempfile::Builder::new().prefix("slipway-bench-").tempdir()?;
+    let config = format!(
+        "[models.scripted]\nprovider = \"openai-compatible\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n\
+         [environments.plain]\nrepos = [{{ url = \"{}\" }}]\n",
+        model.url(),
+        repo.url()
+    );
+    std::fs::write(dir.path().join("slipway.toml"), config)?;
+    let bench = Bench { slipway: served::program()?, calls, model, dir };
+    let measured = bench.measure(settings).await;
+    // They outlive the server.
+    bench.remove_sandboxes().await?;
+    measured
+}
+
+struct Bench {
+    slipway: PathBuf,
+    calls: Arc<Calls>,
+    model: Server,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn measure(&self, settings: &Settings) -> anyhow::Result<Vec<Table>> {
+        let mut server = Served::slipway(&self.slipway, self.dir.path()).await?;
+        begin_sessions(&server).await?;
+        self.calls.everybody("ours", MAKING).await?;
+        let begun = list(&server).await?;
+        let file = self.dir.path().join("plain.db");
+        plain_server::write(&file, &self.rows(&begun)?)?;
+        let (mut ours, mut plain) = (Samples::default(), Samples::default());
+        for _ in 0..settings.rounds(ROUNDS) {
+            settings.interrupt.check()?;
+            server.kill().await?;
+            self.calls.forget();
+            server = Served::slipway(&self.slipway, self.dir.path()).await?;
+            let found = list(&server).await?;
+            ours.reply.push(ms(server.began.elapsed()));
+            ours.going.push(ms(self.calls.everybody("ours", GOING_ON).await? - server.began));
+            ensure!(sandboxes(&found) == sandboxes(&begun), "a session lost its sandbox");
+            let other = plain_server::start(&file, self.model.address()).await?;
+            let _rows: Value = other.get("/sessions").await?;
+            plain.reply.push(ms(other.began.elapsed()));
+            plain.going.push(ms(self.calls.everybody("plain", GOING_ON).await? - other.began));
+            other.kill().await?;
+        }
+        let finished = self.finished(settings, server).await?;
+        let violations = self.model.violations();
+        ensure!(violations.is_empty(), "the scripted model was asked wrongly: {}", violations.join("; "));
+        const PLAIN: &str = "plain axum program, one SQLite file";
+        Ok(vec![
+            Table::new(
+                format!("kill -9 with {SESSIONS} turns under way → the list of sessions"),
+                "ms",
+                "slipway serve",
+                ours.reply,
+            )
+            .against(PLAIN, plain.reply)
+            .also("slipway serve, after their turns finished", finished),
+            Table::new(
+                format!("kill -9 with {SESSIONS} turns under way → every model is called again"),
+                "ms",
+                "slipway serve, with their sandboxes",
+                ours.going,
+            )
+            .against(PLAIN, plain.going),
+        ])
+    }
+
+    /// Lets every turn finish; then kills and starts the server again, until it answers.
+    async fn finished(&self, settings: &Settings, mut server: Served) -> anyhow::Result<Vec<f64>> {
+        self.calls.gate.open();
+        let end = Instant::now() + GOING_ON;
+        while !list(&server).await?.iter().all(|session| session.status == Status::Done) {
+            ensure!(Instant::now() < end, "not every turn finished");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let mut replies = Vec::new();
+        for _ in 0..settings.rounds(ROUNDS) {
+            settings.interrupt.check()?;
+            server.kill().await?;
+            server = Served::slipway(&self.slipway, self.dir.path()).await?;
+            list(&server).await?;
+            replies.push(ms(server.began.elapsed()));
+        }
+        server.end().await?;
+        Ok(replies)
+    }
+
+    /// What the plain program has of each session: the same row, and a request as long as ours.
+    fn rows(&self, sessions: &[Session]) -> anyhow::Result<Vec<(Value, Value)>> {
+        let request = self.model.requests().into_iter().next().context("the model was asked nothing")?;
+        let number = |(place, session)| {
+            let mut request = request.json.clone();
+            let messages = request["messages"].as_array_mut().context("a request without messages")?;
+            let user = messages.iter_mut().find(|message| message["role"] == "user");
+            user.context("a request without a prompt")?["content"] = json!(format!("plain {place}"));
+            Ok((serde_json::to_value(session)?, request))
+        };
+        sessions.iter().enumerate().map(number).collect()
+    }
+
+    async fn remove_sandboxes(&self) -> anyhow::Result<()> {
+        let driver = Native::open(&self.dir.path().join("data/native"))?;
+        let found = driver.list().await?;
+        let removed = futures_util::stream::iter(found).map(|info| driver.remove(info.id));
+        Ok(removed.buffer_unordered(8).try_collect().await?)
+    }
+}
+
+/// A session for each, with a prompt that tells it from the others.
+async fn begin_sessions(server: &Served) -> anyhow::Result<()> {
+    let begun = (0..SESSIONS).map(|place| async move {
+        let request = json!({ "environment": "plain", "prompt": format!("ours {place}") });
+        server.post::<Session>("/api/v1/sessions", &request).await.map(drop)
+    });
+    futures_util::stream::iter(begun).buffer_unordered(16).try_collect().await
+}
+
+async fn list(server: &Served) -> anyhow::Result<Vec<Session>> {
+    let SessionList { sessions } = server.get("/api/v1/sessions").await?;
+    ensure!(sessions.len() == SESSIONS, "{} sessions are listed", sessions.len());
+    Ok(sessions)
+}
+
+fn sandboxes(sessions: &[Session]) -> BTreeMap<SessionId, Option<SandboxId>> {
+    sessions.iter().map(|session| (session.id, session.sandbox)).collect()
+}
+
+fn available_mib() -> u64 {
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) / 1024
+}

@@ -1,0 +1,161 @@
+//! A file of the journal: frames one after the other, each synced before the next is begun. So only the last one can be
+//! torn, and nobody was told that it is there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::chain::Chain;
+use crate::layout::sync_dir;
+
+/// Bytes before a frame's content: a mark, the segment, the frame, the length, a checksum.
+pub(super) const HEADER: usize = 40;
+const MARK: u64 = u64::from_le_bytes(*b"slipwayj");
+/// How much more than is needed is taken from the disk at once.
+const AHEAD: u64 = 256 << 10;
+
+/// The segment that is written to.
+pub(super) struct Segment {
+    file: File,
+    path: PathBuf,
+    number: u64,
+    /// Where the next frame goes, and its number.
+    length: AtomicU64,
+    frames: AtomicU64,
+    /// How far there is certainly room.
+    reserved: AtomicU64,
+}
+
+impl Segment {
+    pub(super) fn create(dir: &Path, number: u64) -> Result<Self, Error> {
+        let path = dir.join(format!("{number:016}"));
+        let io = |error: io::Error| Error::io(&path, &error);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(io)?;
+        sync_dir(dir)?;
+        let [length, frames, reserved] = [0, 0, 0].map(AtomicU64::new);
+        Ok(Self { file, path, number, length, frames, reserved })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that the disk has room for this many bytes more. For one caller at a time.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<(), Error> {
+        let (end, reserved) = (self.length() + bytes, self.reserved.load(Ordering::Relaxed));
+        if end <= reserved {
+            return Ok(());
+        }
+        let take = |length| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), reserved, length);
+        // A disk that is nearly full may still have what is needed.
+        let mut length = end - reserved + AHEAD;
+        let taken = take(length).or_else(|error| match error {
+            Errno::NOSPC | Errno::DQUOT => {
+                length = end - reserved;
+                take(length)
+            }
+            error => Err(error),
+        });
+        match taken {
+            // Where this cannot be asked, one that is full shows when it is written.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.reserved.store(reserved + length, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(Error::io(&self.path, &error.into())),
+        }
+    }
+
+    /// Writes a frame and waits until it is on disk. For one caller at a time.
+    pub(super) fn write(&self, payload: &[u8]) -> Result<(), Error> {
+        let (length, frame) = (self.length(), self.frames.load(Ordering::Relaxed));
+        let mut bytes = Vec::with_capacity(HEADER + payload.len());
+        for number in [MARK, self.number, frame, payload.len() as u64, sum(self.number, frame, payload)] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(payload);
+        let written = self.file.write_all_at(&bytes, length).and_then(|()| {
+            #[cfg(feature = "power-cuts")]
+            crate::power::wrote(&self.path, length, &bytes);
+            self.sync()
+        });
+        written.map_err(|e| Error::io(&self.path, &e))?;
+        self.length.store(length + bytes.len() as u64, Ordering::Relaxed);
+        self.frames.store(frame + 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        #[cfg(feature = "power-cuts")]
+        if crate::power::synced(&self.path) {
+            return Ok(());
+        }
+        self.file.sync_data()
+    }
+
+    /// Takes one back that nothing was written to.
+    pub(super) fn remove(self) {
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "an empty segment of the journal stays");
+        }
+    }
+}
+
+/// Removes a segment.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    #[cfg(feature = "power-cuts")]
+    crate::power::removed(path);
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The segments in a directory, oldest first.
+pub(super) fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, &e))? {
+        let entry = entry.map_err(|e| Error::io(dir, &e))?;
+        if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+            found.push((number, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Hands out the content of each frame, up to the first that is not whole.
+pub(super) fn read(path: &Path, number: u64, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
+    let bytes = fs::read(path).map_err(|e| Error::io(path, &e))?;
+    let mut rest = &bytes[..];
+    for frame in 0_u64.. {
+        let Some((payload, after)) = whole(rest, number, frame) else { break };
+        each(payload);
+        rest = after;
+    }
+    Ok(())
+}
+
+fn whole(bytes: &[u8], number: u64, frame: u64) -> Option<(&[u8], &[u8])> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
+    let mut fields = header.chunks_exact(8).map(|field| field.try_into().map(u64::from_le_bytes));
+    let mut field = || fields.next()?.ok();
+    let begins = [field()?, field()?, field()?] == [MARK, number, frame];
+    let (length, noted) = (usize::try_from(field()?).ok()?, field()?);
+    let (payload, rest) = rest.split_at_checked(length)?;
+    (begins && noted == sum(number, frame, payload)).then_some((payload, rest))
+}
+
+fn sum(number: u64, frame: u64, payload: &[u8]) -> u64 {
+    Chain::after(number).number(frame).blob(payload).finish()
+}

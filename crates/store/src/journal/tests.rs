@@ -1,0 +1,129 @@
+use std::fs;
+
+use super::*;
+
+/// An entry with one row; its texts and its checksum are its number.
+fn entries(session: SessionId, seq: u64) -> Entries {
+    let text = seq.to_string();
+    let mut entries = Entries::default();
+    entries.rows_of(session, 1);
+    entries.row(&NewRow { seq, at: 0, hash: seq, texts: [&text; 4] });
+    entries
+}
+
+fn write(journal: &Arc<Journal>, entries: &Entries) {
+    let _room = journal.room(entries.bytes().len()).unwrap();
+    journal.commit(entries).unwrap();
+}
+
+fn open(dir: &Path) -> Arc<Journal> {
+    Arc::new(Journal::open(dir).unwrap())
+}
+
+fn seqs(journal: &Journal, session: SessionId) -> Vec<u64> {
+    journal.found(session).iter().map(|(row, hash)| row.seq * u64::from(row.seq == *hash)).collect()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    segment::list(dir).unwrap().into_iter().map(|(_, path)| path).collect()
+}
+
+#[test]
+fn what_was_written_is_found_up_to_a_frame_that_is_torn() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = [SessionId::new(), SessionId::new()];
+    let journal = open(dir.path());
+    for seq in 1..=3 {
+        write(&journal, &entries(a, seq));
+        write(&journal, &entries(b, seq * 10));
+    }
+    let whole = journal.state().current.as_ref().unwrap().segment.length() as usize;
+    let path = &files(dir.path())[0];
+    let bytes = fs::read(path).unwrap();
+    assert!(bytes.len() > whole, "room was taken in advance");
+    let last = segment::HEADER + entries(b, 30).bytes().len();
+    for kept in whole - last..=whole {
+        for rest in [&bytes[kept..kept], &[0; 100], &[0xff; 100]] {
+            fs::write(path, [&bytes[..kept], rest].concat()).unwrap();
+            let journal = open(dir.path());
+            assert_eq!(seqs(&journal, a), [1, 2, 3]);
+            assert_eq!(seqs(&journal, b), if kept == whole { vec![10, 20, 30] } else { vec![10, 20] });
+            assert_eq!(journal.found(a).len(), 0, "it is handed out once");
+        }
+    }
+    for place in whole - last..whole {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 0x10;
+        fs::write(path, flipped).unwrap();
+        assert_eq!(seqs(&open(dir.path()), b), [10, 20], "byte {place}");
+    }
+}
+
+#[test]
+fn another_process_goes_on_in_a_segment_of_its_own_until_the_old_ones_are_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = SessionId::new();
+    write(&open(dir.path()), &entries(session, 1));
+    let journal = open(dir.path());
+    write(&journal, &entries(session, 2));
+    journal.clear().unwrap();
+    assert_eq!(files(dir.path()).len(), 2, "nobody looked at what was there before");
+    let journal = open(dir.path());
+    assert_eq!(seqs(&journal, session), [1, 2]);
+    while let Some(old) = journal.oldest() {
+        assert_eq!(old.sessions, HashSet::from([session]));
+        journal.remove(&old).unwrap();
+    }
+    write(&journal, &entries(session, 3));
+    journal.clear().unwrap();
+    assert_eq!(files(dir.path()), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn what_was_forgotten_does_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = [SessionId::new(), SessionId::new()];
+    let journal = open(dir.path());
+    write(&journal, &entries(a, 1));
+    write(&journal, &entries(b, 1));
+    journal.forget(a).unwrap();
+    write(&journal, &entries(a, 7));
+    let journal = open(dir.path());
+    assert_eq!((seqs(&journal, a), seqs(&journal, b)), (vec![7], vec![1]));
+}
+
+#[test]
+fn many_share_a_frame_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(dir.path());
+    let sessions: Vec<_> = (0..8).map(|_| SessionId::new()).collect();
+    std::thread::scope(|scope| {
+        for session in &sessions {
+            let journal = &journal;
+            scope.spawn(move || (1..=50).for_each(|seq| write(journal, &entries(*session, seq))));
+        }
+    });
+    assert_eq!(journal.state().promised, 0);
+    let journal = open(dir.path());
+    for session in sessions {
+        assert_eq!(seqs(&journal, session), (1..=50).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_failure_is_told_and_the_next_one_gets_a_new_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = SessionId::new();
+    let place = dir.path().join("journal");
+    fs::create_dir(&place).unwrap();
+    let journal = open(&place);
+    fs::remove_dir(&place).unwrap();
+    assert!(journal.room(10).is_err());
+    assert!(journal.commit(&entries(session, 9)).is_err());
+    fs::create_dir(&place).unwrap();
+    write(&journal, &entries(session, 1));
+    journal.state().retire();
+    write(&journal, &entries(session, 2));
+    assert_eq!(journal.oldest().unwrap().sessions, HashSet::from([session]));
+    assert_eq!(seqs(&open(&place), session), [1, 2]);
+}
