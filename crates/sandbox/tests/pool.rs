@@ -143,10 +143,8 @@ async fn other_limits_are_as_much_a_change_as_another_image() {
     pool.set("app", target(1, "one"));
     ready(&pool, 1).await;
     fake.starts.forget_permits(usize::MAX);
-    let other = [
-        Limits { processes: 7, ..Limits::default() },
-        Limits { user_namespaces: true, ..Limits::default() },
-    ];
+    let other =
+        [Limits { processes: 7, ..Limits::default() }, Limits { user_namespaces: true, ..Limits::default() }];
     for limits in other {
         pool.set("app", Target { limits, ..target(1, "one") });
         assert!(pool.claim("app", "one", &somebody()).await.is_none(), "made with other limits");

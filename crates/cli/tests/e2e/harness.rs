@@ -289,6 +289,11 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Who a sandbox was given to after it was made: the text of a link, after a time.
 fn given_to(dir: &Path) -> Option<Value> {
-    let text = std::fs::read_link(dir.join("given")).ok()?;
-    serde_json::from_str(text.to_str()?.split_once(' ')?.1).ok()
+    let file = dir.join("given");
+    let (text, skipped) = match std::fs::read_link(&file) {
+        Ok(link) => (link.into_os_string().into_string().ok()?, 1),
+        // A file that waited for it: its length comes first, and zeros follow.
+        Err(_) => (String::from_utf8(std::fs::read(&file).ok()?).ok()?, 2),
+    };
+    serde_json::from_str(text.trim_end_matches('\0').splitn(skipped + 1, ' ').nth(skipped)?).ok()
 }

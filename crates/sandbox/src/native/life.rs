@@ -120,5 +120,6 @@ pub(super) fn monitored(dir: &Path) -> Result<bool, Error> {
         Err(rustix::io::Errno::NOENT) => return Ok(false),
         other => other.map_err(|errno| Error::Io { path, source: errno.into() })?,
     };
-    Ok(rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
+    // Shared, so that two who look at once, or a child of one that has not begun its program, are not taken for a monitor.
+    Ok(rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
 }
