@@ -47,7 +47,7 @@ impl Store {
 
 /// Checks every event of a copy that is to become a session's log; gives its last event. This blocks.
 pub fn check_copy(path: &Path, session: SessionId) -> Result<u64, Error> {
-    let copy = LogFile::open_at(path, session)?;
+    let mut copy = LogFile::open_at(path, session)?;
     let mut next = Some(0);
     while let Some(after) = next {
         next = copy.verify(after, u64::MAX)?;

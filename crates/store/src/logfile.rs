@@ -104,7 +104,10 @@ pub(crate) struct Rows {
 pub(crate) struct LogFile {
     database: Database,
     session: SessionId,
+    /// Where the log ends, and where the file does: the rows between them are not in it yet, and only the journal has them.
     head: Head,
+    filed: Head,
+    pending: Vec<(Row, u64)>,
     /// Why nobody can say where it ends, or why SQLite cannot read all of it. Nothing is written then.
     broken: OnceCell<Error>,
     /// About how many pages the write-ahead log has that the file has not.
@@ -149,17 +152,46 @@ impl LogFile {
         if owner != session.to_string() {
             return Err(Error::damaged(path, format!("it is the log of session {owner}")));
         }
-        Ok(Self { database, session, head, broken: OnceCell::new(), ahead: 0 })
+        Ok(Self {
+            database,
+            session,
+            head,
+            filed: head,
+            pending: Vec::new(),
+            broken: OnceCell::new(),
+            ahead: 0,
+        })
     }
 
-    /// What is appended from now on is made durable by the journal; the file itself is not synced each time.
+    /// What is appended from now on is made durable by the journal; the file itself is written later, and synced last.
     pub(crate) fn with_journal(self) -> Result<Self, Error> {
         self.database.leave_syncs_to_checkpoints()?;
         Ok(self)
     }
 
-    /// Makes everything durable that the file has.
+    /// Writes what the file does not have yet.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        let pending = std::mem::take(&mut self.pending);
+        let written = self.adopt(pending.iter());
+        if written.is_err() {
+            self.pending = pending;
+        }
+        written
+    }
+
+    /// Rows that the file does not have yet.
+    pub(crate) fn pending(&self) -> &[(Row, u64)] {
+        &self.pending
+    }
+
+    /// Bytes of them.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending.iter().map(|(row, _)| row.data.len()).sum()
+    }
+
+    /// Makes everything durable in the file itself.
     pub(crate) fn checkpoint(&mut self) -> Result<(), Error> {
+        self.settle()?;
         self.database.checkpoint()?;
         self.ahead = 0;
         Ok(())
@@ -170,20 +202,17 @@ impl LogFile {
         self.ahead > FAR_AHEAD
     }
 
-    /// Appends what the journal has and the file lost, as far as it fits. Gives whether there was anything.
-    pub(crate) fn catch_up(&mut self, rows: &[(Row, u64)]) -> Result<bool, Error> {
-        let Some(mut hash) = self.head.hash else { return Ok(false) };
-        let mut next = self.head.seq + 1;
-        let missing = rows.iter().filter(|(row, sum)| {
-            let fits = row.seq == next && row.hash(hash) == *sum;
+    /// Goes on with what the journal has and the file has not, as far as it fits. Gives whether there was anything.
+    pub(crate) fn catch_up(&mut self, rows: Vec<(Row, u64)>) -> bool {
+        for (row, sum) in rows {
+            let fits =
+                row.seq == self.head.seq + 1 && self.head.hash.is_some_and(|hash| row.hash(hash) == sum);
             if fits {
-                (hash, next) = (*sum, next + 1);
+                self.head = Head { seq: row.seq, at: row.at, hash: Some(sum), ..self.head };
+                self.pending.push((row, sum));
             }
-            fits
-        });
-        let missing: Vec<&(Row, u64)> = missing.collect();
-        self.adopt(missing.iter().copied())?;
-        Ok(!missing.is_empty())
+        }
+        !self.pending.is_empty()
     }
 
     /// Opens what can still be read of a log that cannot be opened because of `broken`. Where that ends is seen when it is
@@ -191,7 +220,15 @@ impl LogFile {
     pub(crate) fn salvage(layout: &Layout, session: SessionId, broken: Error) -> Result<Self, Error> {
         let database = Database::stand_in(&layout.log(session))?;
         let head = Head { epoch: 0, seq: u64::MAX, at: 0, hash: None };
-        Ok(Self { database, session, head, broken: OnceCell::from(broken), ahead: 0 })
+        Ok(Self {
+            database,
+            session,
+            head,
+            filed: head,
+            pending: Vec::new(),
+            broken: OnceCell::from(broken),
+            ahead: 0,
+        })
     }
 
     /// Notes that the log once had this event. One that ends earlier has lost its end: it is read up to there, and nothing
@@ -217,9 +254,10 @@ impl LogFile {
         &mut self,
         rows: impl DoubleEndedIterator<Item = &'a (Row, u64)> + Clone,
     ) -> Result<(), Error> {
-        let before = self.head;
+        let before = self.filed;
         let Some((last, hash)) = rows.clone().next_back() else { return Ok(()) };
         let head = Head { seq: last.seq, at: last.at, hash: Some(*hash), ..before };
+        let mut bytes = 0;
         self.database.transaction(|connection| {
             let fail = |error: rusqlite::Error| self.database.fail(&error);
             let mut insert = connection
@@ -227,18 +265,28 @@ impl LogFile {
                 .map_err(fail)?;
             for (row, hash) in rows {
                 let (seq, hash) = (row.seq.cast_signed(), hash.cast_signed());
+                bytes += row.data.len();
                 insert
                     .execute(params![seq, row.at, row.actor_kind, row.actor, row.name, row.data, hash])
                     .map_err(fail)?;
             }
-            move_head(connection, before, head).map_err(fail).map(drop)
+            match move_head(connection, before, head).map_err(fail)? {
+                1 => Ok(()),
+                _ => Err(Error::Fenced),
+            }
         })?;
-        self.head = head;
+        self.filed = head;
+        if self.head.seq < head.seq {
+            self.head = head;
+        }
+        // The last page of events, that of the head, and what is new.
+        self.ahead += 2 + bytes.div_ceil(PAGE_SIZE);
         Ok(())
     }
 
     /// Refuses a log whose end is damaged or which ends before `known`, an event that was certainly confirmed.
-    pub(crate) fn check_end(&self, known: u64) -> Result<(), Error> {
+    pub(crate) fn check_end(&mut self, known: u64) -> Result<(), Error> {
+        self.settle()?;
         let last: Option<i64> = self
             .database
             .connection()
@@ -262,6 +310,7 @@ impl LogFile {
     /// date first.
     pub(crate) fn take(&mut self) -> Result<Epoch, Error> {
         self.check_writable()?;
+        self.settle()?;
         self.database.upgrade(&KIND)?;
         let epoch = self.head.epoch + 1;
         self.database.transaction(|connection| {
@@ -270,6 +319,7 @@ impl LogFile {
                 .map_err(|e| self.database.fail(&e))
         })?;
         self.head.epoch = epoch;
+        self.filed.epoch = epoch;
         Ok(Epoch(epoch))
     }
 
@@ -281,8 +331,8 @@ impl LogFile {
         self.head.seq
     }
 
-    /// Appends in one transaction. The caller has checked the epoch; the statement checks it once more on the file.
-    /// What it wrote goes to `entries` too.
+    /// Gives events their places; the entries are for the journal, and the file is written later. The caller has checked
+    /// the epoch.
     pub(crate) fn append<'a>(
         &mut self,
         drafts: impl Iterator<Item = &'a Encoded>,
@@ -295,32 +345,18 @@ impl LogFile {
             Timestamp::from_microsecond(at).map_err(|e| self.damaged(format!("its last time: {e}")))?;
         let mut head = Head { at, ..before };
         let mut hash = before.hash.ok_or_else(|| self.damaged("its head row makes no sense".into()))?;
-        let mut bytes = 0;
-        self.database.transaction(|connection| {
-            let fail = |error: rusqlite::Error| self.database.fail(&error);
-            let mut insert = connection
-                .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-                .map_err(fail)?;
-            for draft in drafts {
-                let (kind, actor) = (actor_word(draft.actor.kind), &draft.actor.id);
-                let name = draft.body.name();
-                head.seq += 1;
-                let texts = [kind, actor, name, &draft.data];
-                hash = link(hash, head.seq, at, texts);
-                entries.row(&NewRow { seq: head.seq, at, hash, texts });
-                bytes += draft.size();
-                let (seq, hash) = (head.seq.cast_signed(), hash.cast_signed());
-                insert.execute(params![seq, at, kind, actor, name, draft.data, hash]).map_err(fail)?;
-            }
-            head.hash = Some(hash);
-            match move_head(connection, before, head).map_err(fail)? {
-                1 => Ok(()),
-                _ => Err(Error::Fenced),
-            }
-        })?;
+        for draft in drafts {
+            let (kind, actor) = (actor_word(draft.actor.kind), &draft.actor.id);
+            let name = draft.body.name();
+            head.seq += 1;
+            let texts = [kind, actor, name, &draft.data];
+            hash = link(hash, head.seq, at, texts);
+            entries.row(&NewRow { seq: head.seq, at, hash, texts });
+            let [actor_kind, actor, name, data] = texts.map(str::to_owned);
+            self.pending.push((Row { seq: head.seq, at, actor_kind, actor, name, data }, hash));
+        }
+        head.hash = Some(hash);
         self.head = head;
-        // The last page of events, that of the head, and what is new.
-        self.ahead += 2 + bytes.div_ceil(PAGE_SIZE);
         Ok(Placed { first: before.seq + 1, at: time })
     }
 
@@ -359,16 +395,26 @@ impl LogFile {
             each(row, hash)
         });
         match read {
-            Ok(last) if last < self.head.seq => Ok((true, None)),
-            // Nothing says that this is all there was.
-            Ok(_) => Ok((self.broken.get().is_some(), self.broken.get().cloned())),
+            Ok(last) if last < self.filed.seq => Ok((true, None)),
+            Ok(filed) => {
+                let mut last = filed;
+                let left = usize::try_from(limit.saturating_sub(filed - after)).unwrap_or(usize::MAX);
+                for (row, hash) in self.pending.iter().skip_while(|(row, _)| row.seq <= filed).take(left) {
+                    last = row.seq;
+                    each(row.clone(), *hash)?;
+                }
+                // At the end of a broken one nothing says that this is all there was.
+                let broken = self.broken.get().filter(|_| last >= self.head.seq);
+                Ok((last < self.head.seq || broken.is_some(), broken.cloned()))
+            }
             Err(damage @ Error::Damaged { .. }) => self.beyond(damage, last, limit - (last - after), each),
             Err(error) => Err(error),
         }
     }
 
     /// Checks some events after `after`; gives where to go on, or None at the end of a sound log.
-    pub(crate) fn verify(&self, after: u64, limit: u64) -> Result<Option<u64>, Error> {
+    pub(crate) fn verify(&mut self, after: u64, limit: u64) -> Result<Option<u64>, Error> {
+        self.settle()?;
         if after >= self.head.seq {
             self.check_end(0)?;
             return self.database.check().map(|()| None);
@@ -383,10 +429,10 @@ impl LogFile {
         limit: u64,
         mut each: impl FnMut(Row, u64) -> Result<(), Error>,
     ) -> Result<u64, Error> {
-        if after >= self.head.seq || limit == 0 {
+        if after >= self.filed.seq || limit == 0 {
             return Ok(after);
         }
-        let end = self.head.seq.min(after.saturating_add(limit));
+        let end = self.filed.seq.min(after.saturating_add(limit));
         let mut link = match after {
             0 => Chain::genesis(&self.session.to_string()),
             _ => self.hash_of(after)?,
@@ -418,8 +464,8 @@ impl LogFile {
                 return Err(self.damaged(format!("event {expected} is missing")));
             }
             link = row.hash(link);
-            let is_head = row.seq == self.head.seq && self.head.hash.is_some();
-            if link != hash || (is_head && Some(link) != self.head.hash) {
+            let is_head = row.seq == self.filed.seq && self.filed.hash.is_some();
+            if link != hash || (is_head && Some(link) != self.filed.hash) {
                 return Err(self.damaged(format!("event {expected} does not fit its checksum")));
             }
             last = expected;
@@ -430,6 +476,9 @@ impl LogFile {
     }
 
     fn hash_of(&self, seq: u64) -> Result<u64, Error> {
+        if let Some((_, hash)) = self.pending.iter().find(|(row, _)| row.seq == seq) {
+            return Ok(*hash);
+        }
         let hash: rusqlite::Result<i64> = self
             .database
             .connection()

@@ -41,7 +41,7 @@ impl Encoded {
 }
 
 /// A row of the `events` table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) seq: u64,
     pub(crate) at: i64,

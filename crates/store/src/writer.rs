@@ -30,6 +30,9 @@ const THREADS: usize = 16;
 const OPEN_FILES: usize = 64;
 /// A file that was not used for this long is closed.
 const IDLE: Duration = Duration::from_secs(8);
+/// How long a log's file may be behind, and how much.
+const SETTLE: Duration = Duration::from_millis(100);
+const SETTLE_BYTES: usize = 256 << 10;
 /// Most events that one job reads; longer reads are several jobs, with others' jobs between them.
 const READ_EVENTS: u64 = 256;
 
@@ -187,7 +190,9 @@ struct Writer {
     /// Logs that have events which the journal may not have. They are synced before they are written to, so that there is
     /// no gap between a file that lost its end and the journal.
     unsynced: HashSet<SessionId>,
-    /// Appends that are in their logs, and wait for the journal.
+    /// Logs that have rows which their files have not, and since when.
+    pending: HashMap<SessionId, Instant>,
+    /// Appends that have their places, and wait for the journal.
     waiting: Vec<Waiting>,
     entries: Entries,
 }
@@ -208,6 +213,7 @@ impl Writer {
             open: HashMap::new(),
             damaged: HashMap::new(),
             unsynced: HashSet::new(),
+            pending: HashMap::new(),
             waiting: Vec::new(),
             entries: Entries::default(),
         }
@@ -216,9 +222,13 @@ impl Writer {
     fn run(mut self, queue: &Receiver<(SessionId, Job)>) {
         let mut tidied = Instant::now();
         loop {
-            match queue.recv_timeout(IDLE / 4) {
-                Ok(first) => self.handle(drain(first, queue)),
-                Err(RecvTimeoutError::Timeout) => {}
+            let wait = if self.pending.is_empty() { IDLE / 4 } else { SETTLE };
+            match queue.recv_timeout(wait) {
+                Ok(first) => {
+                    self.handle(drain(first, queue));
+                    self.settle(1);
+                }
+                Err(RecvTimeoutError::Timeout) => self.settle(usize::MAX),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if tidied.elapsed() >= IDLE / 4 {
@@ -354,6 +364,11 @@ impl Writer {
             self.file(session)?.checkpoint()?;
             self.unsynced.remove(&session);
         }
+        // What the disk does not take is not piled up in memory.
+        let file = self.file(session)?;
+        if file.pending_bytes() > SETTLE_BYTES {
+            file.settle()?;
+        }
         let mut entries = std::mem::take(&mut self.entries);
         let end = entries.end();
         entries.rows_of(session, drafts().count());
@@ -394,10 +409,24 @@ impl Writer {
             }
         }
         for session in sessions {
-            let far = self.open.get_mut(&session).filter(|open| open.file.is_far_ahead());
-            if let Some(Err(error)) = far.map(|open| open.file.checkpoint()) {
-                // The next one may succeed; what was appended is in the journal.
-                tracing::warn!(%session, %error, "a log's write-ahead log grows");
+            self.pending.entry(session).or_insert_with(Instant::now);
+        }
+    }
+
+    /// Brings at most so many of the logs' files that are behind for long up to date. Those who append do not wait for it.
+    fn settle(&mut self, most: usize) {
+        let late = self.pending.iter().filter(|(_, since)| since.elapsed() >= SETTLE);
+        let late: Vec<_> = late.map(|(session, _)| *session).take(most).collect();
+        for session in late {
+            self.pending.remove(&session);
+            let Some(open) = self.open.get_mut(&session) else { continue };
+            let file = &mut open.file;
+            let settled = if file.is_far_ahead() { file.checkpoint() } else { file.settle() };
+            if let Err(error) = settled {
+                // What was appended is in the journal, and can be read.
+                tracing::warn!(%session, %error, "a log's file stays behind");
+                self.remember(session, &error);
+                self.pending.insert(session, Instant::now() + IDLE);
             }
         }
     }
@@ -490,12 +519,11 @@ impl Writer {
             let mut file = self.with_files(|layout| LogFile::open(layout, session)?.with_journal())?;
             let found = self.shared.journal.found(session);
             let known = found.last().map_or(0, |(row, _)| row.seq);
-            let caught_up = file.catch_up(&found);
-            let caught_up = caught_up.inspect_err(|_| self.shared.journal.keep(session, found))?;
-            if caught_up {
+            if file.catch_up(found) {
                 tracing::info!(%session, seq = file.last_seq(), "a log got its end back from the journal");
+                self.pending.insert(session, Instant::now());
             }
-            if unsynced || caught_up {
+            if unsynced {
                 self.unsynced.insert(session);
             }
             file.must_reach(known.max(self.shared.ends.seen(session)));
@@ -538,9 +566,13 @@ impl Writer {
     }
 
     fn close(&mut self, session: SessionId) {
-        if let Some(open) = self.open.remove(&session)
-            && let Err(error) = open.file.close()
-        {
+        self.pending.remove(&session);
+        let Some(Open { mut file, .. }) = self.open.remove(&session) else { return };
+        let settled = file.settle().inspect_err(|_| {
+            // The next one who opens it goes on with them.
+            self.shared.journal.keep(session, file.pending().to_vec());
+        });
+        if let Err(error) = settled.and_then(|()| file.close()) {
             // Nothing is lost: what was confirmed is in the write-ahead log and is found on the next opening.
             tracing::warn!(%session, %error, "a session's log was not closed cleanly");
             self.shared.unclosed.store(true, Ordering::Release);

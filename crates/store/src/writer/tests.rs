@@ -55,6 +55,7 @@ fn a_log_with_events_that_the_journal_lacks_is_synced_before_it_goes_on() {
     let body = EventBody::MemoryChanged { text: "x".into() };
     let draft = Encoded::new(Draft { actor: Actor::system(), body }).unwrap();
     file.append([&draft].into_iter(), &mut Entries::default()).unwrap();
+    file.settle().unwrap();
     let copy = |from: &Path, to: &Path| assert!(std::fs::copy(from, to).is_ok());
     for layout in &layouts[1..] {
         layout.make_session_dir(session).unwrap();

@@ -66,6 +66,8 @@ impl Pair {
             pair.events
                 .extend(log.append(vec![memory(format!("{n}: {}", "x".repeat(n * 40)))]).await.unwrap());
         }
+        // Looking at the file brings what was appended into it.
+        log.verify().await.unwrap();
         pair.remember();
         drop((log, store));
         pair

@@ -18,7 +18,7 @@ fn in_namespace() -> Command {
 
 fn mount(dir: &Path) -> Command {
     let mut command = Command::new("mount");
-    command.args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(dir);
+    command.args(["-t", "tmpfs", "-o", "size=2m", "none"]).arg(dir);
     command
 }
 
@@ -30,7 +30,7 @@ async fn on_a_small_disk() {
     assert!(mount(dir).status().unwrap().success());
     // With room for a part of the catalogue only, nothing is made that a later start would take for it.
     let first = dir.join("first");
-    fs::write(&first, vec![0_u8; (1 << 20) - 64 * 1024]).unwrap();
+    fs::write(&first, vec![0_u8; (2 << 20) - 64 * 1024]).unwrap();
     let error = Store::open(&dir.join("data")).unwrap_err();
     assert!(matches!(error, Error::Full(_)), "{error}");
     fs::remove_file(&first).unwrap();
@@ -41,7 +41,7 @@ async fn on_a_small_disk() {
     fill(&log, 3).await;
 
     // An append that is too large fails alone and leaves nothing of itself.
-    let large = log.append((0..20).map(|_| memory("x".repeat(100_000))).collect());
+    let large = log.append((0..40).map(|_| memory("x".repeat(100_000))).collect());
     let (large, small) = tokio::join!(large, neighbour.append(vec![memory("1")]));
     assert!(matches!(large.unwrap_err(), Error::Full(_)));
     assert_eq!(small.unwrap()[0].seq, 1);
@@ -50,7 +50,7 @@ async fn on_a_small_disk() {
 
     // Then the disk is filled up by others, to the last byte.
     let ballast = dir.join("ballast");
-    let error = fs::write(&ballast, vec![0_u8; 1 << 20]).unwrap_err();
+    let error = fs::write(&ballast, vec![0_u8; 2 << 20]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
     let error = loop {
         match log.append(vec![memory("y".repeat(5000))]).await {
@@ -82,7 +82,7 @@ async fn on_a_small_disk() {
     drop((log, neighbour, store));
 
     // A server that starts on a full disk still shows what it has.
-    fs::write(&ballast, vec![0_u8; 1 << 20]).unwrap_err();
+    fs::write(&ballast, vec![0_u8; 2 << 20]).unwrap_err();
     let store = Store::open(&dir.join("data")).unwrap();
     assert_eq!(store.read_log(session, 0, usize::MAX).await.unwrap(), events);
     assert_eq!(store.read_log(other, 0, usize::MAX).await.unwrap().len(), 6);
@@ -93,7 +93,7 @@ async fn on_a_small_disk() {
     let sql = rusqlite::Connection::open(dir.join("data/catalogue.db")).unwrap();
     sql.execute_batch("DROP TABLE refused; PRAGMA user_version = 1").unwrap();
     drop(sql);
-    fs::write(&ballast, vec![0_u8; 1 << 20]).unwrap_err();
+    fs::write(&ballast, vec![0_u8; 2 << 20]).unwrap_err();
     let store = Store::open(&dir.join("data")).unwrap();
     assert_eq!(store.read_log(session, 0, usize::MAX).await.unwrap(), events);
     assert_eq!(store.environments().await.unwrap().len(), 1);
@@ -106,7 +106,7 @@ async fn on_a_small_disk() {
     }
     assert!(dir.join("data/catalogue.db.v1").exists(), "it is kept as it was");
     drop(store);
-    fs::write(&ballast, vec![0_u8; 1 << 20]).unwrap_err();
+    fs::write(&ballast, vec![0_u8; 2 << 20]).unwrap_err();
 
     // One that may not write says so.
     assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(dir).status().unwrap().success());

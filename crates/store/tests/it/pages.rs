@@ -70,6 +70,8 @@ impl Logs {
         for n in 0..20 {
             logs.events.extend(log.append(vec![memory(format!("{n}{}", "y".repeat(n * 50)))]).await.unwrap());
         }
+        // Looking at the file brings what was appended into it.
+        log.verify().await.unwrap();
         logs.remember();
         drop((log, store));
         // Closed in the end, its pages are what they are to be when both files are read together.
@@ -269,6 +271,8 @@ async fn a_write_ahead_log_alone_is_enough() {
     let store = Store::open(dir.path()).unwrap();
     let (session, log) = new_log(&store).await;
     fill(&log, 40).await;
+    // Looking at the file brings what was appended into it.
+    log.verify().await.unwrap();
     let events = log.read(0, 100).await.unwrap();
     let file = dir.path().join("sessions").join(session.to_string()).join("log.db");
     let wal = fs::read(file.with_file_name("log.db-wal")).unwrap();

@@ -32,6 +32,7 @@ impl Fixture {
             let draft = Encoded::new(Draft { actor: Actor::system(), body }).unwrap();
             file.append(std::iter::once(&draft), &mut Default::default()).unwrap();
         }
+        file.settle().unwrap();
         file.close().unwrap();
         let bytes = fs::read(&path).unwrap();
         Self { dir, bytes, texts }
