@@ -455,8 +455,6 @@ impl Writer {
         let counters = &self.shared.counters;
         counters.transactions.fetch_add(1, Ordering::Relaxed);
         counters.appends.fetch_add(group.len() as u64, Ordering::Relaxed);
-        let events: usize = group.iter().map(|append| append.drafts.len()).sum();
-        self.shared.ends.note(session, placed.first + events as u64 - 1);
         let mut seq = placed.first;
         for Append { drafts, last_seq, reply, .. } in group {
             let events: Vec<_> =
@@ -465,6 +463,8 @@ impl Writer {
             last_seq.fetch_max(seq - 1, Ordering::Release);
             answer(reply, Ok(events));
         }
+        // Nobody has to wait for this.
+        self.shared.ends.note(session, seq - 1);
     }
 
     /// Works with a session's file. After a failure the file is closed: the next use opens it afresh and trusts only

@@ -18,8 +18,9 @@ use super::record::write_json;
 /// What is in a sandbox's directory while it stands still.
 const MARK: &str = "stopped.json";
 
-/// A parent that takes longer than this is not waited for before its children are stopped.
-const LEVEL: Duration = Duration::from_millis(10);
+/// A parent that takes longer than this is not waited for before its children are stopped. It is at once unless a busy
+/// machine has no processor for it, or it waits for a disk.
+const LEVEL: Duration = Duration::from_millis(50);
 
 /// One that is traced is not told to stop, because its tracer would be told first. If its tracer does not hold it by then,
 /// nothing does.

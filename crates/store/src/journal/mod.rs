@@ -54,6 +54,8 @@ struct State {
     verdict: Verdict,
     /// Somebody writes, without holding the lock.
     flushing: bool,
+    /// How many wait for that.
+    waiters: usize,
     /// Bytes that will come, for which there has to be room.
     promised: u64,
     /// Segments that are read only, oldest first.
@@ -162,7 +164,9 @@ impl Journal {
                 return verdict.clone();
             }
             if state.flushing {
+                state.waiters += 1;
                 state = self.flushed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.waiters -= 1;
                 continue;
             }
             state = self.flush(state);
@@ -192,7 +196,9 @@ impl Journal {
             state.retire();
         }
         verdict.get_or_init(|| result);
-        self.flushed.notify_all();
+        if state.waiters > 0 {
+            self.flushed.notify_all();
+        }
         state
     }
 
