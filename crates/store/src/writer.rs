@@ -192,6 +192,8 @@ struct Writer {
     unsynced: HashSet<SessionId>,
     /// Logs that have rows which their files have not, and since when.
     pending: HashMap<SessionId, Instant>,
+    /// Logs whose files could not be brought up to date. They are not written to before that is done.
+    behind: HashSet<SessionId>,
     /// Appends that have their places, and wait for the journal.
     waiting: Vec<Waiting>,
     entries: Entries,
@@ -214,6 +216,7 @@ impl Writer {
             damaged: HashMap::new(),
             unsynced: HashSet::new(),
             pending: HashMap::new(),
+            behind: HashSet::new(),
             waiting: Vec::new(),
             entries: Entries::default(),
         }
@@ -309,6 +312,7 @@ impl Writer {
                 self.close(session);
                 self.damaged.remove(&session);
                 self.unsynced.remove(&session);
+                self.behind.remove(&session);
                 self.shared.ends.note(session, 0);
                 answer(reply, self.shared.journal.forget(session));
             }
@@ -365,9 +369,11 @@ impl Writer {
             self.unsynced.remove(&session);
         }
         // What the disk does not take is not piled up in memory.
+        let behind = self.behind.contains(&session);
         let file = self.file(session)?;
-        if file.pending_bytes() > SETTLE_BYTES {
+        if behind || file.pending_bytes() > SETTLE_BYTES {
             file.settle()?;
+            self.behind.remove(&session);
         }
         let mut entries = std::mem::take(&mut self.entries);
         let end = entries.end();
@@ -427,6 +433,7 @@ impl Writer {
                 tracing::warn!(%session, %error, "a log's file stays behind");
                 self.remember(session, &error);
                 self.pending.insert(session, Instant::now() + IDLE);
+                self.behind.insert(session);
             }
         }
     }

@@ -20,6 +20,9 @@ const MARK: u64 = u64::from_le_bytes(*b"slipwayj");
 /// How much more than is needed is taken from the disk at once.
 const AHEAD: u64 = 256 << 10;
 
+/// What has to be free besides: the logs are still to be written.
+const SPARE: u64 = 64 << 10;
+
 /// The segment that is written to.
 pub(super) struct Segment {
     file: File,
@@ -52,6 +55,9 @@ impl Segment {
 
     /// Makes sure that the disk has room for this many bytes more. For one caller at a time.
     pub(super) fn reserve(&self, bytes: u64) -> Result<(), Error> {
+        if self.free()? < bytes + SPARE {
+            return Err(Error::Full(self.path.clone()));
+        }
         let (end, reserved) = (self.length() + bytes, self.reserved.load(Ordering::Relaxed));
         if end <= reserved {
             return Ok(());
@@ -74,6 +80,13 @@ impl Segment {
             }
             Err(error) => Err(Error::io(&self.path, &error.into())),
         }
+    }
+
+    /// What the disk has left for us.
+    fn free(&self) -> Result<u64, Error> {
+        let disk = rustix::fs::fstatvfs(&self.file).map_err(|errno| Error::io(&self.path, &errno.into()))?;
+        let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+        Ok(blocks.saturating_mul(disk.f_frsize))
     }
 
     /// Writes a frame and waits until it is on disk. For one caller at a time.
