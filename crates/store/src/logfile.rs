@@ -108,6 +108,7 @@ pub(crate) struct LogFile {
     head: Head,
     filed: Head,
     pending: Vec<(Row, u64)>,
+    pending_bytes: usize,
     /// Why nobody can say where it ends, or why SQLite cannot read all of it. Nothing is written then.
     broken: OnceCell<Error>,
     /// About how many pages the write-ahead log has that the file has not.
@@ -158,6 +159,7 @@ impl LogFile {
             head,
             filed: head,
             pending: Vec::new(),
+            pending_bytes: 0,
             broken: OnceCell::new(),
             ahead: 0,
         })
@@ -173,8 +175,9 @@ impl LogFile {
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
         let written = self.adopt(pending.iter());
-        if written.is_err() {
-            self.pending = pending;
+        match written {
+            Ok(()) => self.pending_bytes = 0,
+            Err(_) => self.pending = pending,
         }
         written
     }
@@ -184,9 +187,15 @@ impl LogFile {
         &self.pending
     }
 
+    /// Those after an event; they follow on what the file has without a gap.
+    fn pending_after(&self, seq: u64) -> &[(Row, u64)] {
+        let skipped = usize::try_from(seq.saturating_sub(self.filed.seq)).unwrap_or(usize::MAX);
+        self.pending.get(skipped..).unwrap_or_default()
+    }
+
     /// Bytes of them.
     pub(crate) fn pending_bytes(&self) -> usize {
-        self.pending.iter().map(|(row, _)| row.data.len()).sum()
+        self.pending_bytes
     }
 
     /// Makes everything durable in the file itself.
@@ -209,6 +218,7 @@ impl LogFile {
                 row.seq == self.head.seq + 1 && self.head.hash.is_some_and(|hash| row.hash(hash) == sum);
             if fits {
                 self.head = Head { seq: row.seq, at: row.at, hash: Some(sum), ..self.head };
+                self.pending_bytes += row.data.len();
                 self.pending.push((row, sum));
             }
         }
@@ -226,6 +236,7 @@ impl LogFile {
             head,
             filed: head,
             pending: Vec::new(),
+            pending_bytes: 0,
             broken: OnceCell::from(broken),
             ahead: 0,
         })
@@ -352,6 +363,7 @@ impl LogFile {
             let texts = [kind, actor, name, &draft.data];
             hash = link(hash, head.seq, at, texts);
             entries.row(&NewRow { seq: head.seq, at, hash, texts });
+            self.pending_bytes += draft.data.len();
             let [actor_kind, actor, name, data] = texts.map(str::to_owned);
             self.pending.push((Row { seq: head.seq, at, actor_kind, actor, name, data }, hash));
         }
@@ -399,7 +411,7 @@ impl LogFile {
             Ok(filed) => {
                 let mut last = filed;
                 let left = usize::try_from(limit.saturating_sub(filed - after)).unwrap_or(usize::MAX);
-                for (row, hash) in self.pending.iter().skip_while(|(row, _)| row.seq <= filed).take(left) {
+                for (row, hash) in self.pending_after(filed).iter().take(left) {
                     last = row.seq;
                     each(row.clone(), *hash)?;
                 }
@@ -476,7 +488,9 @@ impl LogFile {
     }
 
     fn hash_of(&self, seq: u64) -> Result<u64, Error> {
-        if let Some((_, hash)) = self.pending.iter().find(|(row, _)| row.seq == seq) {
+        if seq > self.filed.seq
+            && let Some((_, hash)) = self.pending_after(seq - 1).first()
+        {
             return Ok(*hash);
         }
         let hash: rusqlite::Result<i64> = self

@@ -199,7 +199,7 @@ struct Writer {
     entries: Entries,
 }
 
-/// A group of appends that is committed and not durable.
+/// A group of appends that have their places and are not durable.
 struct Waiting {
     session: SessionId,
     placed: Placed,
@@ -326,8 +326,8 @@ impl Writer {
         }
     }
 
-    /// Commits a group in one transaction. When that fails, each append is tried alone, so that one that is too large
-    /// for the disk does not take the others with it.
+    /// Gives a group its places. When that fails, each append is tried alone, so that one that is too large for the disk does
+    /// not take the others with it.
     fn append(&mut self, session: SessionId, group: Vec<Append>) {
         if group.is_empty() {
             return;
@@ -346,7 +346,7 @@ impl Writer {
             return;
         }
         failpoint::hit(Point::Appending);
-        match self.commit(session, &group) {
+        match self.place(session, &group) {
             Ok((placed, room)) => self.waiting.push(Waiting { session, placed, group, _room: room }),
             Err(error) => {
                 self.remember(session, &error);
@@ -360,8 +360,8 @@ impl Writer {
         }
     }
 
-    /// Commits a group to its log and to the entries that go to the journal, for which there is room then.
-    fn commit(&mut self, session: SessionId, group: &[Append]) -> Result<(Placed, Room), Error> {
+    /// Appends a group to its log and to the entries that go to the journal, for which there is room then.
+    fn place(&mut self, session: SessionId, group: &[Append]) -> Result<(Placed, Room), Error> {
         let drafts = || group.iter().flat_map(|append| &append.drafts);
         let room = self.shared.journal.room(drafts().map(Encoded::size).sum::<usize>() + Entries::BEGIN)?;
         if self.unsynced.contains(&session) {
@@ -386,7 +386,7 @@ impl Writer {
         Ok((appended?, room))
     }
 
-    /// Waits until what was committed is durable, and tells those who wait.
+    /// Waits until what was appended is durable, and tells those who wait.
     fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;

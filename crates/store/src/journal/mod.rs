@@ -1,8 +1,8 @@
 //! What makes appends durable: one file for all logs, so that one sync does for everyone who waits.
 //!
-//! A log's own file is written before, but not synced; the kernel does that in its own time. When the power goes, such
-//! files may have lost their ends, and the journal has them. It is a row of segments: a new one is begun when one is long
-//! enough, and an old one goes when every log that it speaks of is synced.
+//! A log's own file is written after it, and synced last. What a process that was killed did not get to, and what a power
+//! cut took from a file, the journal has. It is a row of segments: a new one is begun when one is long enough, and an old
+//! one goes when every log that it speaks of is synced.
 
 mod entry;
 mod segment;
@@ -143,8 +143,9 @@ impl Journal {
 
     fn begin(&self, state: &mut State, room: u64) -> Result<(), Error> {
         let number = state.next;
-        let segment = Segment::create(&self.dir, number)?;
+        // Also when it fails: a name that was taken stays taken.
         state.next += 1;
+        let segment = Segment::create(&self.dir, number)?;
         if let Err(error) = segment.reserve(room) {
             segment.remove();
             return Err(error);
