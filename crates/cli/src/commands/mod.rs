@@ -113,8 +113,9 @@ enum Command {
     Sandbox(sandbox::Sandbox),
     /// Remove what nothing needs any more from the disk
     ///
-    /// These are layers, snapshots and images that nothing refers to, or that are over disk_budget_gb. Nothing in use is ever
-    /// removed, and the work of a session is also kept as commits. A server does this by itself.
+    /// These are layers, snapshots and images that nothing refers to, or that are over disk_budget_gb, and files as they were
+    /// before an upgrade, after 30 days. Nothing in use is ever removed, and the work of a session is also kept as commits. A
+    /// server does this by itself.
     Gc(gc::Gc),
     /// Write everything to one file, while sessions go on
     ///
