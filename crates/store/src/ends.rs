@@ -27,7 +27,7 @@ pub(crate) struct Ends {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The session's place and the end that was noted there.
+    /// The session's place in the file, and the last event that its log certainly has.
     ends: HashMap<SessionId, (u64, u64)>,
     /// Places in the file, also those that cannot be read.
     places: u64,
@@ -56,29 +56,42 @@ impl Ends {
         Ok(Self { file, known: Mutex::new(known) })
     }
 
-    /// The last event that a log certainly had.
+    /// The last event that a log certainly had: as noted by an earlier process, or as it was given to the log by this one.
     pub(crate) fn seen(&self, session: SessionId) -> u64 {
         self.known().ends.get(&session).map_or(0, |(_, seq)| *seq)
     }
 
-    /// Notes where a log ends now. What cannot be noted is not missed until the log loses its end too.
+    /// A log was given its events up to this one.
+    pub(crate) fn given(&self, session: SessionId, seq: u64) {
+        self.known().place(session).1 = seq;
+    }
+
+    /// Notes where a log ends now, for later processes. What cannot be noted is not missed until the log loses its end too.
     pub(crate) fn note(&self, session: SessionId, seq: u64) {
-        let place = {
-            let mut known = self.known();
-            let next = known.places;
-            let (place, end) = known.ends.entry(session).or_insert((next, 0));
-            *end = seq;
-            let place = *place;
-            known.places = known.places.max(place + 1);
-            place
-        };
+        let place = self.known().place(session).0;
         if let Err(error) = self.file.write_all_at(&encode(session, seq), place * PLACE as u64) {
             tracing::warn!(%session, %error, "cannot note where a log ends");
         }
     }
 
+    /// Knows nothing of an earlier log any more.
+    pub(crate) fn forget(&self, session: SessionId) {
+        self.given(session, 0);
+        self.note(session, 0);
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn place(&mut self, session: SessionId) -> &mut (u64, u64) {
+        let Self { ends, places } = self;
+        ends.entry(session).or_insert_with(|| {
+            *places += 1;
+            (*places - 1, 0)
+        })
     }
 }
 
@@ -118,7 +131,9 @@ mod tests {
         for (session, seq) in [(a, 1), (b, 7), (a, 2)] {
             ends.note(session, seq);
         }
-        assert_eq!((ends.seen(a), ends.seen(b)), (2, 7));
+        assert_eq!(ends.seen(a), 0, "the log was not given it yet");
+        ends.given(a, 2);
+        assert_eq!(ends.seen(a), 2);
         drop(ends);
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.len(), 2 * PLACE);

@@ -13,10 +13,9 @@ use rusqlite::{Connection, params};
 use crate::Error;
 use crate::chain::Chain;
 use crate::database::{Database, Kind, PAGE_SIZE};
-use crate::journal::{Entries, NewRow};
 use crate::layout::Layout;
 use crate::log::Epoch;
-use crate::row::{Encoded, Row, actor_word, link};
+use crate::row::Row;
 
 pub use folds::KeptFold;
 
@@ -75,11 +74,13 @@ struct Head {
     hash: Option<u64>,
 }
 
-/// Where appended events went: one after the other from `first`, all at one time.
+/// Where a log ends that may be written to: what the next event follows on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed {
-    pub(crate) first: u64,
+pub(crate) struct End {
+    pub(crate) epoch: Epoch,
+    pub(crate) seq: u64,
     pub(crate) at: Timestamp,
+    pub(crate) hash: u64,
 }
 
 /// Some events and whether more follow.
@@ -108,7 +109,6 @@ pub(crate) struct LogFile {
     head: Head,
     filed: Head,
     pending: Vec<(Row, u64)>,
-    pending_bytes: usize,
     /// Why nobody can say where it ends, or why SQLite cannot read all of it. Nothing is written then.
     broken: OnceCell<Error>,
     /// About how many pages the write-ahead log has that the file has not.
@@ -159,7 +159,6 @@ impl LogFile {
             head,
             filed: head,
             pending: Vec::new(),
-            pending_bytes: 0,
             broken: OnceCell::new(),
             ahead: 0,
         })
@@ -174,12 +173,13 @@ impl LogFile {
     /// Writes what the file does not have yet.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
-        let written = self.adopt(pending.iter());
-        match written {
-            Ok(()) => self.pending_bytes = 0,
-            Err(_) => self.pending = pending,
+        match self.adopt(pending.iter()) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.pending = pending;
+                Err(error)
+            }
         }
-        written
     }
 
     /// Rows that the file does not have yet.
@@ -191,11 +191,6 @@ impl LogFile {
     fn pending_after(&self, seq: u64) -> &[(Row, u64)] {
         let skipped = usize::try_from(seq.saturating_sub(self.filed.seq)).unwrap_or(usize::MAX);
         self.pending.get(skipped..).unwrap_or_default()
-    }
-
-    /// Bytes of them.
-    pub(crate) fn pending_bytes(&self) -> usize {
-        self.pending_bytes
     }
 
     /// Makes everything durable in the file itself.
@@ -211,14 +206,13 @@ impl LogFile {
         self.ahead > FAR_AHEAD
     }
 
-    /// Goes on with what the journal has and the file has not, as far as it fits. Gives whether there was anything.
+    /// Goes on with what the journal has and the file has not, as far as it fits. Gives whether the file has to be written.
     pub(crate) fn catch_up(&mut self, rows: Vec<(Row, u64)>) -> bool {
         for (row, sum) in rows {
             let fits =
                 row.seq == self.head.seq + 1 && self.head.hash.is_some_and(|hash| row.hash(hash) == sum);
             if fits {
                 self.head = Head { seq: row.seq, at: row.at, hash: Some(sum), ..self.head };
-                self.pending_bytes += row.data.len();
                 self.pending.push((row, sum));
             }
         }
@@ -236,7 +230,6 @@ impl LogFile {
             head,
             filed: head,
             pending: Vec::new(),
-            pending_bytes: 0,
             broken: OnceCell::from(broken),
             ahead: 0,
         })
@@ -342,34 +335,13 @@ impl LogFile {
         self.head.seq
     }
 
-    /// Gives events their places; the entries are for the journal, and the file is written later. The caller has checked
-    /// the epoch.
-    pub(crate) fn append<'a>(
-        &mut self,
-        drafts: impl Iterator<Item = &'a Encoded>,
-        entries: &mut Entries,
-    ) -> Result<Placed, Error> {
+    /// Where the next event goes. Fails when nothing may be written.
+    pub(crate) fn end(&self) -> Result<End, Error> {
         self.check_writable()?;
-        let before = self.head;
-        let at = Timestamp::now().as_microsecond().max(before.at);
-        let time =
-            Timestamp::from_microsecond(at).map_err(|e| self.damaged(format!("its last time: {e}")))?;
-        let mut head = Head { at, ..before };
-        let mut hash = before.hash.ok_or_else(|| self.damaged("its head row makes no sense".into()))?;
-        for draft in drafts {
-            let (kind, actor) = (actor_word(draft.actor.kind), &draft.actor.id);
-            let name = draft.body.name();
-            head.seq += 1;
-            let texts = [kind, actor, name, &draft.data];
-            hash = link(hash, head.seq, at, texts);
-            entries.row(&NewRow { seq: head.seq, at, hash, texts });
-            self.pending_bytes += draft.data.len();
-            let [actor_kind, actor, name, data] = texts.map(str::to_owned);
-            self.pending.push((Row { seq: head.seq, at, actor_kind, actor, name, data }, hash));
-        }
-        head.hash = Some(hash);
-        self.head = head;
-        Ok(Placed { first: before.seq + 1, at: time })
+        let Head { epoch, seq, at, hash } = self.head;
+        let hash = hash.ok_or_else(|| self.damaged("its head row makes no sense".into()))?;
+        let at = Timestamp::from_microsecond(at).map_err(|e| self.damaged(format!("its last time: {e}")))?;
+        Ok(End { epoch: Epoch(epoch), seq, at, hash })
     }
 
     /// Events after `after`, at most `limit` and not too many bytes at once; before damage, those that are sound.

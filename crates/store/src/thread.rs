@@ -20,7 +20,15 @@ pub(crate) struct Thread<J> {
 
 impl<J: Send + 'static> Thread<J> {
     pub(crate) fn spawn(name: &str, body: impl FnOnce(Receiver<J>) + Send + 'static) -> io::Result<Self> {
-        let (jobs, queue) = mpsc::channel();
+        Self::spawn_with(name, mpsc::channel(), body)
+    }
+
+    /// With a queue that others can send to as well. The body has to know by itself when to end.
+    pub(crate) fn spawn_with(
+        name: &str,
+        (jobs, queue): (Sender<J>, Receiver<J>),
+        body: impl FnOnce(Receiver<J>) + Send + 'static,
+    ) -> io::Result<Self> {
         let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(queue))?;
         Ok(Self { jobs: Some(jobs), handle: Some(handle) })
     }

@@ -54,15 +54,12 @@ impl Entries {
         &self.sessions
     }
 
-    /// Where the next entry will begin.
-    pub(crate) fn end(&self) -> (usize, usize) {
-        (self.bytes.len(), self.sessions.len())
-    }
-
-    /// Takes back what came after.
-    pub(crate) fn cut(&mut self, (bytes, sessions): (usize, usize)) {
-        self.bytes.truncate(bytes);
-        self.sessions.truncate(sessions);
+    /// Takes everything back.
+    pub(crate) fn clear(&mut self) {
+        const ROOM: usize = 1 << 20;
+        self.bytes.clear();
+        self.bytes.shrink_to(ROOM);
+        self.sessions.clear();
     }
 
     fn begin(&mut self, kind: u8, session: SessionId) {

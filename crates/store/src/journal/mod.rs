@@ -1,4 +1,5 @@
-//! What makes appends durable: one file for all logs, so that one sync does for everyone who waits.
+//! What makes appends durable: one file for all logs, so that one sync does for everyone who waits. One thread has the
+//! [`Pen`] and writes; the others know what is there to be read.
 //!
 //! A log's own file is written after it, and synced last. What a process that was killed did not get to, and what a power
 //! cut took from a file, the journal has. It is a row of segments: a new one is begun when one is long enough, and an old
@@ -9,7 +10,8 @@ mod segment;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::SessionId;
 
@@ -21,53 +23,41 @@ use segment::Segment;
 
 pub(crate) use entry::{Entries, NewRow};
 
+/// What the last frame of a segment may take beyond its length.
+const AHEAD: u64 = 1 << 20;
+/// After this part of a segment the next one is made in advance.
+const BUSY: u64 = 16;
 /// A segment that is longer is not written to any more.
-const LONG: u64 = 8 << 20;
+const LONG: u64 = 16 << 20;
 
 /// A test that cuts the power does not wait for so much.
 fn long() -> u64 {
     #[cfg(feature = "power-cuts")]
     if crate::power::is_watched() {
-        return LONG >> 7;
+        return LONG >> 8;
     }
     LONG
 }
 
-/// All segments.
+/// All segments that are not written to any more.
 pub(crate) struct Journal {
     dir: PathBuf,
     state: Mutex<State>,
-    flushed: Condvar,
+    /// A segment with zeros in it, made in advance: syncs of new blocks wait for what others do to the file system.
+    spare: AtomicU8,
 }
 
-type Verdict = Arc<OnceLock<Result<(), Error>>>;
+/// States of the spare.
+const NOT_NEEDED: u8 = 0;
+const WANTED: u8 = 1;
+const READY: u8 = 2;
 
 #[derive(Default)]
 struct State {
-    /// Number of the next segment.
-    next: u64,
-    /// None until something is to be written, and after a failure.
-    current: Option<Current>,
-    /// What waits to be written, whose it is, and where those who wait find what became of it.
-    pending: Vec<u8>,
-    sessions: Vec<SessionId>,
-    verdict: Verdict,
-    /// Somebody writes, without holding the lock.
-    flushing: bool,
-    /// How many wait for that.
-    waiters: usize,
-    /// Bytes that will come, for which there has to be room.
-    promised: u64,
     /// Segments that are read only, oldest first.
     old: VecDeque<Old>,
     /// What was found when it was opened, for whoever opens the log.
     found: HashMap<SessionId, Vec<(Row, u64)>>,
-}
-
-struct Current {
-    segment: Arc<Segment>,
-    /// Logs that it speaks of.
-    sessions: HashSet<SessionId>,
 }
 
 /// A segment that is kept until logs are synced.
@@ -80,16 +70,26 @@ pub(crate) struct Old {
     pub(crate) sessions: HashSet<SessionId>,
 }
 
-/// Room for entries: what is committed while it is held does not find the disk full.
-pub(crate) struct Room {
+/// The end that is written to.
+pub(crate) struct Pen {
     journal: Arc<Journal>,
-    bytes: u64,
+    /// Number of the next segment.
+    next: u64,
+    /// None until something is to be written, and after a failure.
+    current: Option<Current>,
+}
+
+struct Current {
+    segment: Segment,
+    /// Logs that it speaks of.
+    sessions: HashSet<SessionId>,
 }
 
 impl Journal {
     /// Reads what an earlier process left.
-    pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(dir: &Path) -> Result<(Arc<Self>, Pen), Error> {
         let mut state = State::default();
+        let mut next = 0;
         for (number, path) in segment::list(dir)? {
             let mut sessions = HashSet::new();
             segment::read(&path, number, |payload| {
@@ -103,13 +103,18 @@ impl Journal {
                     }
                 }
             })?;
-            state.next = number + 1;
+            next = number + 1;
             state.old.push_back(Old { path, inherited: true, sessions });
         }
-        Ok(Self { dir: dir.to_owned(), state: Mutex::new(state), flushed: Condvar::new() })
+        let journal = Arc::new(Self {
+            dir: dir.to_owned(),
+            state: Mutex::new(state),
+            spare: AtomicU8::new(NOT_NEEDED),
+        });
+        Ok((Arc::clone(&journal), Pen { journal, next, current: None }))
     }
 
-    /// What was appended to a log before the last start, if it is not known yet whether the log has it.
+    /// What was appended to a log and is not known to be in it.
     pub(crate) fn found(&self, session: SessionId) -> Vec<(Row, u64)> {
         self.state().found.remove(&session).unwrap_or_default()
     }
@@ -121,95 +126,7 @@ impl Journal {
 
     /// Gives back what could not be brought into the log.
     pub(crate) fn keep(&self, session: SessionId, rows: Vec<(Row, u64)>) {
-        self.state().found.insert(session, rows);
-    }
-
-    /// Makes room for this many bytes of entries.
-    pub(crate) fn room(self: &Arc<Self>, bytes: usize) -> Result<Room, Error> {
-        let bytes = (bytes + segment::HEADER) as u64;
-        let mut state = self.state();
-        let promised = state.promised + bytes;
-        if state.current.as_ref().is_some_and(|current| current.segment.length() > long()) && !state.flushing
-        {
-            state.retire();
-        }
-        match &state.current {
-            Some(current) => current.segment.reserve(promised)?,
-            None => self.begin(&mut state, promised)?,
-        }
-        state.promised += bytes;
-        Ok(Room { journal: Arc::clone(self), bytes })
-    }
-
-    fn begin(&self, state: &mut State, room: u64) -> Result<(), Error> {
-        let number = state.next;
-        // Also when it fails: a name that was taken stays taken.
-        state.next += 1;
-        let segment = Segment::create(&self.dir, number)?;
-        if let Err(error) = segment.reserve(room) {
-            segment.remove();
-            return Err(error);
-        }
-        state.current = Some(Current { segment: Arc::new(segment), sessions: HashSet::new() });
-        Ok(())
-    }
-
-    /// Waits until these entries are on disk. Whoever comes first writes for all that came meanwhile.
-    pub(crate) fn commit(&self, entries: &Entries) -> Result<(), Error> {
-        let mut state = self.state();
-        state.pending.extend(entries.bytes());
-        state.sessions.extend(entries.sessions());
-        let verdict = Arc::clone(&state.verdict);
-        loop {
-            if let Some(verdict) = verdict.get() {
-                return verdict.clone();
-            }
-            if state.flushing {
-                state.waiters += 1;
-                state = self.flushed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                state.waiters -= 1;
-                continue;
-            }
-            state = self.flush(state);
-        }
-    }
-
-    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let verdict = std::mem::take(&mut state.verdict);
-        let (pending, sessions) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.sessions));
-        if state.current.is_none()
-            && let Err(error) = self.begin(&mut state, pending.len() as u64)
-        {
-            verdict.get_or_init(|| Err(error));
-            self.flushed.notify_all();
-            return state;
-        }
-        let Some(current) = &mut state.current else { return state };
-        current.sessions.extend(sessions);
-        let segment = Arc::clone(&current.segment);
-        state.flushing = true;
-        drop(state);
-        let result = segment.write(&pending);
-        let mut state = self.state();
-        state.flushing = false;
-        if result.is_err() {
-            // What a disk did not take once is not tried again in the same place.
-            state.retire();
-        }
-        verdict.get_or_init(|| result);
-        if state.waiters > 0 {
-            self.flushed.notify_all();
-        }
-        state
-    }
-
-    /// Knows nothing of an earlier log of this session any more.
-    pub(crate) fn forget(self: &Arc<Self>, session: SessionId) -> Result<(), Error> {
-        let entries = Entries::forget(session);
-        let _room = self.room(entries.bytes().len())?;
-        self.commit(&entries)?;
-        self.state().found.remove(&session);
-        Ok(())
+        self.state().found.entry(session).or_default().extend(rows);
     }
 
     /// The oldest segment that is only kept until its logs are synced.
@@ -219,23 +136,37 @@ impl Journal {
 
     /// Removes the oldest segment: its logs are synced.
     pub(crate) fn remove(&self, old: &Old) -> Result<(), Error> {
-        let mut state = self.state();
         segment::remove(&old.path).map_err(|e| Error::io(&old.path, &e))?;
         // Before the next one goes, or an old one could outlive what was written later.
         sync_dir(&self.dir)?;
-        state.old.retain(|kept| kept.path != old.path);
+        self.state().old.retain(|kept| kept.path != old.path);
         Ok(())
+    }
+
+    fn spare(&self) -> PathBuf {
+        self.dir.join("spare")
+    }
+
+    /// Makes the next segment in advance if so much is written that it will be needed.
+    pub(crate) fn prepare(&self) {
+        if self.spare.load(Ordering::Acquire) != WANTED {
+            return;
+        }
+        match segment::prepare(&self.spare(), long() + AHEAD) {
+            Ok(true) => self.spare.store(READY, Ordering::Release),
+            Ok(false) => {}
+            Err(error) => tracing::debug!(%error, "no spare segment for the journal"),
+        }
     }
 
     /// Removes everything: every log of this process is synced, and nothing more will be written. What an earlier process
     /// left and nobody looked at yet stays, and all that came later with it.
     pub(crate) fn clear(&self) -> Result<(), Error> {
-        let mut state = self.state();
-        state.retire();
-        if state.old.iter().any(|old| old.inherited) {
+        let spare = self.spare();
+        segment::remove(&spare).map_err(|e| Error::io(&spare, &e))?;
+        if self.state().old.iter().any(|old| old.inherited) {
             return Ok(());
         }
-        drop(state);
         while let Some(old) = self.oldest() {
             self.remove(&old)?;
         }
@@ -247,17 +178,80 @@ impl Journal {
     }
 }
 
-impl State {
+impl Pen {
+    /// Makes sure that there is room for this many bytes, in as many entries as there may be.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
+        let bytes = (bytes + segment::HEADER) as u64;
+        if self.current.as_ref().is_some_and(|current| self.is_over(&current.segment)) {
+            self.retire();
+        }
+        match &mut self.current {
+            Some(current) => current.segment.reserve(bytes),
+            None => self.begin(bytes).map(drop),
+        }
+    }
+
+    /// Whether another segment is to be begun.
+    fn is_over(&self, segment: &Segment) -> bool {
+        let has_spare = self.journal.spare.load(Ordering::Acquire) == READY;
+        segment.length() > if has_spare && !segment.is_prepared() { long() / BUSY } else { long() }
+    }
+
+    fn begin(&mut self, room: u64) -> Result<&mut Current, Error> {
+        let number = self.next;
+        // Also when it fails: a name that was taken stays taken.
+        self.next += 1;
+        let dir = &self.journal.dir;
+        let ready =
+            self.journal.spare.compare_exchange(READY, NOT_NEEDED, Ordering::AcqRel, Ordering::Acquire);
+        let mut segment = match ready {
+            Ok(_) => Segment::adopt(dir, number, &self.journal.spare()),
+            Err(_) => Segment::create(dir, number),
+        }?;
+        if let Err(error) = segment.reserve(room) {
+            segment.remove();
+            return Err(error);
+        }
+        Ok(self.current.insert(Current { segment, sessions: HashSet::new() }))
+    }
+
+    /// Waits until these entries are on disk.
+    pub(crate) fn commit(&mut self, entries: &Entries) -> Result<(), Error> {
+        let current = match self.current.take() {
+            Some(current) => self.current.insert(current),
+            None => self.begin(entries.bytes().len() as u64)?,
+        };
+        current.sessions.extend(entries.sessions());
+        let result = current.segment.write(entries.bytes());
+        if result.is_err() {
+            // What a disk did not take once is not tried again in the same place.
+            self.retire();
+        } else if current.segment.length() > long() / BUSY
+            && self.journal.spare.load(Ordering::Relaxed) == NOT_NEEDED
+        {
+            self.journal.spare.store(WANTED, Ordering::Release);
+        }
+        result
+    }
+
+    /// Knows nothing of an earlier log of this session any more.
+    pub(crate) fn forget(&mut self, session: SessionId) -> Result<(), Error> {
+        let entries = Entries::forget(session);
+        self.reserve(entries.bytes().len())?;
+        self.commit(&entries)
+    }
+
     fn retire(&mut self) {
         if let Some(Current { segment, sessions }) = self.current.take() {
-            self.old.push_back(Old { path: segment.path().to_owned(), inherited: false, sessions });
+            let old = Old { path: segment.path().to_owned(), inherited: false, sessions };
+            self.journal.state().old.push_back(old);
         }
     }
 }
 
-impl Drop for Room {
+impl Drop for Pen {
     fn drop(&mut self) {
-        self.journal.state().promised -= self.bytes;
+        self.retire();
     }
 }
 

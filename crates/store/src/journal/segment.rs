@@ -5,7 +5,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -29,10 +28,14 @@ pub(super) struct Segment {
     path: PathBuf,
     number: u64,
     /// Where the next frame goes, and its number.
-    length: AtomicU64,
-    frames: AtomicU64,
+    length: u64,
+    frames: u64,
     /// How far there is certainly room.
-    reserved: AtomicU64,
+    reserved: u64,
+    /// What was free when that was last asked, since the last frame.
+    free: Option<u64>,
+    /// It was a spare: its blocks are written, so a sync has nothing to do but these bytes.
+    is_prepared: bool,
 }
 
 impl Segment {
@@ -41,8 +44,22 @@ impl Segment {
         let io = |error: io::Error| Error::io(&path, &error);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(io)?;
         sync_dir(dir)?;
-        let [length, frames, reserved] = [0, 0, 0].map(AtomicU64::new);
-        Ok(Self { file, path, number, length, frames, reserved })
+        Ok(Self { file, path, number, length: 0, frames: 0, reserved: 0, free: None, is_prepared: false })
+    }
+
+    /// Makes a spare the next segment. What is in it is zeros, which are no frame.
+    pub(super) fn adopt(dir: &Path, number: u64, spare: &Path) -> Result<Self, Error> {
+        let path = dir.join(format!("{number:016}"));
+        let io = |error: io::Error| Error::io(&path, &error);
+        let file = OpenOptions::new().write(true).open(spare).map_err(io)?;
+        let reserved = file.metadata().map_err(io)?.len();
+        fs::rename(spare, &path).map_err(io)?;
+        sync_dir(dir)?;
+        Ok(Self { file, path, number, length: 0, frames: 0, reserved, free: None, is_prepared: true })
+    }
+
+    pub(super) fn is_prepared(&self) -> bool {
+        self.is_prepared
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -50,15 +67,17 @@ impl Segment {
     }
 
     pub(super) fn length(&self) -> u64 {
-        self.length.load(Ordering::Relaxed)
+        self.length
     }
 
-    /// Makes sure that the disk has room for this many bytes more. For one caller at a time.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<(), Error> {
-        if self.free()? < bytes + SPARE {
+    /// Makes sure that the disk has room for this many bytes in the next frame.
+    pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
+        let free = self.free.take().map_or_else(|| self.ask_free(), Ok)?;
+        if free < bytes + SPARE {
             return Err(Error::Full(self.path.clone()));
         }
-        let (end, reserved) = (self.length() + bytes, self.reserved.load(Ordering::Relaxed));
+        self.free = Some(free);
+        let (end, reserved) = (self.length + bytes, self.reserved);
         if end <= reserved {
             return Ok(());
         }
@@ -75,7 +94,7 @@ impl Segment {
         match taken {
             // Where this cannot be asked, one that is full shows when it is written.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                self.reserved.store(reserved + length, Ordering::Relaxed);
+                self.reserved = reserved + length;
                 Ok(())
             }
             Err(error) => Err(Error::io(&self.path, &error.into())),
@@ -83,15 +102,14 @@ impl Segment {
     }
 
     /// What the disk has left for us.
-    fn free(&self) -> Result<u64, Error> {
-        let disk = rustix::fs::fstatvfs(&self.file).map_err(|errno| Error::io(&self.path, &errno.into()))?;
-        let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
-        Ok(blocks.saturating_mul(disk.f_frsize))
+    fn ask_free(&self) -> Result<u64, Error> {
+        free(&self.file).map_err(|error| Error::io(&self.path, &error))
     }
 
-    /// Writes a frame and waits until it is on disk. For one caller at a time.
-    pub(super) fn write(&self, payload: &[u8]) -> Result<(), Error> {
-        let (length, frame) = (self.length(), self.frames.load(Ordering::Relaxed));
+    /// Writes a frame and waits until it is on disk.
+    pub(super) fn write(&mut self, payload: &[u8]) -> Result<(), Error> {
+        let (length, frame) = (self.length, self.frames);
+        self.free = None;
         let mut bytes = Vec::with_capacity(HEADER + payload.len());
         for number in [MARK, self.number, frame, payload.len() as u64, sum(self.number, frame, payload)] {
             bytes.extend(number.to_le_bytes());
@@ -103,8 +121,8 @@ impl Segment {
             self.sync()
         });
         written.map_err(|e| Error::io(&self.path, &e))?;
-        self.length.store(length + bytes.len() as u64, Ordering::Relaxed);
-        self.frames.store(frame + 1, Ordering::Relaxed);
+        self.length += bytes.len() as u64;
+        self.frames += 1;
         Ok(())
     }
 
@@ -122,6 +140,32 @@ impl Segment {
             tracing::warn!(path = %self.path.display(), %error, "an empty segment of the journal stays");
         }
     }
+}
+
+/// What the disk of a file has left for us.
+fn free(file: &File) -> io::Result<u64> {
+    let disk = rustix::fs::fstatvfs(file)?;
+    let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+    Ok(blocks.saturating_mul(disk.f_frsize))
+}
+
+/// Makes a spare of this length; false when the disk has better use for it.
+pub(super) fn prepare(path: &Path, length: u64) -> io::Result<bool> {
+    /// A disk on which this many of them do not fit has none to spare.
+    const MANY: u64 = 16;
+    const PIECE: usize = 1 << 18;
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    if free(&file)? < length * MANY {
+        fs::remove_file(path)?;
+        return Ok(false);
+    }
+    let mut at = 0;
+    while at < length {
+        file.write_all_at(&vec![0; PIECE.min((length - at) as usize)], at)?;
+        at += PIECE as u64;
+    }
+    file.sync_all()?;
+    Ok(true)
 }
 
 /// Removes a segment.

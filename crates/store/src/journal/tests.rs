@@ -11,13 +11,17 @@ fn entries(session: SessionId, seq: u64) -> Entries {
     entries
 }
 
-fn write(journal: &Arc<Journal>, entries: &Entries) {
-    let _room = journal.room(entries.bytes().len()).unwrap();
-    journal.commit(entries).unwrap();
+fn write(pen: &mut Pen, entries: &Entries) {
+    pen.reserve(entries.bytes().len()).unwrap();
+    pen.commit(entries).unwrap();
 }
 
-fn open(dir: &Path) -> Arc<Journal> {
-    Arc::new(Journal::open(dir).unwrap())
+fn open(dir: &Path) -> (Arc<Journal>, Pen) {
+    Journal::open(dir).unwrap()
+}
+
+fn found(dir: &Path) -> Arc<Journal> {
+    open(dir).0
 }
 
 fn seqs(journal: &Journal, session: SessionId) -> Vec<u64> {
@@ -32,12 +36,12 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 fn what_was_written_is_found_up_to_a_frame_that_is_torn() {
     let dir = tempfile::tempdir().unwrap();
     let [a, b] = [SessionId::new(), SessionId::new()];
-    let journal = open(dir.path());
+    let (_, mut pen) = open(dir.path());
     for seq in 1..=3 {
-        write(&journal, &entries(a, seq));
-        write(&journal, &entries(b, seq * 10));
+        write(&mut pen, &entries(a, seq));
+        write(&mut pen, &entries(b, seq * 10));
     }
-    let whole = journal.state().current.as_ref().unwrap().segment.length() as usize;
+    let whole = pen.current.as_ref().unwrap().segment.length() as usize;
     let path = &files(dir.path())[0];
     let bytes = fs::read(path).unwrap();
     assert!(bytes.len() > whole, "room was taken in advance");
@@ -45,7 +49,7 @@ fn what_was_written_is_found_up_to_a_frame_that_is_torn() {
     for kept in whole - last..=whole {
         for rest in [&bytes[kept..kept], &[0; 100], &[0xff; 100]] {
             fs::write(path, [&bytes[..kept], rest].concat()).unwrap();
-            let journal = open(dir.path());
+            let journal = found(dir.path());
             assert_eq!(seqs(&journal, a), [1, 2, 3]);
             assert_eq!(seqs(&journal, b), if kept == whole { vec![10, 20, 30] } else { vec![10, 20] });
             assert_eq!(journal.found(a).len(), 0, "it is handed out once");
@@ -55,7 +59,7 @@ fn what_was_written_is_found_up_to_a_frame_that_is_torn() {
         let mut flipped = bytes.clone();
         flipped[place] ^= 0x10;
         fs::write(path, flipped).unwrap();
-        assert_eq!(seqs(&open(dir.path()), b), [10, 20], "byte {place}");
+        assert_eq!(seqs(&found(dir.path()), b), [10, 20], "byte {place}");
     }
 }
 
@@ -63,18 +67,20 @@ fn what_was_written_is_found_up_to_a_frame_that_is_torn() {
 fn another_process_goes_on_in_a_segment_of_its_own_until_the_old_ones_are_let_go() {
     let dir = tempfile::tempdir().unwrap();
     let session = SessionId::new();
-    write(&open(dir.path()), &entries(session, 1));
-    let journal = open(dir.path());
-    write(&journal, &entries(session, 2));
+    write(&mut open(dir.path()).1, &entries(session, 1));
+    let (journal, mut pen) = open(dir.path());
+    write(&mut pen, &entries(session, 2));
+    drop(pen);
     journal.clear().unwrap();
     assert_eq!(files(dir.path()).len(), 2, "nobody looked at what was there before");
-    let journal = open(dir.path());
+    let (journal, mut pen) = open(dir.path());
     assert_eq!(seqs(&journal, session), [1, 2]);
     while let Some(old) = journal.oldest() {
         assert_eq!(old.sessions, HashSet::from([session]));
         journal.remove(&old).unwrap();
     }
-    write(&journal, &entries(session, 3));
+    write(&mut pen, &entries(session, 3));
+    drop(pen);
     journal.clear().unwrap();
     assert_eq!(files(dir.path()), [] as [PathBuf; 0]);
 }
@@ -83,31 +89,27 @@ fn another_process_goes_on_in_a_segment_of_its_own_until_the_old_ones_are_let_go
 fn what_was_forgotten_does_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let [a, b] = [SessionId::new(), SessionId::new()];
-    let journal = open(dir.path());
-    write(&journal, &entries(a, 1));
-    write(&journal, &entries(b, 1));
-    journal.forget(a).unwrap();
-    write(&journal, &entries(a, 7));
-    let journal = open(dir.path());
+    let (_, mut pen) = open(dir.path());
+    write(&mut pen, &entries(a, 1));
+    write(&mut pen, &entries(b, 1));
+    pen.forget(a).unwrap();
+    write(&mut pen, &entries(a, 7));
+    let journal = found(dir.path());
     assert_eq!((seqs(&journal, a), seqs(&journal, b)), (vec![7], vec![1]));
 }
 
 #[test]
-fn many_share_a_frame_and_nothing_is_lost() {
+fn what_could_not_be_brought_into_a_log_is_found_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    let journal = open(dir.path());
-    let sessions: Vec<_> = (0..8).map(|_| SessionId::new()).collect();
-    std::thread::scope(|scope| {
-        for session in &sessions {
-            let journal = &journal;
-            scope.spawn(move || (1..=50).for_each(|seq| write(journal, &entries(*session, seq))));
-        }
-    });
-    assert_eq!(journal.state().promised, 0);
-    let journal = open(dir.path());
-    for session in sessions {
-        assert_eq!(seqs(&journal, session), (1..=50).collect::<Vec<_>>());
-    }
+    let session = SessionId::new();
+    let (_, mut pen) = open(dir.path());
+    (1..=3).for_each(|seq| write(&mut pen, &entries(session, seq)));
+    let journal = found(dir.path());
+    let later = journal.found(session).split_off(2);
+    journal.keep(session, later);
+    assert!(journal.has_found(session));
+    assert_eq!(seqs(&journal, session), [3]);
+    assert!(!journal.has_found(session));
 }
 
 #[test]
@@ -116,14 +118,39 @@ fn a_failure_is_told_and_the_next_one_gets_a_new_segment() {
     let session = SessionId::new();
     let place = dir.path().join("journal");
     fs::create_dir(&place).unwrap();
-    let journal = open(&place);
+    let (journal, mut pen) = open(&place);
     fs::remove_dir(&place).unwrap();
-    assert!(journal.room(10).is_err());
-    assert!(journal.commit(&entries(session, 9)).is_err());
+    assert!(pen.reserve(10).is_err());
+    assert!(pen.commit(&entries(session, 9)).is_err());
     fs::create_dir(&place).unwrap();
-    write(&journal, &entries(session, 1));
-    journal.state().retire();
-    write(&journal, &entries(session, 2));
+    write(&mut pen, &entries(session, 1));
+    pen.retire();
+    write(&mut pen, &entries(session, 2));
     assert_eq!(journal.oldest().unwrap().sessions, HashSet::from([session]));
-    assert_eq!(seqs(&open(&place), session), [1, 2]);
+    assert_eq!(seqs(&found(&place), session), [1, 2]);
+}
+
+#[test]
+fn what_is_written_to_a_spare_is_found_and_a_spare_alone_is_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = SessionId::new();
+    let (journal, mut pen) = open(dir.path());
+    journal.prepare();
+    assert!(!journal.spare().exists(), "nobody needs one yet");
+    journal.spare.store(WANTED, Ordering::Release);
+    journal.prepare();
+    write(&mut pen, &entries(session, 1));
+    assert!(!journal.spare().exists() && pen.current.as_ref().unwrap().segment.is_prepared());
+    write(&mut pen, &entries(session, 2));
+    journal.spare.store(WANTED, Ordering::Release);
+    journal.prepare();
+    assert_eq!(seqs(&found(dir.path()), session), [1, 2]);
+    pen.retire();
+    write(&mut pen, &entries(session, 3));
+    assert_eq!(seqs(&found(dir.path()), session), [1, 2, 3]);
+    journal.spare.store(WANTED, Ordering::Release);
+    journal.prepare();
+    drop(pen);
+    journal.clear().unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

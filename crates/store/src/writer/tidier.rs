@@ -1,11 +1,12 @@
-//! Lets go of the old segments of the journal: has their logs synced, one after the other so that nobody waits for it.
+//! Lets go of the old segments of the journal: has their logs synced, one after the other so that nobody waits for it. And
+//! makes the next segment in advance.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Job, Threads, send};
+use super::{Job, Order};
 use crate::Error;
 use crate::journal::{Journal, Old};
 
@@ -14,12 +15,13 @@ const TIDY: Duration = Duration::from_millis(500);
 const TIDY_LATER: Duration = Duration::from_secs(20);
 
 /// The life of the thread; it ends when nobody can send to the queue any more.
-pub(super) fn tidy(queue: &Receiver<()>, threads: &Threads, journal: &Journal) {
+pub(super) fn tidy(queue: &Receiver<()>, appender: &Sender<Order>, journal: &Journal) {
     let mut pause = TIDY;
     while queue.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = TIDY;
+        journal.prepare();
         while let Some(old) = journal.oldest() {
-            match sync_all(queue, threads, &old).and_then(|()| journal.remove(&old).map_err(Some)) {
+            match sync_all(queue, appender, &old).and_then(|()| journal.remove(&old).map_err(Some)) {
                 Ok(()) => {}
                 Err(None) => return,
                 Err(Some(error)) => {
@@ -33,13 +35,13 @@ pub(super) fn tidy(queue: &Receiver<()>, threads: &Threads, journal: &Journal) {
 }
 
 /// An error is None when there is no time for it.
-fn sync_all(queue: &Receiver<()>, threads: &Threads, old: &Old) -> Result<(), Option<Error>> {
+fn sync_all(queue: &Receiver<()>, appender: &Sender<Order>, old: &Old) -> Result<(), Option<Error>> {
     for session in &old.sessions {
         if queue.try_recv() == Err(TryRecvError::Disconnected) {
             return Err(None);
         }
         let (reply, result) = oneshot::channel();
-        send(threads, *session, Job::Sync(reply));
+        appender.send(Order::Job(*session, Job::Sync(reply))).map_err(|_| None)?;
         result.blocking_recv().map_err(|_| None)?.map_err(Some)?;
     }
     Ok(())

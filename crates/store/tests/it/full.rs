@@ -88,6 +88,29 @@ async fn on_a_small_disk() {
     assert_eq!(store.read_log(other, 0, usize::MAX).await.unwrap().len(), 6);
     drop(store);
 
+    // Also when the one before it was killed, and only the journal has the last event.
+    fs::remove_file(&ballast).unwrap();
+    let store = Store::open(&dir.join("data")).unwrap();
+    let log = store.open_log(session).await.unwrap();
+    log.append(vec![memory("last")]).await.unwrap();
+    copy_dir(&dir.join("data"), &dir.join("killed"));
+    drop((log, store));
+    fs::write(&ballast, vec![0_u8; 2 << 20]).unwrap_err();
+    let store = Store::open(&dir.join("killed")).unwrap();
+    let found = store.read_log(session, 0, usize::MAX).await.unwrap();
+    assert_eq!((found.len(), &found[..events.len()]), (events.len() + 1, &events[..]));
+    assert_eq!(
+        store.open_log(session).await.map(drop).unwrap_err().to_string().contains("free some space"),
+        true
+    );
+    drop(store);
+    fs::remove_dir_all(dir.join("killed")).unwrap();
+    fs::remove_file(&ballast).unwrap();
+    let store = Store::open(&dir.join("data")).unwrap();
+    let events = store.read_log(session, 0, usize::MAX).await.unwrap();
+    drop(store);
+    fs::write(&ballast, vec![0_u8; 2 << 20]).unwrap_err();
+
     // Also with a catalogue of an older version, which is brought up to date as soon as there is room for its copy.
     fs::remove_file(&ballast).unwrap();
     let sql = rusqlite::Connection::open(dir.join("data/catalogue.db")).unwrap();
@@ -113,6 +136,19 @@ async fn on_a_small_disk() {
     let error = Store::open(&dir.join("data")).unwrap_err().to_string();
     assert!(error.contains("is it writable by this user?"), "{error}");
     println!("the small disk was survived");
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let place = to.join(entry.file_name());
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => copy_dir(&entry.path(), &place),
+            kind if kind.is_file() => drop(fs::copy(entry.path(), &place).unwrap()),
+            _ => {}
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use protocol::{Actor, EventBody};
 use super::*;
 use crate::log::Draft;
 use crate::row::Encoded;
+use crate::writer::Tail;
 
 /// A directory with the log of `SESSION`.
 struct Fixture {
@@ -27,11 +28,13 @@ impl Fixture {
         let mut file = LogFile::open_at(&path, SESSION).unwrap().without_syncs().unwrap();
         let lengths = (0..150).map(|n| n * 3).chain([20_000, 4, 4030, 4040, 4050, 4060, 9, 30_000, 1]);
         let texts: Vec<_> = lengths.map(|length| "ab\n".repeat(length / 3 + 1)).collect();
+        let mut tail = Tail::new(file.end().unwrap());
         for text in &texts {
             let body = EventBody::MemoryChanged { text: text.clone() };
             let draft = Encoded::new(Draft { actor: Actor::system(), body }).unwrap();
-            file.append(std::iter::once(&draft), &mut Default::default()).unwrap();
+            tail.place(&[draft], &mut Default::default());
         }
+        assert!(file.catch_up(tail.take_rows()));
         file.settle().unwrap();
         file.close().unwrap();
         let bytes = fs::read(&path).unwrap();
