@@ -50,8 +50,11 @@ pub enum Error {
     Io(String),
 }
 
+/// What is said of a git that did not end by itself; the number of the signal follows.
+pub(crate) const KILLED: &str = "was killed by signal";
+
 /// What git and servers say when it is the network or the server's bad moment, and nobody's mistake.
-const PASSING: [&str; 12] = [
+const PASSING: [&str; 13] = [
     "Could not resolve host",
     "Failed to connect",
     "Couldn't connect",
@@ -64,6 +67,7 @@ const PASSING: [&str; 12] = [
     "hung up unexpectedly",
     "URL returned error: 5",
     "took longer than",
+    KILLED,
 ];
 
 impl Error {

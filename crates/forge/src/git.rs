@@ -5,16 +5,19 @@
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::group;
+use crate::{confined, group};
 
 /// The time limit of work on local objects.
 pub(crate) const SHORT: Duration = Duration::from_secs(60);
@@ -27,19 +30,24 @@ const STDERR_KEPT: u64 = 64 * 1024;
 const STDOUT_BOUND: usize = 16 * 1024 * 1024;
 /// How long git and what it started may take to remove their lock files after they were told to end, before they are
 /// killed.
-const GRACE: Duration = Duration::from_secs(3);
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// How often it is looked whether they have ended.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Settings that hold for every invocation, whatever the host's or a repository's configuration says.
-const HARDENED: [&str; 6] = [
+const HARDENED: [&str; 8] = [
     "core.hooksPath=/dev/null",
     "protocol.ext.allow=never",
     "core.fsmonitor=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
+    LARGE[0],
+    LARGE[1],
 ];
+
+/// Larger files are streamed, not held in memory, and compared as binary files; others are not compared many at a time.
+pub(crate) const LARGE: [&str; 2] = ["core.bigFileThreshold=32m", "pack.windowMemory=256m"];
 
 /// What git may see of the host's environment: enough for credential helpers, ssh agents and proxies to work.
 const KEPT_ENVIRONMENT: [&str; 20] = [
@@ -121,6 +129,16 @@ pub(crate) struct Git {
     overflow: Overflow,
     /// Held until git and everything it started have ended.
     running: Option<Running>,
+    /// Open also in git and in everything it starts.
+    inherited: Vec<OwnedFd>,
+    confined: bool,
+}
+
+/// A git that runs, and what it says.
+struct Spawned {
+    child: Child,
+    stdout: Receiver,
+    stderr: Receiver,
 }
 
 /// Nothing is ever sent through it: its other end sees when nobody holds it any more.
@@ -139,6 +157,8 @@ impl Git {
             bound: STDOUT_BOUND,
             overflow: Overflow::Fail,
             running: None,
+            inherited: Vec::new(),
+            confined: false,
         }
     }
 
@@ -207,12 +227,25 @@ impl Git {
         self
     }
 
+    /// Leaves a file open in git and in everything it starts. A lock on it lasts as long as any of them, also when this
+    /// process is killed.
+    pub(crate) fn inherits(mut self, file: impl Into<OwnedFd>) -> Self {
+        self.inherited.push(file.into());
+        self
+    }
+
+    /// Bounds the memory and the time of git and of everything it starts: it reads what came out of a sandbox.
+    pub(crate) fn confined(mut self) -> Self {
+        self.confined = true;
+        self.setting(confined::ONE_THREAD)
+    }
+
     /// Runs to the end, whatever the exit status. Git is ended when the caller stops waiting.
     pub(crate) async fn run(mut self) -> Result<Output, Failure> {
-        let child = self.spawn()?;
+        let spawned = self.spawn()?;
         let (still_wanted, given_up) = oneshot::channel::<()>();
         tracing::debug!(command = self.command, "git");
-        let supervisor = tokio::spawn(supervise(child, self, given_up));
+        let supervisor = tokio::spawn(supervise(spawned, self, given_up));
         let result = match supervisor.await {
             Ok(result) => result,
             Err(error) => Err(Failure::Start(io::Error::other(error))),
@@ -231,7 +264,7 @@ impl Git {
         Err(crate::Error::Io(format!("git {command} failed: {}", crate::remote::reason(&output.stderr))))
     }
 
-    fn spawn(&mut self) -> Result<Child, Failure> {
+    fn spawn(&mut self) -> Result<Spawned, Failure> {
         let mut command = Command::new(&self.program);
         command.env_clear();
         for name in KEPT_ENVIRONMENT {
@@ -255,30 +288,46 @@ impl Git {
             command.arg("-c").arg(setting);
         }
         command.args(self.global.drain(..)).arg("--no-pager").arg(self.command).args(self.args.drain(..));
-        command.current_dir("/").stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let (stdout, says) = io::pipe().map_err(Failure::Start)?;
+        let (stderr, complains) = io::pipe().map_err(Failure::Start)?;
+        let mut inherited = std::mem::take(&mut self.inherited);
+        if !inherited.is_empty() {
+            // Git may outlive this process then, and must not die of a word that nobody reads.
+            for end in [&stdout, &stderr] {
+                inherited.push(end.try_clone().map_err(Failure::Start)?.into());
+            }
+        }
+        command.current_dir("/").stdout(says).stderr(complains).kill_on_drop(true);
         command.stdin(if self.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
-        // SAFETY: setsid is async-signal-safe and touches no memory of ours.
+        let confined = self.confined.then_some(self.limit);
+        // SAFETY: setsid, fcntl and those for limits are async-signal-safe and touch no memory of ours.
         unsafe {
             // A session of its own takes away the terminal, so that ssh cannot ask for a password on it, and makes a
             // process group that the time limit can end as a whole.
-            command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from));
+            command.pre_exec(move || {
+                rustix::process::setsid()?;
+                inherited.iter().try_for_each(|file| fcntl_setfd(file, FdFlags::empty()))?;
+                confined.map_or(Ok(()), confined::confine)
+            });
         }
-        command.spawn().map_err(|error| match error.kind() {
+        let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Failure::NoGit,
             _ => Failure::Start(error),
-        })
+        })?;
+        let reads = |end: io::PipeReader| Receiver::from_owned_fd(end.into()).map_err(Failure::Start);
+        Ok(Spawned { child, stdout: reads(stdout)?, stderr: reads(stderr)? })
     }
 }
 
 /// Feeds, reads and waits for one git; runs as a task of its own so that an abandoned git still ends in order.
-async fn supervise(mut child: Child, git: Git, given_up: oneshot::Receiver<()>) -> Result<Output, Failure> {
+async fn supervise(spawned: Spawned, git: Git, given_up: oneshot::Receiver<()>) -> Result<Output, Failure> {
     let what = git.command;
+    let Spawned { mut child, stdout, stderr: pipe } = spawned;
     let stderr = Arc::new(Mutex::new(Vec::new()));
-    let mut stderr_reader = child.stderr.take().map(|pipe| tokio::spawn(drain(pipe, stderr.clone())));
+    let mut stderr_reader = tokio::spawn(drain(pipe, stderr.clone()));
 
     let work = async {
         let stdin = child.stdin.take();
-        let stdout = child.stdout.take();
         let feed = async {
             if let Some(mut pipe) = stdin
                 && let Err(error) = pipe.write_all(&git.stdin).await
@@ -289,9 +338,7 @@ async fn supervise(mut child: Child, git: Git, given_up: oneshot::Receiver<()>) 
         };
         let read = async {
             let mut bytes = Vec::new();
-            if let Some(pipe) = stdout {
-                pipe.take(git.bound as u64 + 1).read_to_end(&mut bytes).await?;
-            }
+            stdout.take(git.bound as u64 + 1).read_to_end(&mut bytes).await?;
             Ok::<_, io::Error>(bytes)
         };
         let (bytes, ()) = tokio::join!(read, feed);
@@ -312,10 +359,8 @@ async fn supervise(mut child: Child, git: Git, given_up: oneshot::Receiver<()>) 
     };
 
     // A daemon that git's ssh left behind may hold the pipe open for ever; what was said until now is enough.
-    if let Some(reader) = &mut stderr_reader
-        && tokio::time::timeout(GRACE, &mut *reader).await.is_err()
-    {
-        reader.abort();
+    if tokio::time::timeout(GRACE, &mut stderr_reader).await.is_err() {
+        stderr_reader.abort();
     }
     let said = std::mem::take(&mut *stderr.lock().unwrap_or_else(PoisonError::into_inner));
     let cut = stdout.len() > git.bound;

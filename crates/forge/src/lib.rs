@@ -2,12 +2,16 @@
 //! mirror, hands the sandbox a bundle, takes a verified bundle back, and pushes. The sandbox's `.git` is never read or run
 //! on the host. Forges: pull requests, looked up before they are opened. The webhook: what is told to others.
 
+mod change;
+mod confined;
 mod error;
 mod forges;
 mod git;
 mod group;
+mod held;
 mod http;
 mod image;
+mod left;
 mod mirror;
 mod name;
 mod objects;
@@ -16,6 +20,7 @@ mod remote;
 mod scratch;
 mod take;
 mod token;
+mod unfolds;
 mod url;
 mod webhook;
 mod whole;
@@ -23,11 +28,13 @@ mod whole;
 pub use error::Error;
 pub use forges::{Forge, Forges, NewPullRequest, PullRequest, Repository, github};
 pub use http::Refusal;
+pub use left::LeftPush;
 pub use mirror::{Mirror, Mirrors, Tip};
 pub use objects::{PATCH_LIMIT, READ_LIMIT};
 pub use push::Sent;
 pub use take::BUNDLE_LIMIT;
 pub use token::Token;
+pub use unfolds::OBJECT_LIMIT;
 pub use url::{covered_url, is_covered, public_url};
 pub use webhook::Webhook;
 pub use whole::Packed;

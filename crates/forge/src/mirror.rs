@@ -27,10 +27,17 @@ const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Clone)]
 pub struct Mirrors {
     dir: PathBuf,
-    locks: Arc<Mutex<HashMap<String, Lock>>>,
+    locks: Arc<Mutex<HashMap<String, Arc<Locks>>>>,
 }
 
-pub(crate) type Lock = Arc<tokio::sync::Mutex<()>>;
+/// What keeps the work of one process on one mirror in order.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    /// Fetches are made one at a time.
+    pub(crate) fetching: tokio::sync::Mutex<()>,
+    /// Changes of refs are made beside each other, and what must be alone waits for them.
+    pub(crate) changing: tokio::sync::RwLock<()>,
+}
 
 impl Mirrors {
     /// Mirrors in this directory, which is made when the first is needed.
@@ -43,7 +50,7 @@ impl Mirrors {
     pub async fn fetch(&self, url: &str) -> Result<Mirror, Error> {
         let url = Url::parse(url).map_err(|detail| Error::Unavailable { url: public_url(url), detail })?;
         let mirror = self.mirror(url);
-        let _one_at_a_time = mirror.lock.lock().await;
+        let _one_at_a_time = mirror.locks.fetching.lock().await;
         let listing = remote::list(&mirror.url, "*").await?;
         if mirror.is_there() {
             mirror.update(&mirror.path, &listing).await?;
@@ -62,7 +69,7 @@ impl Mirrors {
     }
 
     fn mirror(&self, url: Url) -> Mirror {
-        Mirror { path: self.path_of(&url.key), lock: self.lock_of(&url.key), url: Arc::new(url) }
+        Mirror { path: self.path_of(&url.key), locks: self.locks_of(&url.key), url: Arc::new(url) }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -73,7 +80,7 @@ impl Mirrors {
         self.dir.join(format!("{key}.git"))
     }
 
-    pub(crate) fn lock_of(&self, key: &str) -> Lock {
+    pub(crate) fn locks_of(&self, key: &str) -> Arc<Locks> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         locks.entry(key.to_owned()).or_default().clone()
     }
@@ -137,7 +144,7 @@ pub struct Tip {
 pub struct Mirror {
     pub(crate) path: PathBuf,
     pub(crate) url: Arc<Url>,
-    pub(crate) lock: Lock,
+    pub(crate) locks: Arc<Locks>,
 }
 
 impl Mirror {
@@ -237,7 +244,7 @@ impl Mirror {
 
     /// Fetches one branch, for a look at what someone else pushed.
     pub(crate) async fn fetch_branch(&self, branch: &str) -> Result<(), Error> {
-        let _one_at_a_time = self.lock.lock().await;
+        let _one_at_a_time = self.locks.fetching.lock().await;
         self.fetch_into(&self.path, &format!("+refs/heads/{branch}:{BRANCHES}{branch}")).await
     }
 
@@ -247,20 +254,24 @@ impl Mirror {
             Some(branch) if name::is_branch(branch) => format!("{BRANCHES}{branch}"),
             _ => "refs/heads/none".into(),
         };
-        Git::local("symbolic-ref", path).args(["HEAD", &head]).succeed().await.map(drop)
+        let point = || Git::local("symbolic-ref", path).args(["HEAD", &head]);
+        if path == self.path { self.must_change(point).await } else { point().succeed().await }.map(drop)
     }
 
     async fn fetch_into(&self, path: &Path, refspec: &str) -> Result<(), Error> {
-        let git = Git::remote("fetch").inside(path).args([
-            "--quiet",
-            "--prune",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-auto-maintenance",
-            "--no-recurse-submodules",
-        ]);
-        let git = self.url.operand_of(remote::reading(git, &self.url)).arg(refspec);
-        let output = git.run().await.map_err(|failure| remote::stopped(&self.url, failure))?;
+        let fetch = || {
+            let git = Git::remote("fetch").inside(path).args([
+                "--quiet",
+                "--prune",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--no-auto-maintenance",
+                "--no-recurse-submodules",
+            ]);
+            self.url.operand_of(remote::reading(git, &self.url)).arg(refspec)
+        };
+        let fetched = if path == self.path { self.change(fetch).await } else { fetch().run().await };
+        let output = fetched.map_err(|failure| remote::stopped(&self.url, failure))?;
         if output.success() { Ok(()) } else { Err(remote::unavailable(&self.url, &output)) }
     }
 

@@ -8,9 +8,6 @@ pub const READ_LIMIT: u64 = 1024 * 1024;
 /// A longer patch is cut, and says so in its last line.
 pub const PATCH_LIMIT: usize = 8 * 1024 * 1024;
 
-/// Blobs above this are streamed, not held in memory, and compared as binary files.
-pub(crate) const BIG_FILE: &str = "core.bigFileThreshold=32m";
-
 impl Mirror {
     /// A file at a commit; None when the path is not there or is not a regular file.
     pub async fn read(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Error> {
@@ -18,7 +15,8 @@ impl Mirror {
         if path.contains('\0') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Ok(None);
         }
-        let output = self.git("ls-tree").args(["-z", "--long", commit, "--", path]).succeed().await?;
+        let output =
+            self.git("ls-tree").args(["-z", "--long", commit, "--", path]).confined().succeed().await?;
         let Some((size, object)) = regular_file(&output.text(), path) else { return Ok(None) };
         if size > READ_LIMIT {
             return Err(Error::Io(format!(
@@ -26,13 +24,13 @@ impl Mirror {
                 self.url()
             )));
         }
-        Ok(Some(self.git("cat-file").args(["blob", &object]).succeed().await?.stdout))
+        Ok(Some(self.git("cat-file").args(["blob", &object]).confined().succeed().await?.stdout))
     }
 
     /// Names in the root directory at a commit.
     pub async fn root(&self, commit: &str) -> Result<Vec<String>, Error> {
         let git = self.git("ls-tree").args(["-z", "--name-only", name::commit(commit)?, "--"]);
-        let output = git.succeed().await?;
+        let output = git.confined().succeed().await?;
         Ok(output.text().split_terminator('\0').map(Into::into).collect())
     }
 
@@ -40,7 +38,7 @@ impl Mirror {
     pub async fn diff(&self, base: &str, commit: &str) -> Result<protocol::Diff, Error> {
         let (base, commit) = (name::commit(base)?, name::commit(commit)?);
         let compare = |how: &[&str]| -> Git {
-            let git = self.git("diff").setting(BIG_FILE).limit(LONG);
+            let git = self.git("diff").limit(LONG).confined();
             let fixed = ["--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];
             git.args(fixed).args(how).args([base, commit, "--"])
         };

@@ -1,6 +1,7 @@
 //! Pushing a session's branch: a new branch, or forward over what we pushed before, and nothing else. A push that is
 //! made again after a crash finds the commit already there and is content.
 
+use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
@@ -74,6 +75,8 @@ impl Mirror {
             return Err(Error::Refused(format!("{branch:?} cannot be the name of a branch")));
         }
         self.must_have(commit).await?;
+        // What a server that is gone began has ended then, and is seen below.
+        let pushing = self.claim_push(branch, commit).await?;
         let expected = match self.standing(commit, branch).await? {
             Standing::UpToDate => return Ok(()),
             Standing::Replaces(expected) => expected,
@@ -81,15 +84,21 @@ impl Mirror {
         // The claim comes first: were it lost in a crash after the push, the branch would look like someone else's.
         let claim = format!("{PUSHED}{branch}");
         let claimed_before = self.resolve(&claim).await?;
-        self.git("update-ref").args([&claim, commit]).succeed().await?;
+        self.must_change(|| self.git("update-ref").args([claim.as_str(), commit])).await?;
         begun.store(true, Ordering::Relaxed);
-        let result = self.send(commit, branch, &expected, running).await;
+        let (git, started) = pushing.start(self.push_command(commit, branch, &expected));
+        let result = self.send(git.running(running), branch).await;
+        // A push that was cut off may still be taken; of any other it is known how it ended.
+        let known = result.as_ref().err().is_none_or(|error| !error.is_passing());
+        if known {
+            started.ended();
+        }
         let Err(error) = result else { return Ok(()) };
         match self.remote_tip(branch).await {
             // The answer was lost, or a push that a server began before it died came to its end meanwhile.
             Ok(Some(tip)) if tip == commit => return Ok(()),
             Ok(None) if claimed_before.is_none() => {
-                self.git("update-ref").args(["-d", &claim]).succeed().await?;
+                self.must_change(|| self.git("update-ref").args(["-d", &claim])).await?;
             }
             // The error of the push says more than that of the look.
             Ok(_) | Err(_) => {}
@@ -127,7 +136,7 @@ impl Mirror {
         }
     }
 
-    async fn send(&self, commit: &str, branch: &str, expected: &str, running: Running) -> Result<(), Error> {
+    fn push_command(&self, commit: &str, branch: &str, expected: &str) -> Git {
         let git = Git::remote("push").inside(&self.path).args([
             "--porcelain",
             "--no-verify",
@@ -136,9 +145,12 @@ impl Mirror {
             "--recurse-submodules=no",
         ]);
         let git = git.arg(format!("--force-with-lease=refs/heads/{branch}:{expected}"));
-        let git = self.url.operand_of(git).arg(format!("{commit}:refs/heads/{branch}"));
+        self.url.operand_of(git).arg(format!("{commit}:refs/heads/{branch}"))
+    }
+
+    async fn send(&self, git: Git, branch: &str) -> Result<(), Error> {
         let failed = |detail| Error::Push { url: self.url.public.clone(), branch: branch.to_owned(), detail };
-        let output = git.running(running).run().await.map_err(|failure| match failure {
+        let output = git.run().await.map_err(|failure| match failure {
             Failure::NoGit => Error::NoGit,
             Failure::Start(_) | Failure::TimedOut { .. } | Failure::TooMuch { .. } => {
                 failed(failure.to_string())
@@ -146,6 +158,9 @@ impl Mirror {
         })?;
         if output.success() {
             return Ok(());
+        }
+        if let Some(signal) = output.status.signal() {
+            return Err(failed(format!("git {} {signal}", crate::error::KILLED)));
         }
         let text = output.text();
         let summary = text.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));

@@ -7,11 +7,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::git::{Failure, LONG, Output, Overflow};
+use crate::confined::{self, ONE_THREAD, outgrown};
+use crate::git::{Failure, Git, LARGE, LONG, Output, Overflow};
 use crate::mirror::is_ancestor;
-use crate::objects::BIG_FILE;
 use crate::scratch::Scratch;
-use crate::{Error, Mirror, name, remote};
+use crate::{Error, Mirror, name, remote, unfolds};
 
 /// Larger bundles are refused.
 pub const BUNDLE_LIMIT: u64 = 256 * 1024 * 1024;
@@ -38,6 +38,7 @@ impl Mirror {
         let copy = scratch.file("incoming.bundle");
         copy_bounded(bundle, &copy).await?;
         only_branch(&scratch, &copy, branch).await?;
+        unfolds::check(&copy, base.len() / 2).await?;
 
         // Git takes a bundle's prerequisites for granted only if some ref of the repository leads to them.
         scratch.point("refs/slipway/base", base).await?;
@@ -46,7 +47,7 @@ impl Mirror {
         }
         unpack(&scratch, &copy, branch).await?;
         let commit = incoming(&scratch).await?;
-        if !is_ancestor(scratch.git("merge-base"), base, &commit).await? {
+        if !is_ancestor(git_at(&scratch, "merge-base"), base, &commit).await? {
             return Err(Error::Refused(format!(
                 "the branch {branch} no longer descends from {}, the commit it began from",
                 &base[..12]
@@ -60,15 +61,18 @@ impl Mirror {
 
     /// The mirror holds everything else already, so this moves the new objects only, through git's fsck.
     async fn accept(&self, scratch: &Scratch, kept: &str) -> Result<(), Error> {
-        let git = self
-            .git("fetch")
-            .setting("fetch.fsckObjects=true")
-            .setting("transfer.fsckObjects=true")
-            .setting(BIG_FILE)
-            .args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--"])
-            .arg(scratch.repository())
-            .arg(format!("+{INCOMING}:{kept}"));
-        let output = git.limit(LONG).run().await?;
+        let fetch = || {
+            self.git("fetch")
+                .setting("fetch.fsckObjects=true")
+                .setting("transfer.fsckObjects=true")
+                .args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--"])
+                .arg(scratch.repository())
+                .arg(format!("+{INCOMING}:{kept}"))
+                .limit(LONG)
+                .confined()
+        };
+        settle(scratch).await?;
+        let output = self.change(fetch).await?;
         refuse_unless(&output, "git found a fault in its objects")
     }
 }
@@ -106,7 +110,7 @@ async fn copy_bounded(from: &Path, to: &Path) -> Result<(), Error> {
 }
 
 async fn only_branch(scratch: &Scratch, bundle: &Path, branch: &str) -> Result<(), Error> {
-    let output = scratch.git("bundle").arg("list-heads").arg(bundle).run().await?;
+    let output = git_at(scratch, "bundle").arg("list-heads").arg(bundle).run().await?;
     refuse_unless(&output, "its bundle cannot be read")?;
     let expected = format!("refs/heads/{branch}");
     let mut found = false;
@@ -122,9 +126,7 @@ async fn only_branch(scratch: &Scratch, bundle: &Path, branch: &str) -> Result<(
 }
 
 async fn unpack(scratch: &Scratch, bundle: &Path, branch: &str) -> Result<(), Error> {
-    let git = scratch
-        .git("fetch")
-        .setting(BIG_FILE)
+    let git = git_at(scratch, "fetch")
         .args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--"])
         .arg(bundle)
         .arg(format!("+refs/heads/{branch}:{INCOMING}"));
@@ -134,8 +136,8 @@ async fn unpack(scratch: &Scratch, bundle: &Path, branch: &str) -> Result<(), Er
 
 /// The commit that came; a branch must point at one, not at a tag or a tree.
 async fn incoming(scratch: &Scratch) -> Result<String, Error> {
-    let object = scratch.git("rev-parse").args(["--verify", INCOMING]).succeed().await?.text();
-    let kind = scratch.git("cat-file").args(["-t", &object]).succeed().await?.text();
+    let object = succeed(git_at(scratch, "rev-parse").args(["--verify", INCOMING])).await?.text();
+    let kind = succeed(git_at(scratch, "cat-file").args(["-t", &object])).await?.text();
     match kind.as_str() {
         "commit" => Ok(object),
         other => Err(Error::Refused(format!("the branch points at a {other}, not at a commit"))),
@@ -145,7 +147,7 @@ async fn incoming(scratch: &Scratch) -> Result<String, Error> {
 /// A few small trees that hold each other many times over unfold to more paths than a machine has memory for. Listing
 /// them is the one way through such a tree that gives its output as it goes and so can be cut short.
 async fn has_an_end(scratch: &Scratch, commit: &str) -> Result<(), Error> {
-    let git = scratch.git("ls-tree").args(["-r", "-z", "--name-only", commit, "--"]);
+    let git = git_at(scratch, "ls-tree").args(["-r", "-z", "--name-only", commit, "--"]);
     match git.bound(LISTING_LIMIT, Overflow::Fail).run().await {
         Err(Failure::TooMuch { .. } | Failure::TimedOut { .. }) => {
             Err(Error::Refused("it has more files than can be looked at".into()))
@@ -156,7 +158,7 @@ async fn has_an_end(scratch: &Scratch, commit: &str) -> Result<(), Error> {
 
 /// Looks at every path that differs from the base.
 async fn examine(scratch: &Scratch, base: &str, commit: &str) -> Result<(), Error> {
-    let git = scratch.git("diff-tree").args([
+    let git = git_at(scratch, "diff-tree").args([
         "-r",
         "-z",
         "--raw",
@@ -166,7 +168,7 @@ async fn examine(scratch: &Scratch, base: &str, commit: &str) -> Result<(), Erro
         commit,
         "--",
     ]);
-    let listing = git.bound(8 * LISTING_LIMIT, Overflow::Fail).succeed().await?.stdout;
+    let listing = succeed(git.bound(8 * LISTING_LIMIT, Overflow::Fail)).await?.stdout;
     let mut links = Vec::new();
     let mut fields = listing.split(|&byte| byte == 0).filter(|field| !field.is_empty());
     while let (Some(change), Some(path)) = (fields.next(), fields.next()) {
@@ -196,12 +198,8 @@ async fn examine_links(scratch: &Scratch, links: Vec<(String, String)>) -> Resul
         return Ok(());
     }
     let asked: String = links.iter().map(|(_, object)| format!("{object}\n")).collect();
-    let sizes = scratch
-        .git("cat-file")
-        .arg("--batch-check=%(objectsize)")
-        .stdin(asked.clone().into())
-        .succeed()
-        .await?;
+    let git = git_at(scratch, "cat-file").arg("--batch-check=%(objectsize)").stdin(asked.clone().into());
+    let sizes = succeed(git).await?;
     let text = sizes.text();
     for ((path, _), size) in links.iter().zip(text.lines()) {
         if size.parse::<usize>().map_or(true, |size| size > LINK_LIMIT) {
@@ -209,8 +207,8 @@ async fn examine_links(scratch: &Scratch, links: Vec<(String, String)>) -> Resul
         }
     }
     let bound = links.len() * (LINK_LIMIT + 16);
-    let git = scratch.git("cat-file").arg("--batch=%(objectsize)").stdin(asked.into());
-    let output = git.bound(bound, Overflow::Fail).succeed().await?;
+    let git = git_at(scratch, "cat-file").arg("--batch=%(objectsize)").stdin(asked.into());
+    let output = succeed(git.bound(bound, Overflow::Fail)).await?;
     let mut rest = output.stdout.as_slice();
     for (path, _) in &links {
         let (target, after) = next_object(rest)
@@ -243,9 +241,46 @@ fn stays_inside(path: &str, target: &str) -> bool {
     up <= depth && parts[up..].iter().all(|part| *part != ".." && !part.eq_ignore_ascii_case(".git"))
 }
 
+/// Git at work on what came.
+fn git_at(scratch: &Scratch, command: &'static str) -> Git {
+    scratch.git(command).confined()
+}
+
+/// The other side of a fetch, which reads what came too, is a git that knows the repository's own settings only.
+async fn settle(scratch: &Scratch) -> Result<(), Error> {
+    let file = scratch.repository().join("config");
+    let write = async {
+        let mut text = tokio::fs::read_to_string(&file).await?;
+        for setting in [ONE_THREAD].into_iter().chain(LARGE) {
+            if let Some(((section, key), value)) =
+                setting.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)))
+            {
+                text.push_str(&format!("[{section}]\n\t{key} = {value}\n"));
+            }
+        }
+        tokio::fs::write(&file, text).await
+    };
+    write.await.map_err(|error| Error::io(format_args!("write {}", file.display()), &error))
+}
+
+/// Runs git on what came. That it takes more memory than there is for it is the fault of what came.
+async fn succeed(git: Git) -> Result<Output, Error> {
+    git.succeed().await.map_err(|error| match error {
+        Error::Io(said) if outgrown(&said) => too_much(),
+        error => error,
+    })
+}
+
+fn too_much() -> Error {
+    Error::Refused(format!("git takes more than {} MiB of memory to look at it", confined::MEMORY >> 20))
+}
+
 fn refuse_unless(output: &Output, otherwise: &str) -> Result<(), Error> {
     if output.success() {
         return Ok(());
+    }
+    if outgrown(&output.stderr) {
+        return Err(too_much());
     }
     Err(Error::Refused(format!("{otherwise}: {}", remote::reason(&output.stderr))))
 }

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use crate::change::change;
 use crate::git::{Git, LONG};
-use crate::mirror::{Mirrors, URL_FILE};
-use crate::{Error, name, scratch};
+use crate::mirror::{Locks, Mirrors, URL_FILE};
+use crate::{Error, name, remote, scratch};
 
 /// The refs of sessions' work.
 const KEPT: &str = "refs/slipway/";
@@ -52,17 +53,17 @@ impl Mirrors {
     /// have, and keeps what it has. Gives whether it is new.
     pub async fn unpack(&self, name: &str, packed: &Packed, bundle: &Path) -> Result<bool, Error> {
         let path = self.checked(name)?;
-        let lock = self.lock_of(name);
-        let _one_at_a_time = lock.lock().await;
+        let locks = self.locks_of(name);
+        let _one_at_a_time = locks.fetching.lock().await;
         if path.join(URL_FILE).is_file() {
-            return add_work(&path, bundle).await.map(|()| false);
+            return add_work(&path, &locks, bundle).await.map(|()| false);
         }
         self.make_dir()?;
         let temporary = scratch::temporary(self.dir())?;
         let new = temporary.path().join("mirror.git");
         let heads = heads(temporary.path(), bundle).await?;
         scratch::init(&new, heads.first().map_or("", |(commit, _)| commit)).await?;
-        fetch(&new, bundle, ["+refs/*:refs/*".to_owned()]).await?;
+        fetch(&new, bundle, &["+refs/*:refs/*".to_owned()]).succeed().await?;
         let head = if name::is_branch(&packed.head) { &packed.head } else { "refs/heads/none" };
         Git::local("symbolic-ref", &new).args(["HEAD", head]).succeed().await?;
         let place = async {
@@ -95,7 +96,7 @@ async fn heads(inside: &Path, bundle: &Path) -> Result<Vec<(String, String)>, Er
     Ok(output.text().lines().filter_map(pair).collect())
 }
 
-async fn add_work(mirror: &Path, bundle: &Path) -> Result<(), Error> {
+async fn add_work(mirror: &Path, locks: &Locks, bundle: &Path) -> Result<(), Error> {
     let known =
         Git::local("for-each-ref", mirror).args(["--format=%(refname)", KEPT]).succeed().await?.text();
     let known: HashSet<&str> = known.lines().collect();
@@ -107,12 +108,15 @@ async fn add_work(mirror: &Path, bundle: &Path) -> Result<(), Error> {
         .collect();
     // A list of refs has to fit on a command line.
     for some in missing.chunks(200) {
-        fetch(mirror, bundle, some.iter().cloned()).await?;
+        let output = change(mirror, locks, || fetch(mirror, bundle, some)).await?;
+        if !output.success() {
+            return Err(Error::Io(format!("git fetch failed: {}", remote::reason(&output.stderr))));
+        }
     }
     Ok(())
 }
 
-async fn fetch(into: &Path, bundle: &Path, refs: impl IntoIterator<Item = String>) -> Result<(), Error> {
+fn fetch(into: &Path, bundle: &Path, refs: &[String]) -> Git {
     let git = Git::local("fetch", into).args([
         "--quiet",
         "--no-tags",
@@ -120,6 +124,5 @@ async fn fetch(into: &Path, bundle: &Path, refs: impl IntoIterator<Item = String
         "--no-auto-maintenance",
         "--no-recurse-submodules",
     ]);
-    let git = refs.into_iter().fold(git.arg(bundle), |git, name| git.arg(name));
-    git.limit(LONG).succeed().await.map(drop)
+    git.arg(bundle).args(refs).limit(LONG)
 }

@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod keeper;
 mod kills;
+mod left_push;
 mod model;
 mod story;
 

@@ -6,6 +6,7 @@
 
 mod github;
 mod image;
+mod left;
 mod mirror;
 mod push;
 mod take;

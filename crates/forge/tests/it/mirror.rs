@@ -231,3 +231,30 @@ async fn credentials_of_the_url_are_used_and_never_shown() {
     // "ann:s3cret" in base64.
     assert!(sent.lock().unwrap().iter().any(|head| head.contains("Basic YW5uOnMzY3JldA==")), "{sent:?}");
 }
+
+#[tokio::test]
+async fn lock_files_of_a_killed_git_are_not_in_the_way_for_ever() {
+    let world = World::new().await;
+    world.remote.git(&["branch", "old", "main"]);
+    let mirrors = Mirrors::new(&world.directory.path().join("mirrors"));
+    mirrors.fetch(&world.remote.url()).await.unwrap();
+    let mirror = world.mirror_dir();
+    git_in(&mirror, &["pack-refs", "--all"]);
+    world.remote.git(&["branch", "-D", "old"]);
+    let tip = world.remote.commit("main", &[("new.txt", "new\n")]);
+    let names =
+        ["HEAD", "packed-refs", "refs/remotes/origin/main", "refs/slipway/ses_1", "refs/slipway-pushed/a"];
+    for name in names {
+        let path = mirror.join(format!("{name}.lock"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let fetched = mirrors.fetch(&world.remote.url()).await.unwrap();
+    assert_eq!(fetched.tip(None).await.unwrap().commit, tip);
+    let commit = world.mended().await;
+    fetched.push(&commit, "a").await.unwrap();
+    assert_eq!(world.remote.tip("a"), commit);
+    let left: Vec<&str> =
+        names.into_iter().filter(|name| mirror.join(format!("{name}.lock")).exists()).collect();
+    assert_eq!(left, [""; 0]);
+}

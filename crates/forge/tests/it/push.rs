@@ -114,7 +114,7 @@ async fn hooks_of_another_user_are_not_run_by_root() {
 }
 
 /// Lets the remote do this before it takes a push.
-fn before_a_push(world: &World, script: &str) {
+pub(crate) fn before_a_push(world: &World, script: &str) {
     let hook = world.remote.path().join("hooks/pre-receive");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, format!("#!/bin/sh\n{script}\n")).unwrap();

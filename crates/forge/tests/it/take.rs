@@ -1,5 +1,6 @@
 //! What a sandbox hands back, honest and hostile.
 
+use std::io::Write;
 use std::path::Path;
 
 use forge::Error;
@@ -192,4 +193,75 @@ async fn what_is_no_bundle_is_refused() {
     std::fs::File::create(&file).unwrap().set_len(forge::BUNDLE_LIMIT + 1).unwrap();
     let error = world.mirror.take(&file, "work", &world.base, "ses_1").await.unwrap_err();
     left_nothing(&world, error, "larger than 256 MiB").await;
+}
+
+/// A pack of a few bytes with a file of zeros and one that is that file many times over; gives its two objects.
+fn bomb(clone: &Path, times: usize) -> (String, String) {
+    const BASE: usize = 1 << 20;
+    let number = |mut number: usize, first: &mut Vec<u8>| {
+        while number > 0x7f {
+            first.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        first.push(number as u8);
+    };
+    let deflate = |bytes: &[u8], pack: &mut Vec<u8>| {
+        let mut encoder = flate2::write::ZlibEncoder::new(pack, flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap();
+    };
+    let entry = |kind: u8, size: usize, pack: &mut Vec<u8>| {
+        pack.push(0x80 | kind << 4 | (size & 15) as u8);
+        number(size >> 4, pack);
+    };
+    let mut pack = b"PACK\0\0\0\x02\0\0\0\x02".to_vec();
+    let first = pack.len();
+    entry(3, BASE, &mut pack);
+    deflate(&vec![0; BASE], &mut pack);
+    // Each of these takes all of the other file.
+    let mut difference = Vec::new();
+    number(BASE, &mut difference);
+    number(BASE * times, &mut difference);
+    (0..times).for_each(|_| difference.extend([0xc0, 0x10]));
+    let mut back = pack.len() - first;
+    entry(6, difference.len(), &mut pack);
+    let mut offset = vec![(back & 0x7f) as u8];
+    while back > 0x7f {
+        back = (back >> 7) - 1;
+        offset.insert(0, 0x80 | (back & 0x7f) as u8);
+    }
+    pack.extend(offset);
+    deflate(&difference, &mut pack);
+
+    let path = clone.join(".git/objects/pack/pack-0123456789012345678901234567890123456789.pack");
+    std::fs::write(&path, &pack).unwrap();
+    let sum = std::process::Command::new("sha1sum").arg(&path).output().unwrap().stdout;
+    let hex = |at: usize| u8::from_str_radix(std::str::from_utf8(&sum[at..at + 2]).unwrap(), 16).unwrap();
+    pack.extend((0..40).step_by(2).map(hex));
+    std::fs::write(&path, &pack).unwrap();
+    git_in(clone, &["index-pack", path.to_str().unwrap()]);
+    let show = format!("alias.show-pack=!git show-index < {}", path.with_extension("idx").display());
+    let listing = git_in(clone, &["-c", &show, "show-pack"]);
+    let lines = listing.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>());
+    let (zeros, many): (Vec<_>, Vec<_>) = lines.partition(|line| line[0] == first.to_string());
+    (zeros[0][1].to_owned(), many[0][1].to_owned())
+}
+
+#[tokio::test]
+async fn a_few_bytes_that_unfold_to_very_many_are_refused() {
+    let world = World::new().await;
+    let clone = world.clone_in_sandbox().await;
+    let (zeros, many) = bomb(&clone, (forge::OBJECT_LIMIT >> 20) as usize + 1);
+    let script = format!(
+        "tree=$( (git ls-tree HEAD; printf '100644 blob {zeros}\\tbase\\n100644 blob {many}\\tmany\\n') | git mktree)"
+    );
+    commit_tree(&clone, &script);
+    let bundle = world.bundle_from(&clone, &[&format!("{}..work", world.base)]);
+    assert!(std::fs::metadata(&bundle).unwrap().len() < 16 * 1024);
+    refused(&world, &clone, "unfolds to 257 MiB or more, and no file of more than 256 MiB is taken").await;
+    // Nor is it taken when the last commit does not have it any more.
+    let last =
+        git_in(&clone, &["commit-tree", "-p", "work", "-m", "Back", &format!("{}^{{tree}}", world.base)]);
+    git_in(&clone, &["update-ref", "refs/heads/work", last.trim()]);
+    refused(&world, &clone, "unfolds to 257 MiB").await;
 }

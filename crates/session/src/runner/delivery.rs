@@ -196,7 +196,8 @@ pub(crate) async fn again(context: &Context, stop: &Stop, actor: &Actor) -> Resu
     }
 }
 
-fn was_stopped() -> Problem {
+/// Nothing was delivered, because somebody did not want it any more.
+pub(crate) fn was_stopped() -> Problem {
     Problem::new(Code::Conflict, "the delivery was stopped before it was begun")
         .hint("the work is kept: deliver the session again")
 }

@@ -1,12 +1,12 @@
 //! The push of a delivery: made until it works or would not help, and broken off when it is stopped. Then the remote is
 //! asked what it has, so that what is told of it is true.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use failpoint::Point;
-use forge::{Mirror, Refusal, Sent};
+use forge::{LeftPush, Mirror, Refusal, Sent};
 use protocol::event::{Delivery, DeliveryState};
-use protocol::{Actor, EventBody};
+use protocol::{Actor, EventBody, Item, ItemId, ItemKind, ItemStatus};
 
 use super::{Delivered, Intent, failed, give_up, record};
 use crate::failure::Failure;
@@ -17,6 +17,10 @@ use crate::stop::Stop;
 
 /// How long a remote may take to say what it has, after a push was stopped.
 const LOOK: Duration = Duration::from_secs(4);
+/// How long a remote on another machine gets to take a push that was broken off here, before it is made again.
+const LATE: Duration = Duration::from_secs(5);
+/// How often it is looked at meanwhile.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Pushes the branch, unless the remote has it.
 pub(super) async fn push(
@@ -29,7 +33,7 @@ pub(super) async fn push(
     let commit = delivery.commit.clone().unwrap_or_default();
     let mut attempts = Attempts::new(context, stop);
     loop {
-        let refusal = match push_once(context, &attempts, &delivery.branch, &commit, &mut begun).await {
+        let refusal = match push_once(context, stop, &attempts, &delivery.branch, &commit, &mut begun).await {
             Ok(true) => break,
             Ok(false) => None,
             Err(Trouble::Store(error)) => return Err(error),
@@ -42,8 +46,8 @@ pub(super) async fn push(
         match refusal {
             _ if again => {}
             Some(refusal) if !stop.is_given() || matches!(refusal, Refusal::Final { .. }) => {
-                let failed = failed(delivery, refusal.to_string());
-                return give_up(context, actor, failed).await.map(Delivered::Ended);
+                let refused = after_refusal(context, delivery, &refusal).await;
+                return give_up(context, actor, refused).await.map(Delivered::Ended);
             }
             Some(_) | None => match after_stop(context, delivery, &commit, begun).await {
                 Stopped::There(there) => {
@@ -103,6 +107,7 @@ impl From<forge::Error> for Trouble {
 /// One attempt; false when it was given up. `begun` is true from when something may have been sent.
 async fn push_once(
     context: &Context,
+    stop: &Stop,
     attempts: &Attempts<'_>,
     branch: &str,
     commit: &str,
@@ -110,7 +115,7 @@ async fn push_once(
 ) -> Result<bool, Trouble> {
     let look = async {
         let mirror = context.workspace.mirror().await?;
-        let there = mirror.remote_tip(branch).await?.as_deref() == Some(commit);
+        let there = has_arrived(&mirror, branch, commit).await?;
         Ok::<(Mirror, bool), Trouble>((mirror, there))
     };
     let looked = if *begun { attempts.make(look).await } else { attempts.unless_stopped(look).await };
@@ -119,9 +124,114 @@ async fn push_once(
     if there {
         return Ok(true);
     }
+    if let Some(left) = mirror.left_push(branch)? {
+        *begun = true;
+        let patience = if left.may_come() { LATE } else { Duration::ZERO };
+        wait_for(context, attempts, left, branch).await?;
+        let look = comes(&mirror, branch, commit, patience);
+        if attempts.unless_stopped(look).await.transpose()?.unwrap_or(false) {
+            return Ok(true);
+        }
+    }
+    // What was stopped is not begun anew.
+    if stop.is_given() {
+        return Ok(false);
+    }
     let sent = mirror.push_unless(commit, branch, attempts.given_up()).await;
     *begun |= matches!(sent, Ok(Sent::Perhaps) | Err(forge::Error::Push { .. }));
     Ok(sent? == Sent::Yes)
+}
+
+/// Whether the remote has the commit. Then an earlier push of it does not matter any more.
+async fn has_arrived(mirror: &Mirror, branch: &str, commit: &str) -> Result<bool, forge::Error> {
+    let arrived = mirror.remote_tip(branch).await?.as_deref() == Some(commit);
+    if arrived {
+        mirror.forget_push(branch);
+    }
+    Ok(arrived)
+}
+
+/// Waits for the end of a push that a server which is gone began.
+async fn wait_for(
+    context: &Context,
+    attempts: &Attempts<'_>,
+    left: LeftPush,
+    branch: &str,
+) -> Result<(), Trouble> {
+    if left.is_running() {
+        let text = format!(
+            "{branch} was being pushed when the server was started again; the end of that push is waited for"
+        );
+        notice(context, text).await.map_err(Trouble::Store)?;
+    }
+    Ok(left.end(attempts.given_up()).await?)
+}
+
+/// Tells people what a turn waits for.
+async fn notice(context: &Context, text: String) -> Result<(), store::Error> {
+    tracing::info!(session = %context.recorder.session(), "{text}");
+    let Some(turn) = context.turn() else { return Ok(()) };
+    let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } };
+    let body = EventBody::ItemCompleted { turn: turn.id, item };
+    context.recorder.append(&Actor::system(), vec![body]).await.map(drop)
+}
+
+/// Whether the remote has the commit, or gets it while it is waited for.
+async fn comes(
+    mirror: &Mirror,
+    branch: &str,
+    commit: &str,
+    patience: Duration,
+) -> Result<bool, forge::Error> {
+    let end = Instant::now() + patience;
+    loop {
+        if has_arrived(mirror, branch, commit).await? {
+            return Ok(true);
+        }
+        if Instant::now() + AGAIN > end {
+            return Ok(false);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// What is told of a push that was refused. One that a server which is gone began does not go on behind it: whether the
+/// remote took that could not be seen.
+async fn after_refusal(context: &Context, delivery: Delivery, refusal: &Refusal) -> Delivery {
+    let left = match context.workspace.mirror().await {
+        Ok(mirror) => end_left(&mirror, &delivery.branch).await,
+        // Without a mirror nothing was ever pushed.
+        Err(_) => Ok(Left::Nothing),
+    };
+    let doubt = match left {
+        Ok(Left::Nothing) => return failed(delivery, refusal.to_string()),
+        Ok(Left::Ended | Left::MayCome) => String::new(),
+        Err(error) => format!("; {}", problem::forge(&error).title),
+    };
+    let error = format!("{} may have the branch or not: {refusal}{doubt}", delivery.remote);
+    Delivery { state: DeliveryState::Unknown, error: Some(error), ..delivery }
+}
+
+/// What was left of a push of which nobody saw the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// Nothing that could change anything.
+    Nothing,
+    /// Something ran on this machine, and was ended.
+    Ended,
+    /// The remote may still take it.
+    MayCome,
+}
+
+async fn end_left(mirror: &Mirror, branch: &str) -> Result<Left, forge::Error> {
+    let Some(left) = mirror.left_push(branch)? else { return Ok(Left::Nothing) };
+    let was = match (left.may_come(), left.is_running()) {
+        (true, _) => Left::MayCome,
+        (false, true) => Left::Ended,
+        (false, false) => Left::Nothing,
+    };
+    left.end(std::future::ready(())).await?;
+    Ok(was)
 }
 
 /// What a push that was stopped came to.
@@ -139,18 +249,29 @@ async fn after_stop(context: &Context, delivery: Delivery, commit: &str, begun: 
         let error = format!("it was stopped before anything was sent to {remote}");
         return Stopped::Absent(failed(delivery, error));
     }
-    let look = async {
+    let settle = async {
         let mirror = context.workspace.mirror().await.map_err(|failure| failure.into_problem().title)?;
-        mirror.remote_tip(&delivery.branch).await.map_err(|error| problem::forge(&error).title)
+        let told = |error: forge::Error| problem::forge(&error).title;
+        let may_come = end_left(&mirror, &delivery.branch).await.map_err(told)? == Left::MayCome;
+        let patience = if may_come { LOOK - AGAIN } else { Duration::ZERO };
+        let look = comes(&mirror, &delivery.branch, commit, patience);
+        match tokio::time::timeout(LOOK, look).await {
+            Ok(Ok(there)) => Ok((there, may_come)),
+            Ok(Err(error)) => Err(told(error)),
+            Err(_) => Err("it does not answer".to_owned()),
+        }
     };
-    match tokio::time::timeout(LOOK, look).await {
-        Ok(Ok(Some(tip))) if tip == commit => Stopped::There(delivery),
-        Ok(Ok(_)) => {
+    match settle.await {
+        Ok((true, _)) => Stopped::There(delivery),
+        Ok((false, true)) => {
+            let why = "it has not taken it yet, and may still do so";
+            Stopped::Unknown(unknown(delivery, why))
+        }
+        Ok((false, false)) => {
             let error = format!("it was stopped, and {remote} does not have it");
             Stopped::Absent(failed(delivery, error))
         }
-        Ok(Err(why)) => Stopped::Unknown(unknown(delivery, &why)),
-        Err(_) => Stopped::Unknown(unknown(delivery, "it does not answer")),
+        Err(why) => Stopped::Unknown(unknown(delivery, &why)),
     }
 }
 
