@@ -224,6 +224,15 @@ impl Api {
         self.get(&format!("/environments/{}/egress", segment(name))).await
     }
 
+    pub(crate) async fn note_egress(
+        &self,
+        name: &str,
+        decisions: Vec<EgressDecision>,
+    ) -> anyhow::Result<EgressStatus> {
+        let path = format!("/environments/{}/egress/decisions", segment(name));
+        self.ask(Method::POST, &path, Some(NoteEgress { decisions })).await
+    }
+
     pub(crate) async fn allow(&self, name: &str, rules: Vec<String>) -> anyhow::Result<EgressStatus> {
         let body = AllowEgress { allow: rules };
         self.ask(Method::POST, &format!("/environments/{}/egress", segment(name)), Some(body)).await

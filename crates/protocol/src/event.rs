@@ -519,12 +519,13 @@ pub struct EgressDecision {
     pub allowed: bool,
     /// The rule that let them through, or why they were refused.
     pub rule: String,
-    /// How many connections.
+    /// How many connections began, or how often it was asked. 0 where more bytes went over connections that were told
+    /// before, so that connections and bytes can be summed.
     pub connections: u32,
-    /// Bytes out of the sandbox.
+    /// Bytes out of the sandbox, since this was last told.
     #[serde(default)]
     pub sent: u64,
-    /// Bytes into the sandbox.
+    /// Bytes into the sandbox, since this was last told.
     #[serde(default)]
     pub received: u64,
 }

@@ -87,6 +87,9 @@ pub struct StepStatus {
     /// The end of its output; all of it is in the build's log.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
+    /// What a person should know of it, such as an input that is not in the repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Kinds of steps.
@@ -203,6 +206,16 @@ pub struct EgressStatus {
     /// What else whoever changed it should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// `POST /environments/{name}/egress/decisions`: what was decided for a sandbox that is not the server's, such as that of a
+/// command. What was refused is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NoteEgress {
+    /// The decisions, oldest first.
+    pub decisions: Vec<crate::EgressDecision>,
 }
 
 /// `POST /environments/{name}/egress`: allows more, also in sandboxes that run.

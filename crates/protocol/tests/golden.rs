@@ -120,6 +120,7 @@ fn image() -> ImageStatus {
             bytes: 0,
             attempts: 3,
             output: "no such package".to_owned(),
+            notes: vec!["the input lock is not in the repository".to_owned()],
         }],
         error: Some("the step `npm ci` exited with 1".to_owned()),
         warm: 1,
@@ -620,6 +621,7 @@ fn bodies() -> Vec<serde_json::Value> {
             note: None,
         }),
         round_trip(&AllowEgress { allow: vec!["evil.example".to_owned()] }),
+        round_trip(&protocol::NoteEgress { decisions: Vec::new() }),
         round_trip(&CollectGarbage { dry_run: true }),
         round_trip(&GarbageReport {
             dry_run: true,

@@ -68,6 +68,7 @@ impl Shown {
                 StepState::Running => {}
                 StepState::Built | StepState::Cached | StepState::Failed if place >= self.ended => {
                     style::note(&line(step));
+                    tell_notes(step, "  ");
                     self.begun = self.begun.max(place + 1);
                     self.ended = place + 1;
                 }
@@ -91,6 +92,13 @@ pub(super) fn line(step: &StepStatus) -> String {
     let tries = if step.attempts > 1 { format!(", {} attempts", step.attempts) } else { String::new() };
     let size = if step.bytes > 0 { format!(", {}", text::bytes(step.bytes)) } else { String::new() };
     format!("{mark} {}  {how}{tries}{size}", text::harmless(&text::first_line(&step.title)))
+}
+
+/// What a person should know of a step.
+pub(super) fn tell_notes(step: &StepStatus, indent: &str) {
+    for note in &step.notes {
+        style::note(&format!("{indent}note: {}", text::harmless(note)));
+    }
 }
 
 fn finish(name: &str, status: &ImageStatus) -> anyhow::Result<()> {

@@ -5,6 +5,8 @@ use protocol::{
     NamedEnvironment, Repo, SetupStep, StepState, StepStatus,
 };
 
+use sandbox::egress::with_port;
+
 use super::Context;
 use super::run::repository;
 use crate::config::check_environment;
@@ -234,6 +236,7 @@ fn tell_steps(name: &str, image: Option<&ImageStatus>) {
         |step: &&StepStatus| image.state == ImageState::Building || step.state != StepState::Pending;
     for step in image.steps.iter().filter(reached) {
         style::note(&format!("  {}", super::build::line(step)));
+        super::build::tell_notes(step, "    ");
     }
     tell_error(name, image);
 }
@@ -272,13 +275,16 @@ fn tell_egress(name: &str, status: &EgressStatus) -> anyhow::Result<()> {
     if let Some(note) = &status.note {
         style::note(note);
     }
+    if status.egress == Egress::None {
+        style::note("its sandboxes have no network, so what they try to reach is not seen");
+    }
     if status.refused.is_empty() {
         style::note("nothing was refused so far");
         return Ok(());
     }
     let rows = status.refused.iter().map(|refused| {
         vec![
-            format!("{}:{}", text::harmless(&refused.host), refused.port),
+            text::harmless(&with_port(&refused.host, refused.port)),
             refused.count.to_string(),
             text::age(refused.last_at),
             text::harmless(&refused.reason),

@@ -1,19 +1,23 @@
 //! What a one-off sandbox is made of: the bare host system, or an environment, from its image where one was built.
 
-use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use ::sandbox::egress::{CA_BUNDLE, Decision, Placeholders, Proxy, Rules, Secret};
+use ::sandbox::egress::{
+    CA_BUNDLE, Decision, Log, Placeholders, Proxy, Refusal, Refusals, Refused, Rules, Secret,
+};
 use ::sandbox::image::{Image, Images};
 use ::sandbox::native::Native;
 use ::sandbox::{Driver, Network, Sandbox, Stack, service};
-use protocol::{Egress, Environment, NamedEnvironment};
+use protocol::{Egress, EgressDecision, Environment, EventBody, NamedEnvironment, RefusedHost, SandboxId};
 use session::{Arrival, SetUp};
 
 use super::Context;
 use crate::exit::Usage;
 use crate::render::{style, text};
+
+/// Most refusals that are shown at the end.
+const SHOWN: usize = 20;
 
 /// What to start, and where.
 pub(super) struct Plan {
@@ -37,8 +41,12 @@ pub(super) enum Furnished {
 
 /// The way out of the sandbox. Dropping it ends every connection.
 pub(super) struct Exit {
-    _proxy: Proxy,
-    refused: Arc<Mutex<BTreeSet<(String, u16)>>>,
+    /// Tells of its connections when it goes, so it goes first.
+    proxy: Proxy,
+    log: Log,
+    refused: Arc<Refusals>,
+    book: Arc<Refused>,
+    sandbox: SandboxId,
     name: String,
 }
 
@@ -111,6 +119,26 @@ impl Plan {
             Some(sockets) => Some(self.way_out(context, name, recipe, sockets, sandbox).await?),
             None => None,
         };
+        let filled = self.fill(context, name, recipe, sandbox, set_up).await;
+        if let Ok(true) = filled {
+            return Ok(Furnished::Ready(exit));
+        }
+        // What was refused is the likeliest reason.
+        if let Some(exit) = exit {
+            exit.finish(context).await;
+        }
+        filled.map(|_| Furnished::NotSetUp)
+    }
+
+    /// Fills the workspace and starts the services; false if the set-up failed at the tip of the branch.
+    async fn fill(
+        &self,
+        context: &Context,
+        name: &str,
+        recipe: &Environment,
+        sandbox: &dyn Sandbox,
+        set_up: SetUp,
+    ) -> anyhow::Result<bool> {
         let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
         match &self.image {
             None => {
@@ -121,13 +149,13 @@ impl Plan {
                 Arrival::There(note) => note.iter().for_each(|note| style::note(&text::harmless(note))),
                 Arrival::NotSetUp(problem) => {
                     style::note(&text::harmless(&problem.title));
-                    return Ok(Furnished::NotSetUp);
+                    return Ok(false);
                 }
             },
         }
         let services = session::services(&mirrors, recipe, self.image.as_ref()).await?;
         service::start(sandbox, &services).await?;
-        Ok(Furnished::Ready(exit))
+        Ok(true)
     }
 
     /// Opens the way out. Values of secrets do not leave a server, so this command reads them itself.
@@ -168,13 +196,23 @@ impl Exit {
         sockets: ::sandbox::egress::Sockets,
         sandbox: &dyn Sandbox,
     ) -> anyhow::Result<Self> {
-        let refused: Arc<Mutex<BTreeSet<(String, u16)>>> = Arc::default();
-        let book = Arc::clone(&refused);
-        let sink = Arc::new(move |decision: Decision| {
-            if !decision.allowed {
-                book.lock().unwrap_or_else(PoisonError::into_inner).insert((decision.host, decision.port));
-            }
-        });
+        let (refused, book) = (Arc::new(Refusals::new(SHOWN)), Arc::<Refused>::default());
+        let log = {
+            let (book, json) = (Arc::clone(&book), context.json);
+            Log::new(sandbox.id(), move |decisions| {
+                decisions.iter().for_each(|decision| book.note(decision));
+                if json {
+                    decisions.into_iter().for_each(tell_event);
+                }
+            })
+        };
+        let sink = {
+            let (refused, log) = (Arc::clone(&refused), log.sink());
+            Arc::new(move |decision: Decision| {
+                refused.note(&decision);
+                log(decision);
+            })
+        };
         let rules = Rules::parse(&recipe.egress)?.of(name);
         let proxy = Proxy::start(sockets, rules, context.config.sandbox.outside()?, sink)?;
         if !recipe.secrets.is_empty() {
@@ -188,27 +226,93 @@ impl Exit {
             sandbox.guest().write_file(CA_BUNDLE, bundle.into()).await?;
         }
         sandbox.guest().set_env(&proxy.variables()).await?;
-        Ok(Self { _proxy: proxy, refused, name: name.to_owned() })
+        Ok(Self { proxy, log, refused, book, sandbox: sandbox.id(), name: name.to_owned() })
     }
 
-    /// Says what was refused, and how to allow it.
-    pub(super) fn tell(&self) {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.is_empty() {
+    /// Ends every connection, says what was refused and how to allow it, and has it remembered.
+    pub(super) async fn finish(self, context: &Context) {
+        let Self { proxy, log, refused, book, sandbox, name } = self;
+        drop(proxy);
+        drop(log);
+        if let Some(summary) = summary(&refused.list(), &name) {
+            style::note(&text::harmless(&summary));
+        }
+        let decisions: Vec<EgressDecision> =
+            book.list().into_iter().rev().map(|refused| decision(sandbox, refused)).collect();
+        if decisions.is_empty() {
             return;
         }
-        let hosts: Vec<String> = refused
-            .iter()
-            .map(|(host, port)| match port {
-                // Only its name was asked for.
-                53 => text::harmless(host),
-                port => format!("{}:{port}", text::harmless(host)),
-            })
-            .collect();
-        style::note(&format!(
-            "refused: {}\n  allow a host with: slipway env allow {} HOST",
-            hosts.join(", "),
-            self.name
-        ));
+        if let Err(error) = remember(context, &name, decisions).await {
+            style::note(&format!("slipway env allow {name} will not list it: {error:#}"));
+        }
+    }
+}
+
+async fn remember(context: &Context, name: &str, decisions: Vec<EgressDecision>) -> anyhow::Result<()> {
+    let link = context.look().await?;
+    let noted = link.api.note_egress(name, decisions).await;
+    link.close_now().await?;
+    noted.map(drop)
+}
+
+fn decision(sandbox: SandboxId, refused: RefusedHost) -> EgressDecision {
+    let RefusedHost { host, port, reason, count, .. } = refused;
+    EgressDecision {
+        sandbox,
+        host,
+        port,
+        allowed: false,
+        rule: reason,
+        connections: u32::try_from(count).unwrap_or(u32::MAX),
+        sent: 0,
+        received: 0,
+    }
+}
+
+/// Standard output is the command's own, so events go to standard error.
+fn tell_event(decision: EgressDecision) {
+    match serde_json::to_string(&EventBody::EgressDecided(decision)) {
+        Ok(event) => style::say(&event),
+        Err(error) => style::error(&format!("a decision cannot be written as JSON: {error}")),
+    }
+}
+
+/// What was refused and why, and how to allow what can be; None if nothing was.
+fn summary(refused: &[Refusal], name: &str) -> Option<String> {
+    if refused.is_empty() {
+        return None;
+    }
+    let mut lines: Vec<String> = refused.iter().map(|refusal| format!("refused: {refusal}")).collect();
+    let mut rules: Vec<String> = refused.iter().filter_map(Refusal::rule).collect();
+    rules.dedup();
+    if !rules.is_empty() {
+        lines.push(format!("  allow it with: slipway env allow {name} {}", rules.join(" ")));
+    }
+    Some(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_says_why_and_advises_only_what_helps() {
+        let refusal = |never, host: &str, port, why: &str| Refusal {
+            never,
+            host: host.to_owned(),
+            port,
+            why: why.to_owned(),
+        };
+        assert_eq!(summary(&[], "shop"), None);
+        let never = refusal(true, "127.0.0.1", 9999, "it is a loopback address");
+        let said = summary(std::slice::from_ref(&never), "shop").unwrap();
+        assert_eq!(said, "refused: 127.0.0.1:9999 (it is a loopback address)");
+        let can = refusal(false, "2001:db8::10", 8080, "no rule");
+        let said = summary(&[can, refusal(false, "a.test", 443, "no rule"), never], "shop").unwrap();
+        assert!(said.contains("refused: [2001:db8::10]:8080 (no rule)\n"), "{said}");
+        assert!(
+            said.ends_with("\n  allow it with: slipway env allow shop [2001:db8::10]:8080 a.test"),
+            "{said}"
+        );
     }
 }

@@ -29,8 +29,8 @@ pub(crate) enum Sandbox {
     /// However it ends, nothing is left behind. Without --env the sandbox has the machine's own system, an empty workspace
     /// and no network. With it, it is what a session of that environment would begin with: repository at the tip of its
     /// branch, services, secrets, and what its egress allows. The values of secrets are read by this command, from its own
-    /// variables and files; those of a server stay there. A limit that it comes to is told on standard error; with --json
-    /// as an event, on a line of its own.
+    /// variables and files; those of a server stay there. A limit that it comes to and what it was refused are told on
+    /// standard error; with --json as events, each on a line of its own, and every connection that was let through too.
     Run(Run),
     /// List sandboxes: of sessions, of builds, kept ready, and of commands
     Ls,
@@ -180,7 +180,9 @@ impl Run {
                 anyhow::bail!("the workspace could not be set up");
             };
             let exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
-            way_out.iter().for_each(super::one_off::Exit::tell);
+            if let Some(way_out) = way_out {
+                way_out.finish(context).await;
+            }
             exit
         };
         let mut exit = work.await;

@@ -10,6 +10,8 @@ use protocol::{
     Outcome, SessionId,
 };
 
+use sandbox::egress::with_port;
+
 use super::style::{Paint, say, stderr};
 use super::{print, summary, text};
 use crate::api::{Api, Meaning};
@@ -225,9 +227,8 @@ impl View {
                 )));
             }
             EventBody::EgressDecided(decision) if !decision.allowed => say(&paint.warn(&format!(
-                "  refused {}:{}: {}",
-                text::harmless(&decision.host),
-                decision.port,
+                "  refused {}: {}",
+                text::harmless(&with_port(&decision.host, decision.port)),
                 text::harmless(&decision.rule)
             ))),
             EventBody::SnapshotTaken { snapshot, blurred: true, .. } => say(&paint.warn(&format!(

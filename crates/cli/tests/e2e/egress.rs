@@ -218,7 +218,10 @@ async fn the_host_cannot_be_reached_whatever_is_allowed() {
     for host in ["127.0.0.1", "localhost", "::1", "169.254.169.254", "10.0.0.1"] {
         assert!(refused.iter().any(|(name, ..)| *name == host), "{host} is not told: {refused:?}");
     }
-    assert!(events.of("egress.decided").iter().all(|decided| decided["allowed"] == false), "{refused:?}");
+    // A name may be asked for where everything public is allowed; what it leads to is refused.
+    let decided = events.of("egress.decided");
+    let only_asked = |decided: &&&serde_json::Value| decided["allowed"] == false || decided["port"] == 53;
+    assert_eq!(decided.iter().find(|decided| !only_asked(decided)), None);
     world.finish().await;
 }
 
@@ -237,7 +240,7 @@ async fn without_a_network_there_is_not_even_a_proxy() {
     assert!(said.contains("unknown"), "{said}");
     assert_eq!(events.of("egress.decided").len(), 0);
     let shown = world.ok(&["env", "allow", ENVIRONMENT]).await;
-    assert!(shown.stderr.contains("nothing (\"none\")"), "{shown}");
+    assert!(shown.stderr.contains("nothing (\"none\")") && shown.stderr.contains("is not seen"), "{shown}");
     world.finish().await;
 }
 

@@ -154,9 +154,52 @@ unsafe fn socket_address(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
+/// The address that old resolvers read in a text such as `127.1`, `0x7f000001` or `0177.0.0.1`: one to four numbers, of
+/// which the last fills what is left.
+pub(super) fn spelled(text: &str) -> Option<Ipv4Addr> {
+    let number = |text: &str| {
+        let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => (digits, 16),
+            None if text.len() > 1 && text.starts_with('0') => (text, 8),
+            None => (text, 10),
+        };
+        let plain = digits.chars().all(|digit| digit.is_digit(radix));
+        u32::from_str_radix(digits, radix).ok().filter(|_| plain)
+    };
+    let numbers: Vec<u32> = text.split('.').map(number).collect::<Option<_>>()?;
+    let (last, leading) = numbers.split_last()?;
+    if leading.len() > 3 || leading.iter().any(|part| *part > 255) {
+        return None;
+    }
+    let room = 32 - 8 * leading.len();
+    if u64::from(*last) >= 1 << room {
+        return None;
+    }
+    let high = leading.iter().enumerate().fold(0, |sum, (at, part)| sum | part << (24 - 8 * at));
+    Some(Ipv4Addr::from_bits(high | last))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_spellings_are_read_as_old_resolvers_do() {
+        for (text, address) in [
+            ("127.1", "127.0.0.1"),
+            ("2130706433", "127.0.0.1"),
+            ("0x7f000001", "127.0.0.1"),
+            ("0177.0.0.1", "127.0.0.1"),
+            ("203.0.113.010", "203.0.113.8"),
+            ("10.0x10.257", "10.16.1.1"),
+            ("4294967295", "255.255.255.255"),
+        ] {
+            assert_eq!(spelled(text), Some(address.parse().unwrap()), "{text}");
+        }
+        for text in ["", "a.1", "1.2.3.4.5", "256.1", "4294967296", "1.2.3.256", "09", "0x", "+1", "1..2"] {
+            assert_eq!(spelled(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn what_is_never_let_through() {

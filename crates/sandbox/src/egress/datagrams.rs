@@ -11,6 +11,7 @@ use tokio::net::UdpSocket;
 
 use super::decide::{Gate, Refusal, Remedy};
 use super::rules::Host;
+use super::{OTHERS, UNKNOWN};
 
 /// One destination is told of once in this time.
 const QUIET: Duration = Duration::from_secs(1);
@@ -18,36 +19,60 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Destinations that are remembered for that.
 const MOST: usize = 256;
 
+/// Where a datagram was to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Wanted {
+    Address(SocketAddrV4),
+    /// Some kernels have forgotten it by now.
+    Unknown,
+    /// To one of more destinations than are remembered.
+    Others,
+}
+
+/// What was told just now.
+#[derive(Default)]
+struct Told(HashMap<Wanted, Instant>);
+
+impl Told {
+    /// What is to be told of a datagram; None if it was told just now.
+    fn now(&mut self, to: Wanted, now: Instant) -> Option<Wanted> {
+        self.0.retain(|_, at| now.duration_since(*at) < QUIET);
+        let to = if self.0.len() >= MOST && !self.0.contains_key(&to) { Wanted::Others } else { to };
+        // What is told again and again is told once in that time, and not only when there was a pause.
+        if self.0.contains_key(&to) {
+            return None;
+        }
+        self.0.insert(to, now);
+        Some(to)
+    }
+}
+
 /// Serves the socket.
 pub(super) async fn serve(gate: Arc<Gate>, socket: UdpSocket) {
     if let Err(error) = ask_for_destinations(socket.as_raw_fd()) {
         tracing::warn!(%error, "where a sandbox's datagrams were to go cannot be told");
     }
-    let mut told: HashMap<Option<SocketAddrV4>, Instant> = HashMap::new();
+    let mut told = Told::default();
     loop {
         let received = socket.async_io(Interest::READABLE, || receive(socket.as_raw_fd())).await;
         let to = match received {
-            Ok(to) => to.filter(|to| !to.ip().is_loopback()),
+            Ok(to) => to.filter(|to| !to.ip().is_loopback()).map_or(Wanted::Unknown, Wanted::Address),
             Err(error) => {
                 tracing::debug!(%error, "a datagram did not arrive");
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             }
         };
-        let now = Instant::now();
-        told.retain(|_, at| now.duration_since(*at) < QUIET);
-        if told.len() >= MOST || told.insert(to, now).is_some() {
-            continue;
-        }
+        let Some(to) = told.now(to, Instant::now()) else { continue };
         let why = "UDP is not let out";
         let refusal = match to {
-            Some(to) => {
+            Wanted::Address(to) => {
                 let address = (*to.ip()).into();
                 let host = gate.name_of(address).unwrap_or(Host::Address(address));
                 Refusal::new(host, to.port(), why, Remedy::Nothing)
             }
-            // Some kernels have forgotten it by now.
-            None => Refusal::new("unknown", 0, why, Remedy::Nothing),
+            Wanted::Unknown => Refusal::new(UNKNOWN, 0, why, Remedy::Nothing),
+            Wanted::Others => Refusal::new(OTHERS, 0, why, Remedy::Nothing),
         };
         gate.tell(&refusal);
     }
@@ -108,4 +133,23 @@ fn receive(socket: RawFd) -> std::io::Result<Option<SocketAddrV4>> {
         next = unsafe { libc::CMSG_NXTHDR(&raw const message, next) };
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_destination_is_told_or_that_there_were_others() {
+        let mut told = Told::default();
+        let begin = Instant::now();
+        let to = |n: u16| Wanted::Address(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), n));
+        let mut all =
+            |at: Instant| -> Vec<Wanted> { (0..1000).filter_map(|n| told.now(to(n), at)).collect() };
+        let first = all(begin);
+        assert_eq!(first.len(), MOST + 1);
+        assert_eq!((first[0], first[MOST]), (to(0), Wanted::Others));
+        assert_eq!(all(begin + QUIET / 2), [], "just now");
+        assert_eq!(all(begin + QUIET).len(), MOST + 1, "also without a pause");
+    }
 }

@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::CertificateDer;
 
 use super::address::never;
+use super::pace::Pace;
 use super::pins::{Age, Pins};
 use super::rules::Host;
 use super::stream::Outbound;
+use super::ticket::Tickets;
 use super::vault::Vault;
-use super::{Decision, Outside, Rules, Sink};
+use super::{Decision, Outside, Rules, Sink, dns, rule_for, with_port};
 
 /// A name must be resolved within this time.
 const LOOKUP: Duration = Duration::from_secs(5);
@@ -33,6 +35,8 @@ pub(super) struct Gate {
     vault: RwLock<Option<Arc<Vault>>>,
     outside: Arc<dyn Outside>,
     pins: Mutex<Pins>,
+    pace: Pace,
+    tickets: Arc<Tickets>,
     upstream_tls: OnceLock<Arc<rustls::ClientConfig>>,
 }
 
@@ -70,6 +74,8 @@ pub(super) enum Remedy {
     Allow,
     /// Nothing: it is refused whatever the rules say.
     Nothing,
+    /// Ask in another way: what is said is not understood, or can be understood in two ways.
+    AskAgain,
 }
 
 impl Refusal {
@@ -82,14 +88,15 @@ impl Refusal {
     /// What whoever is refused is told: why, and what a person can do in the environment of this name.
     fn message(&self, environment: Option<&str>) -> String {
         let Self { host, port, why, remedy } = self;
-        let refused = format!("slipway: {host}:{port} is refused: {why}.");
-        let rule = if matches!(port, 80 | 443) { host.clone() } else { format!("{host}:{port}") };
+        let refused = format!("slipway: {} is refused: {why}.", with_port(host, *port));
+        let rule = rule_for(host, *port);
         match (remedy, environment) {
             (Remedy::Allow, Some(name)) => format!("{refused} To allow it: slipway env allow {name} {rule}"),
             (Remedy::Allow, None) => {
                 format!("{refused} To allow it, add {rule} to the environment's egress.")
             }
             (Remedy::Nothing, _) => format!("{refused} No rule can allow it."),
+            (Remedy::AskAgain, _) => refused,
         }
     }
 }
@@ -108,6 +115,8 @@ impl Gate {
             vault: RwLock::new(None),
             outside,
             pins: Mutex::new(Pins::default()),
+            pace: Pace::default(),
+            tickets: Arc::default(),
             upstream_tls: OnceLock::new(),
         }
     }
@@ -164,9 +173,43 @@ impl Gate {
             allowed: false,
             can_be_allowed: refusal.remedy == Remedy::Allow,
             rule: refusal.why.clone(),
+            connections: 1,
             sent: 0,
             received: 0,
         });
+    }
+
+    /// Tells that a question for a name goes out. It is not told with a connection, which may never be made.
+    pub(super) fn tell_asking(&self, host: &Host, rule: &str, bytes: usize) {
+        self.tell_question(host, rule, 1, (bytes, 0));
+    }
+
+    /// Tells what a question that went out was answered with.
+    pub(super) fn tell_answered(&self, host: &Host, rule: &str, bytes: usize) {
+        self.tell_question(host, rule, 0, (0, bytes));
+    }
+
+    fn tell_question(&self, host: &Host, rule: &str, connections: u32, (sent, received): (usize, usize)) {
+        self.sink()(Decision {
+            host: host.to_string(),
+            port: dns::PORT,
+            allowed: true,
+            can_be_allowed: true,
+            rule: rule.to_owned(),
+            connections,
+            sent: sent as u64,
+            received: received as u64,
+        });
+    }
+
+    /// The connections that are open.
+    pub(super) fn tickets(&self) -> &Arc<Tickets> {
+        &self.tickets
+    }
+
+    /// Returns when a host that is allowed may be come to; see [`Pace`]. Whoever returns a [`Way`] has waited for this.
+    pub(super) async fn turn(&self, host: &Host, port: u16) {
+        self.pace.turn(host, port).await;
     }
 
     /// Whether a host may be connected to on a port; the rule that says so.
@@ -178,9 +221,10 @@ impl Gate {
         }
     }
 
-    /// Whether a host's name may be asked for; it is told with the port of questions if not.
-    pub(super) fn permit_name(&self, host: &Host, port: u16) -> Result<(), Refusal> {
-        self.rules().allow_name(host).map(drop).map_err(|why| refusal(host, port, why))
+    /// Whether a host's name may be asked for, and the rule that says so; it is told with the port of questions if not.
+    pub(super) fn permit_name(&self, host: &Host) -> Result<String, Refusal> {
+        let rules = self.rules();
+        rules.allow_name(host).map(str::to_owned).map_err(|why| refusal(host, dns::PORT, why))
     }
 
     /// What whoever is refused is told.
@@ -191,13 +235,11 @@ impl Gate {
     /// The way to a host that was asked for by name (or literally by address).
     pub(super) async fn reach(&self, host: &Host, port: u16) -> Result<Way, Stop> {
         let rule = self.permit(host, port)?;
-        let found = match self.look_up(host).await {
-            Ok(found) => found,
-            Err(why) => {
-                self.tell_unused(host, port, &rule);
-                return Err(Stop::Unreachable(why));
-            }
-        };
+        self.turn(host, port).await;
+        // Dropped when it fails, or when nobody waits for it any more, it is told like a connection that was not made.
+        let ticket = self.tickets.issue(self.sink(), host, port, &rule);
+        let found = self.look_up(host).await.map_err(Stop::Unreachable)?;
+        ticket.cancel();
         let mut refused = None;
         let mut addresses = Vec::new();
         for address in found {
@@ -208,11 +250,11 @@ impl Gate {
         }
         match refused {
             Some((address, why)) if addresses.is_empty() => {
-                let why = match host {
-                    Host::Address(_) => format!("it is {why}"),
-                    Host::Name(_) => format!("it resolves to {address}, which is {why}"),
-                };
-                Err(Refusal::new(host, port, why, Remedy::Nothing).into())
+                if let Host::Name(_) = host {
+                    // Refusals can be told in one sum; whose name went out must not get lost in it.
+                    self.tell_asking(host, &rule, 0);
+                }
+                Err(leads_to(host, port, address, &why).into())
             }
             _ => Ok(Way { host: host.clone(), port, rule, addresses }),
         }
@@ -223,7 +265,8 @@ impl Gate {
     pub(super) async fn agree(&self, host: &Host, to: SocketAddr) -> Result<Way, Stop> {
         let rule = self.permit(host, to.port())?;
         self.check(host, to)?;
-        if !self.has(host, to.ip()).await {
+        self.turn(host, to.port()).await;
+        if !self.has(host, to.ip(), &rule).await {
             let why = format!("{} is not an address of it", to.ip());
             return Err(Refusal::new(host, to.port(), why, Remedy::Nothing).into());
         }
@@ -242,21 +285,23 @@ impl Gate {
                 continue;
             }
             let Ok(rule) = self.permit(&host, to.port()) else { continue };
-            if age == Age::Fresh || self.has(&host, to.ip()).await {
+            if age == Age::Fresh || self.has(&host, to.ip(), &rule).await {
+                self.turn(&host, to.port()).await;
                 return Ok(Way { host, port: to.port(), rule, addresses: vec![to] });
             }
         }
-        self.literally(to).map_err(|refusal| match named {
+        self.literally(to).await.map_err(|refusal| match named {
             Some(name) => Refusal::new(name, refusal.port, refusal.why, refusal.remedy).into(),
             None => refusal.into(),
         })
     }
 
     /// The way to an address that is allowed as an address, whatever its names.
-    pub(super) fn literally(&self, to: SocketAddr) -> Result<Way, Refusal> {
+    pub(super) async fn literally(&self, to: SocketAddr) -> Result<Way, Refusal> {
         let host = Host::Address(to.ip());
         let rule = self.permit(&host, to.port())?;
         self.check(&host, to)?;
+        self.turn(&host, to.port()).await;
         Ok(Way { host, port: to.port(), rule, addresses: vec![to] })
     }
 
@@ -282,8 +327,8 @@ impl Gate {
         names.into_iter().map(|(name, _)| Host::Name(name)).collect()
     }
 
-    /// Whether a host has this address: we answered so, or a fresh look-up says so.
-    async fn has(&self, host: &Host, address: IpAddr) -> bool {
+    /// Whether a host that this rule allows has this address: we answered so, or a fresh look-up says so.
+    async fn has(&self, host: &Host, address: IpAddr, rule: &str) -> bool {
         let name = match host {
             Host::Address(literal) => return literal.to_canonical() == address.to_canonical(),
             Host::Name(name) => name,
@@ -292,6 +337,7 @@ impl Gate {
         if pinned.iter().any(|(known, age)| known == name && *age == Age::Fresh) {
             return true;
         }
+        self.tell_asking(host, rule, 0);
         match self.look_up(host).await {
             Ok(found) if found.contains(&address) => {
                 self.pins().pin(name, address, Instant::now());
@@ -302,11 +348,16 @@ impl Gate {
         }
     }
 
-    /// The addresses to answer a question for a name with; they are remembered.
+    /// The addresses to answer a question for a name with; they are remembered. A name that has none but such as are
+    /// never let through is told as refused.
     pub(super) async fn answer(&self, host: &Host) -> Result<Vec<IpAddr>, String> {
         let found = self.look_up(host).await?;
+        let refused = found.iter().find_map(|address| never(*address).map(|why| (*address, why)));
         let public: Vec<_> =
             found.into_iter().filter(|found| found.is_ipv4() && never(*found).is_none()).collect();
+        if let (Some((address, why)), true) = (refused, public.is_empty()) {
+            self.tell(&leads_to(host, dns::PORT, address, &why));
+        }
         let now = Instant::now();
         let mut pins = self.pins();
         for address in &public {
@@ -335,9 +386,9 @@ impl Gate {
         Ok(found)
     }
 
-    /// Connects along a way. What becomes of the connection is told when it ends.
+    /// Connects along a way. What becomes of the connection is told while it is open and when it ends.
     pub(super) async fn connect(&self, way: &Way) -> Result<Outbound, Stop> {
-        let ticket = Ticket::new(self.sink(), &way.host, way.port, &way.rule);
+        let ticket = self.tickets.issue(self.sink(), &way.host, way.port, &way.rule);
         let attempts = async {
             let mut last = None;
             for address in &way.addresses {
@@ -353,12 +404,17 @@ impl Gate {
             Ok(Err(why)) => why,
             Err(_) => format!("no connection within {} s", CONNECT.as_secs()),
         };
-        Err(Stop::Unreachable(format!("{}:{} cannot be reached: {failed}", way.host, way.port)))
+        Err(Stop::Unreachable(format!("{} cannot be reached: {failed}", way.target())))
     }
+}
 
-    fn tell_unused(&self, host: &Host, port: u16, rule: &str) {
-        drop(Ticket::new(self.sink(), host, port, rule));
-    }
+/// A host that has no address but such as are never let through.
+fn leads_to(host: &Host, port: u16, address: IpAddr, why: &str) -> Refusal {
+    let why = match host {
+        Host::Address(_) => format!("it is {why}"),
+        Host::Name(_) => format!("it resolves to {address}, which is {why}"),
+    };
+    Refusal::new(host, port, why, Remedy::Nothing)
 }
 
 /// A host that no rule allows: one could be added, unless it would never take effect.
@@ -373,59 +429,9 @@ impl Way {
     pub(super) fn rule(&self) -> &str {
         &self.rule
     }
-}
 
-/// An allowed connection: counts its bytes, and is told when dropped.
-pub(super) struct Ticket {
-    sink: Sink,
-    /// None once it is not to be told any more.
-    decision: Option<Decision>,
-}
-
-impl Ticket {
-    fn new(sink: Sink, host: &Host, port: u16, rule: &str) -> Self {
-        let decision = Decision {
-            host: host.to_string(),
-            port,
-            allowed: true,
-            can_be_allowed: true,
-            rule: rule.to_owned(),
-            sent: 0,
-            received: 0,
-        };
-        Self { sink, decision: Some(decision) }
-    }
-
-    pub(super) fn sent(&mut self, bytes: usize) {
-        if let Some(decision) = &mut self.decision {
-            decision.sent += bytes as u64;
-        }
-    }
-
-    pub(super) fn received(&mut self, bytes: usize) {
-        if let Some(decision) = &mut self.decision {
-            decision.received += bytes as u64;
-        }
-    }
-
-    /// What was taken for one host turned out to be meant for another, which is allowed too.
-    pub(super) fn is_for(&mut self, way: &Way) {
-        if let Some(decision) = &mut self.decision {
-            decision.host = way.host.to_string();
-            decision.rule = way.rule.clone();
-        }
-    }
-
-    /// What was allowed at first is refused after all, and told as that.
-    pub(super) fn cancel(&mut self) {
-        self.decision = None;
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if let Some(decision) = self.decision.take() {
-            (self.sink)(decision);
-        }
+    /// Host and port, as they are written.
+    pub(super) fn target(&self) -> String {
+        with_port(&self.host.to_string(), self.port)
     }
 }

@@ -9,8 +9,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 
-use super::decide::Gate;
-use super::rules::Host;
+use super::UNKNOWN;
+use super::decide::{Gate, Refusal, Remedy};
+use super::rules::{Host, harmless};
 
 /// Questions that are looked up at the same time; what is more is told to come again.
 const AT_ONCE: usize = 64;
@@ -34,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Longest question over a connection.
 const LONGEST: usize = 4096;
+
+/// What is said of what cannot be read.
+const NO_QUESTION: &str = "it is no question for a name";
 
 /// How a question is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +83,8 @@ pub(super) struct Names {
 enum Outcome {
     /// This is said.
     Answer(Vec<u8>),
-    /// It must be looked up.
-    LookUp,
+    /// It must be looked up; this rule allows it.
+    LookUp(String),
     /// It is none.
     Nothing,
 }
@@ -110,9 +114,10 @@ impl Names {
             match self.judge(datagram) {
                 Outcome::Answer(answer) => send(&socket, from, &answer).await,
                 Outcome::Nothing => {}
-                Outcome::LookUp => {
+                Outcome::LookUp(rule) => {
                     let Ok(permit) = self.at_once.clone().try_acquire_owned() else {
                         if let Read::Question(Question { head, raw, .. }) = read(datagram) {
+                            self.refuse(&name(raw), "too many names are looked up at once", Remedy::AskAgain);
                             send(&socket, from, &reply(head, raw, Code::Failed, &[])).await;
                         }
                         continue;
@@ -120,7 +125,7 @@ impl Names {
                     let (names, socket, datagram) = (self.clone(), socket.clone(), datagram.to_vec());
                     lookups.spawn(async move {
                         let _permit = permit;
-                        if let Some(answer) = names.look_up(&datagram).await {
+                        if let Some(answer) = names.look_up(&datagram, &rule).await {
                             send(&socket, from, &answer).await;
                         }
                     });
@@ -146,6 +151,7 @@ impl Names {
             other => usize::from(other?),
         };
         if length > LONGEST {
+            self.refuse(UNKNOWN, NO_QUESTION, Remedy::AskAgain);
             return Ok(More::No);
         }
         let mut question = vec![0; length];
@@ -154,8 +160,8 @@ impl Names {
             Outcome::Answer(answer) => Some(answer),
             Outcome::Nothing => None,
             // Whoever asks over a connection waits until it is its turn.
-            Outcome::LookUp => match self.at_once.acquire().await {
-                Ok(_permit) => self.look_up(&question).await,
+            Outcome::LookUp(rule) => match self.at_once.acquire().await {
+                Ok(_permit) => self.look_up(&question, &rule).await,
                 Err(_) => None,
             },
         };
@@ -166,32 +172,79 @@ impl Names {
         Ok(More::Maybe)
     }
 
-    /// What can be said of a question at once.
+    /// What can be said of a question at once. What is refused is told.
     fn judge(&self, datagram: &[u8]) -> Outcome {
         match read(datagram) {
-            Read::Nothing => Outcome::Nothing,
-            Read::Wrong(head, code) => Outcome::Answer(reply(head, &[], code, &[])),
-            Read::Question(question) => match at_once_answer(&self.gate, &question) {
-                Some((code, addresses)) => {
+            Read::Nothing => {
+                self.refuse(UNKNOWN, NO_QUESTION, Remedy::AskAgain);
+                Outcome::Nothing
+            }
+            Read::Wrong(head, code) => {
+                self.refuse(UNKNOWN, NO_QUESTION, Remedy::AskAgain);
+                Outcome::Answer(reply(head, &[], code, &[]))
+            }
+            Read::Question(question) => match self.at_once_answer(&question) {
+                Ok(rule) => Outcome::LookUp(rule),
+                Err((code, addresses)) => {
                     Outcome::Answer(reply(question.head, question.raw, code, &addresses))
                 }
-                None => Outcome::LookUp,
             },
         }
     }
 
-    async fn look_up(&self, datagram: &[u8]) -> Option<Vec<u8>> {
-        let Read::Question(Question { host: Some(host), head, raw, .. }) = read(datagram) else {
-            return None;
+    /// The rule that allows the question, or the answer if it needs no look-up.
+    fn at_once_answer(&self, question: &Question<'_>) -> Result<String, (Code, Vec<Ipv4Addr>)> {
+        let unanswered = match (question.class, question.kind) {
+            (INTERNET, PTR) => Some("what an address is called is not answered"),
+            (INTERNET, ANY) => Some("a question for all that a name has is not answered"),
+            (INTERNET, _) => None,
+            _ => Some("a question that is not about the internet is not answered"),
         };
-        let (code, addresses) = match self.gate.answer(&host).await {
-            Ok(addresses) => (Code::Answered, v4(&addresses)),
-            Err(why) => {
-                tracing::debug!(why, "a name was not answered");
-                (Code::Failed, Vec::new())
+        if let Some(why) = unanswered {
+            self.refuse(&name(question.raw), why, Remedy::AskAgain);
+            return Err((Code::Refused, Vec::new()));
+        }
+        let (host, called) = match &question.host {
+            Some(host @ Host::Name(called)) => (host, called),
+            Some(Host::Address(_)) | None => {
+                self.refuse(&name(question.raw), "no host is called so", Remedy::AskAgain);
+                return Err((Code::NoSuchName, Vec::new()));
             }
         };
-        Some(reply(head, raw, code, &addresses))
+        if called == "localhost" || called.ends_with(".localhost") {
+            let here = if question.kind == A { vec![Ipv4Addr::LOCALHOST] } else { Vec::new() };
+            return Err((Code::Answered, here));
+        }
+        self.gate.permit_name(host).map_err(|refusal| {
+            self.gate.tell(&refusal);
+            (Code::NoSuchName, Vec::new())
+        })
+    }
+
+    fn refuse(&self, name: &str, why: &str, remedy: Remedy) {
+        self.gate.tell(&Refusal::new(name, PORT, why, remedy));
+    }
+
+    async fn look_up(&self, datagram: &[u8], rule: &str) -> Option<Vec<u8>> {
+        let Read::Question(Question { host: Some(host), head, raw, kind, .. }) = read(datagram) else {
+            return None;
+        };
+        self.gate.turn(&host, PORT).await;
+        self.gate.tell_asking(&host, rule, datagram.len());
+        let (code, addresses) = match kind {
+            A => match self.gate.answer(&host).await {
+                Ok(addresses) => (Code::Answered, v4(&addresses)),
+                Err(why) => {
+                    tracing::debug!(why, "a name was not answered");
+                    (Code::Failed, Vec::new())
+                }
+            },
+            // Only addresses are told: what else a name has (other addresses, keys to hide names with) leads around us.
+            _ => (Code::Answered, Vec::new()),
+        };
+        let answer = reply(head, raw, code, &addresses);
+        self.gate.tell_answered(&host, rule, answer.len());
+        Some(answer)
     }
 }
 
@@ -201,28 +254,16 @@ enum More {
     No,
 }
 
-/// The answer, if it needs no look-up.
-fn at_once_answer(gate: &Gate, question: &Question<'_>) -> Option<(Code, Vec<Ipv4Addr>)> {
-    let refused = Some((Code::Refused, Vec::new()));
-    if question.class != INTERNET || question.kind == PTR || question.kind == ANY {
-        return refused;
+/// The name in a question, as it can be shown.
+fn name(raw: &[u8]) -> String {
+    let mut labels = Vec::new();
+    let mut rest = raw;
+    while let Some((&length @ 1.., after)) = rest.split_first() {
+        let Some((label, after)) = after.split_at_checked(usize::from(length)) else { break };
+        labels.push(label);
+        rest = after;
     }
-    let name = match &question.host {
-        Some(Host::Name(name)) => name,
-        // No host is called so; an address needs no answer.
-        Some(Host::Address(_)) | None => return Some((Code::NoSuchName, Vec::new())),
-    };
-    let host = question.host.as_ref()?;
-    if name == "localhost" || name.ends_with(".localhost") {
-        let here = if question.kind == A { vec![Ipv4Addr::LOCALHOST] } else { Vec::new() };
-        return Some((Code::Answered, here));
-    }
-    if let Err(refusal) = gate.permit_name(host, PORT) {
-        gate.tell(&refusal);
-        return Some((Code::NoSuchName, Vec::new()));
-    }
-    // Only addresses are told: what else a name has (other addresses, keys to hide names with) leads around us.
-    (question.kind != A).then(|| (Code::Answered, Vec::new()))
+    harmless(&String::from_utf8_lossy(&labels.join(&b'.')))
 }
 
 fn v4(addresses: &[IpAddr]) -> Vec<Ipv4Addr> {

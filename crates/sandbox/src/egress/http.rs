@@ -17,11 +17,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use super::decide::{Gate, Refusal, Remedy, Stop, Way};
-use super::rules::Host;
+use super::rules::{Host, harmless, parse_port, split_port};
 use super::scrub::{self, Scrubbed, Scrubber};
 use super::stream::Outbound;
 use super::upstream::{Speech, Upstream};
 use super::vault::Vault;
+use super::{UNKNOWN, with_port};
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
@@ -76,7 +77,8 @@ struct Exchange {
 /// Why a request gets no answer from a server.
 enum Unanswered {
     Stopped(Stop),
-    Wrong(&'static str),
+    /// It cannot be understood, or in two ways.
+    Wrong(Refusal),
 }
 
 impl From<Stop> for Unanswered {
@@ -118,10 +120,17 @@ where
         .header_read_timeout(HEAD)
         .max_header_size(HEAD_BYTES)
         .half_close(true)
+        // Some old servers know their headers in one spelling only.
+        .preserve_header_case(true)
         .serve_connection(TokioIo::new(client), service)
         .with_upgrades()
         .await;
     if let Err(error) = served {
+        if error.is_parse() {
+            // It was answered by hyper, without us.
+            let (host, port) = exchange.aim.meant();
+            gate.tell(&Refusal::new(host, port, "its request is malformed", Remedy::AskAgain));
+        }
         tracing::debug!(%error, "a sandbox's connection broke");
     }
     exchange.after.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -167,19 +176,25 @@ impl Exchange {
             Err(Unanswered::Stopped(Stop::Unreachable(why))) => {
                 text(StatusCode::BAD_GATEWAY, &format!("slipway: {why}"))
             }
-            Err(Unanswered::Wrong(why)) => text(StatusCode::BAD_REQUEST, &format!("slipway: {why}")),
+            Err(Unanswered::Wrong(refusal)) => {
+                self.gate.tell(&refusal);
+                text(StatusCode::BAD_REQUEST, &self.gate.explain(&refusal))
+            }
         }
     }
 
     /// CONNECT host:port.
     async fn connect(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Unanswered> {
-        if !matches!(self.aim, Aim::Any) {
-            return Err(Unanswered::Wrong("CONNECT is for the proxy at 127.0.0.1:3128"));
-        }
         let authority = request.uri().authority().map(|authority| authority.as_str()).unwrap_or_default();
-        let Ok((host, Some(port))) = Host::parse_with_port(authority) else {
-            return Err(Unanswered::Wrong("CONNECT needs a host and a port, such as example.com:443"));
+        let read = match Host::parse_with_port(authority) {
+            _ if !matches!(self.aim, Aim::Any) => {
+                Err("CONNECT is for the proxy at 127.0.0.1:3128".to_owned())
+            }
+            Ok((host, Some(port))) => Ok((host, port)),
+            Ok((_, None)) => Err("CONNECT needs a port too, such as example.com:443".to_owned()),
+            Err(malformed) => Err(malformed.why(authority)),
         };
+        let (host, port) = read.map_err(|why| wrong(&self.aim, &request, why))?;
         let way = self.gate.reach(&host, port).await?;
         let outbound = self.gate.connect(&way).await?;
         let upgrade = hyper::upgrade::on(&mut request);
@@ -189,7 +204,7 @@ impl Exchange {
     }
 
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Unanswered> {
-        let (host, port) = target(&self.aim, &request)?;
+        let (host, port) = target(&self.aim, &request).map_err(|why| wrong(&self.aim, &request, why))?;
         let mut upstream = self.upstream.lock().await;
         let way = match self.way(&host, port, &upstream).await {
             Ok(way) => way,
@@ -219,9 +234,11 @@ impl Exchange {
         response.extensions_mut().clear();
         if let Some(server) = switched {
             let Some(client) = upgrade else {
-                return Err(
-                    Stop::Unreachable(format!("{host}:{port} switches to what was not asked for")).into()
-                );
+                return Err(Stop::Unreachable(format!(
+                    "{} switches to what was not asked for",
+                    way.target()
+                ))
+                .into());
             };
             strip(response.headers_mut(), true);
             if let Some(scrubber) = &scrubber {
@@ -262,7 +279,7 @@ impl Exchange {
                 let way = match self.gate.agree(host, *to).await {
                     Ok(way) => way,
                     // Where the address itself is allowed, it does not matter what it is called.
-                    Err(stop) => self.gate.literally(*to).map_err(|_| stop)?,
+                    Err(stop) => self.gate.literally(*to).await.map_err(|_| stop)?,
                 };
                 let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(settled.get_or_insert((host.clone(), way)).1.clone())
@@ -271,8 +288,43 @@ impl Exchange {
     }
 }
 
-/// The host and port that a request is for. What it says twice must agree.
-fn target(aim: &Aim, request: &Request<Incoming>) -> Result<(Host, u16), Unanswered> {
+impl Aim {
+    /// Where a request goes that does not say it in a way that can be read.
+    fn meant(&self) -> (String, u16) {
+        match self {
+            Self::Any => (UNKNOWN.to_owned(), 0),
+            Self::Named(way) | Self::Secret(way, _) => (way.host.to_string(), way.port),
+            Self::Address(to) => (to.ip().to_string(), to.port()),
+        }
+    }
+}
+
+/// A request that is wrong is told with what it says of its host, whatever that is.
+fn wrong(aim: &Aim, request: &Request<Incoming>, why: String) -> Unanswered {
+    let in_header = || request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    let said = request.uri().authority().map(|authority| authority.as_str()).or_else(in_header);
+    let (host, port) = match said {
+        None => aim.meant(),
+        Some(said) => {
+            // Who the user is, and with which password, is nobody's business.
+            let said = said.rsplit('@').next().unwrap_or_default();
+            let usual = match request.uri().scheme_str() {
+                Some("https") => 443,
+                Some(_) => 80,
+                None => aim.meant().1,
+            };
+            match split_port(said) {
+                Ok((host, Some(port))) => (harmless(host), parse_port(port).unwrap_or_default()),
+                Ok((host, None)) => (harmless(host), usual),
+                Err(_) => (harmless(said), 0),
+            }
+        }
+    };
+    Unanswered::Wrong(Refusal::new(host, port, why, Remedy::AskAgain))
+}
+
+/// The host and port that a request is for, or what is wrong with it. What it says twice must agree.
+fn target(aim: &Aim, request: &Request<Incoming>) -> Result<(Host, u16), String> {
     let uri = request.uri();
     let usual = match aim {
         Aim::Any => 80,
@@ -281,35 +333,32 @@ fn target(aim: &Aim, request: &Request<Incoming>) -> Result<(Host, u16), Unanswe
     };
     let read = |text: &str| match Host::parse_with_port(text) {
         Ok((host, port)) => Ok((host, port.unwrap_or(usual))),
-        Err(_) => Err(Unanswered::Wrong("the request's host is no host")),
+        Err(malformed) => Err(malformed.why(text)),
     };
     let mut named = request.headers().get_all(header::HOST).iter();
     let in_header = match (named.next(), named.next()) {
-        (_, Some(_)) => return Err(Unanswered::Wrong("the request has more than one Host header")),
-        (Some(value), None) => {
-            let text = value.to_str().map_err(|_| Unanswered::Wrong("the request's host is no host"))?;
-            Some(read(text)?)
-        }
+        (_, Some(_)) => return Err("the request has more than one Host header".to_owned()),
+        (Some(value), None) => Some(value.to_str().map_err(|_| "the request's host is no host".to_owned())?),
         (None, None) => None,
     };
     let in_uri = match (uri.scheme_str(), uri.authority()) {
         (Some(_), Some(authority)) if authority.as_str().contains('@') => {
-            return Err(Unanswered::Wrong("the request's address has a user in it"));
+            return Err("the request's address has a user in it".to_owned());
         }
         (Some("http"), Some(authority)) => Some(read(authority.as_str())?),
         (Some("https"), Some(authority)) if matches!(aim, Aim::Secret(..)) => Some(read(authority.as_str())?),
-        (Some(_), _) => return Err(Unanswered::Wrong("only http:// is forwarded; for https:// use CONNECT")),
+        (Some(_), _) => return Err("only http:// is forwarded; for https:// use CONNECT".to_owned()),
         (None, _) => None,
     };
-    match (aim, in_uri, in_header) {
-        (Aim::Any, None, _) => {
-            Err(Unanswered::Wrong("this is a proxy: a request needs a whole address, http://…"))
+    match (aim, in_uri, in_header.map(|text| (text, read(text)))) {
+        (Aim::Any, None, _) => Err("this is a proxy: a request needs a whole address, http://…".to_owned()),
+        (_, Some(uri), Some((_, Ok(header)))) if uri == header => Ok(uri),
+        (_, Some(_), Some((text, _))) => {
+            Err(format!("the request's address and its Host header ({}) do not agree", harmless(text)))
         }
-        (_, Some(uri), Some(header)) if uri != header => {
-            Err(Unanswered::Wrong("the request's address and its Host header do not agree"))
-        }
-        (_, Some(said), _) | (_, None, Some(said)) => Ok(said),
-        (_, None, None) => Err(Unanswered::Wrong("the request does not say its host")),
+        (_, Some(said), None) => Ok(said),
+        (_, None, Some((_, said))) => said,
+        (_, None, None) => Err("the request does not say its host".to_owned()),
     }
 }
 
@@ -317,17 +366,14 @@ fn target(aim: &Aim, request: &Request<Incoming>) -> Result<(Host, u16), Unanswe
 fn prepare(request: &mut Request<Incoming>, way: &Way, websocket: bool) -> Result<(), Unanswered> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let path = if path.is_empty() { "/" } else { path };
-    *request.uri_mut() =
-        path.parse::<Uri>().map_err(|_| Unanswered::Wrong("the request's path is malformed"))?;
+    let wrong = |why: &str| Unanswered::Wrong(Refusal::new(&way.host, way.port, why, Remedy::AskAgain));
+    *request.uri_mut() = path.parse::<Uri>().map_err(|_| wrong("the request's path is malformed"))?;
     *request.version_mut() = Version::HTTP_11;
     strip(request.headers_mut(), websocket);
     if !request.headers().contains_key(header::HOST) {
-        let text = match way.port {
-            80 => way.host.to_string(),
-            port => format!("{}:{port}", way.host),
-        };
-        let value =
-            HeaderValue::from_str(&text).map_err(|_| Unanswered::Wrong("the request's host is no host"))?;
+        let port = if way.port == 80 { 0 } else { way.port };
+        let text = with_port(&way.host.to_string(), port);
+        let value = HeaderValue::from_str(&text).map_err(|_| wrong("the request's host is no host"))?;
         request.headers_mut().insert(header::HOST, value);
     }
     Ok(())

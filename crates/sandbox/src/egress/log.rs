@@ -7,20 +7,17 @@ use std::time::Duration;
 use protocol::{EgressDecision, RefusedHost, SandboxId, Timestamp};
 
 use super::rules::Host;
-use super::{Decision, Rules, Sink};
+use super::{Decision, OTHERS, Rules, Sink};
 
 /// Decisions that are alike within this time are told together.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// Different decisions that are told of within that time. The others are told in one sum: a program that tries many names
-/// must not fill the log.
+/// Different refusals that are told of within that time. The others are told in one sum: a program that tries many names
+/// must not fill the log. What is allowed is told with its host always; how much that is has its own end (`pace`).
 const DIFFERENT: usize = 64;
 
 /// Hosts that a book of refusals has.
 const REFUSED: usize = 200;
-
-/// The host that stands for all those that are too many to be told of.
-const OTHERS: &str = "others";
 
 /// Merges the decisions of one sandbox. What is not told yet is told when it is dropped.
 pub struct Log {
@@ -38,6 +35,8 @@ struct Shared {
 struct Waiting {
     merged: HashMap<Alike, EgressDecision>,
     order: Vec<Alike>,
+    /// How many of them were refused.
+    refused: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -86,16 +85,17 @@ impl Shared {
     }
 
     fn add(this: &Arc<Self>, decision: Decision) {
-        let Decision { host, port, allowed, rule, sent, received, .. } = decision;
+        let Decision { host, port, allowed, rule, connections, sent, received, .. } = decision;
         let mut alike = Alike { host, port, allowed, rule };
         let mut waiting = this.waiting();
         let first = waiting.order.is_empty();
-        if waiting.order.len() >= DIFFERENT && !waiting.merged.contains_key(&alike) {
+        if !allowed && waiting.refused >= DIFFERENT && !waiting.merged.contains_key(&alike) {
             let rule = "too many different ones to tell of each".to_owned();
             alike = Alike { host: OTHERS.to_owned(), port: 0, allowed, rule };
         }
         if !waiting.merged.contains_key(&alike) {
             waiting.order.push(alike.clone());
+            waiting.refused += usize::from(!allowed);
         }
         let Alike { host, port, allowed, rule } = alike.clone();
         let entry = waiting.merged.entry(alike).or_insert_with(|| EgressDecision {
@@ -108,7 +108,7 @@ impl Shared {
             sent: 0,
             received: 0,
         });
-        entry.connections = entry.connections.saturating_add(1);
+        entry.connections = entry.connections.saturating_add(connections);
         entry.sent = entry.sent.saturating_add(sent);
         entry.received = entry.received.saturating_add(received);
         if first {
@@ -122,7 +122,7 @@ impl Shared {
     }
 
     fn flush(&self) {
-        let Waiting { mut merged, order } = std::mem::take(&mut *self.waiting());
+        let Waiting { mut merged, order, .. } = std::mem::take(&mut *self.waiting());
         let decisions: Vec<_> = order.iter().filter_map(|alike| merged.remove(alike)).collect();
         if !decisions.is_empty() {
             (self.flush)(decisions);
@@ -197,6 +197,7 @@ mod tests {
             allowed,
             can_be_allowed: true,
             rule: "rule".to_owned(),
+            connections: 1,
             sent,
             received: 1,
         }
@@ -232,6 +233,27 @@ mod tests {
         let told = receiver.try_recv().unwrap();
         assert_eq!(told.len(), DIFFERENT + 1);
         assert_eq!(told.iter().map(|d| d.connections).sum::<u32>(), 1000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_hide_no_host_that_was_let_through() {
+        let (sender, receiver) = mpsc::channel();
+        let log = Log::new(SandboxId::new(), move |decisions| sender.send(decisions).unwrap());
+        for n in 0..1000 {
+            log.sink()(decision(&format!("{n}.test"), false, 0));
+        }
+        for n in 0..100 {
+            log.sink()(decision(&format!("{n}.good.test"), true, 7));
+        }
+        log.sink()(Decision { connections: 0, ..decision("0.good.test", true, 5_000_000) });
+        log.flush();
+        let told = receiver.try_recv().unwrap();
+        let allowed: Vec<_> = told.iter().filter(|d| d.allowed).collect();
+        assert_eq!(allowed.len(), 100);
+        assert!(allowed.iter().all(|d| d.host.ends_with(".good.test") && d.port == 443), "{allowed:?}");
+        assert_eq!((allowed[0].connections, allowed[0].sent), (1, 5_000_007));
+        let others: Vec<_> = told.iter().filter(|d| d.host == OTHERS).collect();
+        assert_eq!(others.iter().map(|d| (d.allowed, d.connections)).collect::<Vec<_>>(), [(false, 936)]);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The real network.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
+use super::lookups;
 use crate::{Error, base64};
 
 /// How names are resolved and connections made; the real network unless a test says otherwise.
@@ -36,8 +38,13 @@ pub struct Internet;
 #[async_trait::async_trait]
 impl Outside for Internet {
     async fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
-        let found = tokio::net::lookup_host((name, 0)).await?;
-        Ok(found.map(|address| address.ip()).collect())
+        static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(lookups::OF_ALL)));
+        let name = name.to_owned();
+        lookups::on_a_thread(&TURNS, move || {
+            let found = (name.as_str(), 0).to_socket_addrs()?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+        .await
     }
 
     async fn connect(&self, address: SocketAddr) -> std::io::Result<TcpStream> {

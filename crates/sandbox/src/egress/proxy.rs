@@ -8,12 +8,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::decide::Gate;
+use super::decide::{Gate, Refusal, Remedy};
+use super::lookups::Fair;
 use super::secret::Secret;
 use super::transparent::Destination;
 use super::vault::Vault;
 use super::{
-    CA_BUNDLE, Outside, PROXY_PORT, Rules, Sink, Sockets, datagrams, dns, explicit, outside, transparent,
+    CA_BUNDLE, Outside, PROXY_PORT, Rules, Sink, Sockets, UNKNOWN, datagrams, dns, explicit, outside,
+    transparent,
 };
 use crate::Error;
 
@@ -63,6 +65,13 @@ impl std::fmt::Debug for Proxy {
     }
 }
 
+impl Drop for Proxy {
+    /// Its connections end a moment later, when whoever is told may have gone too.
+    fn drop(&mut self) {
+        self.gate.tickets().tell_all();
+    }
+}
+
 impl Proxy {
     /// Serves the sockets. Must be called in a tokio runtime.
     pub fn start(
@@ -86,7 +95,7 @@ impl Proxy {
     ) -> Result<Self, Error> {
         let ready = Ready::new(sockets)
             .map_err(|error| Error::Start(format!("its network cannot be served: {error}")))?;
-        let gate = Arc::new(Gate::new(rules, outside, sink));
+        let gate = Arc::new(Gate::new(rules, Arc::new(Fair::new(outside)), sink));
         let token = CancellationToken::new();
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         let spawn = {
@@ -95,6 +104,13 @@ impl Proxy {
                 // Whoever waits for the end of the proxy waits for the token, so the handle is of no use.
                 drop(tokio::spawn(token.clone().run_until_cancelled_owned(task)));
             }
+        };
+        spawn(Box::pin(gate.tickets().clone().watch()));
+        let too_many = format!("it has {CONNECTIONS} connections already");
+        // Where these were to go they have not said yet.
+        let refuse = |port: u16| {
+            let (gate, refusal) = (gate.clone(), Refusal::new(UNKNOWN, port, &too_many, Remedy::AskAgain));
+            move |_: &TcpStream| gate.tell(&refusal)
         };
         let names = Arc::new(dns::Names::new(gate.clone()));
         spawn(Box::pin(names.clone().serve(ready.dns)));
@@ -109,8 +125,7 @@ impl Proxy {
                     }));
                 }
             };
-            // A program that is told to come again does so by itself.
-            spawn(Box::pin(accept(listener, permits.clone(), each, |_| {})));
+            spawn(Box::pin(accept(listener, permits.clone(), each, refuse(dns::PORT))));
         }
         if let Some(socket) = ready.datagrams {
             spawn(Box::pin(datagrams::serve(gate.clone(), socket)));
@@ -125,8 +140,7 @@ impl Proxy {
                 }));
             }
         };
-        // A program that is told to come again does so by itself.
-        spawn(Box::pin(accept(ready.proxy, permits.clone(), each, |_| {})));
+        spawn(Box::pin(accept(ready.proxy, permits.clone(), each, refuse(0))));
         if let Some(listener) = ready.transparent {
             let each = {
                 let (gate, spawn, destination) = (gate.clone(), spawn.clone(), destination.clone());
@@ -139,11 +153,10 @@ impl Proxy {
                 }
             };
             let gate = gate.clone();
-            let too_many = move |stream: &TcpStream| {
-                let why = format!("it has {CONNECTIONS} connections already");
-                transparent::refuse(&gate, stream, &destination, &why);
+            let refuse = move |stream: &TcpStream| {
+                transparent::refuse(&gate, stream, &destination, &too_many);
             };
-            spawn(Box::pin(accept(listener, permits, each, too_many)));
+            spawn(Box::pin(accept(listener, permits, each, refuse)));
         }
         Ok(Self { gate, _tasks: token.drop_guard() })
     }

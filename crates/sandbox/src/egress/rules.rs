@@ -146,7 +146,7 @@ pub(super) fn parse_port(digits: &str) -> Option<u16> {
 }
 
 /// Splits `host:port`, where the host may be an IPv6 address in brackets.
-fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
+pub(super) fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
     if text.contains("://") || text.contains('/') {
         return Err("only a host and a port are compared, so leave out \"https://\" and the path".to_owned());
     }
@@ -305,6 +305,12 @@ impl fmt::Display for Host {
     }
 }
 
+/// What a sandbox said in place of a host, so that it can be shown: no longer than a host, and without control characters.
+pub(super) fn harmless(text: &str) -> String {
+    let shown: String = text.chars().take(253).map(|c| if c.is_control() { '?' } else { c }).collect();
+    if shown.is_empty() { super::UNKNOWN.to_owned() } else { shown }
+}
+
 /// Why something is no host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
@@ -314,6 +320,19 @@ pub(super) enum Malformed {
     Name,
     #[error("it ends in a number, which some programs read as an address")]
     Number,
+}
+
+impl Malformed {
+    /// What is wrong with this text, and what to write.
+    pub(super) fn why(self, text: &str) -> String {
+        let host = split_port(text).map_or(text, |(host, _)| host);
+        match address::spelled(host) {
+            Some(address) if self == Self::Number => {
+                format!("it is another spelling of an address; write it as {address}")
+            }
+            _ => self.to_string(),
+        }
+    }
 }
 
 #[cfg(test)]

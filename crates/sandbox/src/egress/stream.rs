@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::decide::Ticket;
+use super::ticket::Ticket;
 
 /// A connection over which no byte went for this long is ended.
 const IDLE: Duration = Duration::from_secs(600);
@@ -102,7 +102,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Client<S> {
     }
 }
 
-/// A connection to the outside. Its bytes are counted, and it is told of when it ends.
+/// A connection to the outside. Its bytes are counted, and it is told of.
 pub(super) struct Outbound {
     stream: TcpStream,
     ticket: Ticket,
@@ -113,8 +113,8 @@ impl Outbound {
         Self { stream, ticket }
     }
 
-    pub(super) fn ticket(&mut self) -> &mut Ticket {
-        &mut self.ticket
+    pub(super) fn ticket(&self) -> &Ticket {
+        &self.ticket
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
+use super::UNKNOWN;
 use super::decide::{Gate, Refusal, Remedy};
 use super::dns::{self, Names};
 use super::rules::Host;
@@ -32,7 +33,7 @@ pub(super) async fn serve(gate: Arc<Gate>, names: Arc<Names>, stream: TcpStream,
             stream.reset();
             let (host, port) = match own {
                 Ok(own) => (own.ip().to_string(), own.port()),
-                Err(_) => ("unknown".to_owned(), 0),
+                Err(_) => (UNKNOWN.to_owned(), 0),
             };
             let why = "nobody can tell where it was to go";
             return gate.tell(&Refusal::new(host, port, why, Remedy::Nothing));
@@ -58,6 +59,6 @@ pub(super) fn refuse(gate: &Gate, stream: &TcpStream, destination: &Destination,
     stream.reset();
     if let Ok(to) = destination(stream) {
         let host = gate.name_of(to.ip()).unwrap_or(Host::Address(to.ip()));
-        gate.tell(&Refusal::new(host, to.port(), why, Remedy::Nothing));
+        gate.tell(&Refusal::new(host, to.port(), why, Remedy::AskAgain));
     }
 }

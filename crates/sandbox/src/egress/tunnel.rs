@@ -73,7 +73,7 @@ pub(super) async fn run<S: Side>(gate: &Arc<Gate>, mut client: Client<S>, target
             client.inner().reset();
             match stop {
                 Stop::Refused(refusal) => {
-                    if let Some(outbound) = &mut made {
+                    if let Some(outbound) = &made {
                         outbound.ticket().cancel();
                     }
                     gate.tell(&refusal);
@@ -98,7 +98,11 @@ async fn decide<S: Side>(
     }
     let said = first(client, Wait::Shortly).await;
     if said == First::Closed {
-        return Ok(None);
+        // Whoever only tried whether somebody is there is told of too, if it may not know.
+        return match named {
+            Ok(_) => Ok(None),
+            Err(_) => judge(gate, named, said).await.map(|_| None),
+        };
     }
     if said != First::Silence {
         return judge(gate, named, said).await.map(Some);
@@ -183,12 +187,12 @@ async fn judge(gate: &Gate, named: &Result<Way, SocketAddr>, said: First) -> Res
         }
         (Err(to), First::Tls(Some(name))) => match gate.agree(&name, *to).await {
             Ok(way) => Ok(plan(way)),
-            Err(stop) => gate.literally(*to).map(Plan::Relay).map_err(|_| stop),
+            Err(stop) => gate.literally(*to).await.map(Plan::Relay).map_err(|_| stop),
         },
         (Err(to), First::Http) => Ok(Plan::Requests(Aim::Address(*to))),
         (Err(to), First::Http2) => {
             let host = gate.name_of(to.ip()).unwrap_or(Host::Address(to.ip()));
-            gate.literally(*to).map(Plan::Relay).map_err(|_| refuse(&host, to.port(), plain_http2))
+            gate.literally(*to).await.map(Plan::Relay).map_err(|_| refuse(&host, to.port(), plain_http2))
         }
         (Err(to), First::Tls(None)) => {
             // Any of the names may be meant: the sandbox chooses which one it asks for last.

@@ -47,8 +47,8 @@ impl Upstream {
     }
 
     /// The connection that was made before, if no request has gone over it.
-    pub(super) fn made(&mut self) -> Option<&mut Outbound> {
-        self.made.as_mut()
+    pub(super) fn made(&self) -> Option<&Outbound> {
+        self.made.as_ref()
     }
 
     /// The way to this host, if there is a connection along it that is of use.
@@ -66,7 +66,7 @@ impl Upstream {
         mut request: Request<Incoming>,
     ) -> Result<Response<Incoming>, Stop> {
         let broken = |error: hyper::Error| {
-            Stop::Unreachable(format!("{}:{} does not answer as a server does: {error}", way.host, way.port))
+            Stop::Unreachable(format!("{} does not answer as a server does: {error}", way.target()))
         };
         if self.way(&way.host, way.port).is_some()
             && let Some(open) = &mut self.open
@@ -92,7 +92,7 @@ impl Upstream {
             Some(made) => made,
             None => gate.connect(way).await?,
         };
-        let failed = |why: String| Stop::Unreachable(format!("{}:{}: {why}", way.host, way.port));
+        let failed = |why: String| Stop::Unreachable(format!("{}: {why}", way.target()));
         match &self.speech {
             Speech::Plain => speak(way, outbound).await,
             Speech::Tls(config) => {
@@ -114,12 +114,12 @@ async fn speak<S>(way: &Way, stream: S) -> Result<Open, Stop>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, connection) =
-        http1::Builder::new()
-            .max_headers(256)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| Stop::Unreachable(format!("{}:{}: {error}", way.host, way.port)))?;
+    let (sender, connection) = http1::Builder::new()
+        .max_headers(256)
+        .preserve_header_case(true)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| Stop::Unreachable(format!("{}: {error}", way.target())))?;
     let driver = tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             // Whoever waits for the response gets the error too.

@@ -3,7 +3,7 @@
 use protocol::Egress;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::world::{World, http_server, public, read_all, read_answer, talkative_server};
+use crate::world::{World, http_server, public, read_all, read_answer, read_head, talkative_server};
 
 #[tokio::test]
 async fn plain_http_goes_to_allowed_hosts() {
@@ -20,11 +20,28 @@ async fn plain_http_goes_to_allowed_hosts() {
     for gone in ["proxy-", "x-mine", "eDp5"] {
         assert!(!answer.contains(gone), "{gone}: {answer}");
     }
-    let told = world.decided(|d| d.host == "api.test").await;
-    assert!(told.allowed && told.port == 80 && told.rule == "api.test", "{told:?}");
-    assert!(told.sent > 50 && told.received > 100, "{told:?}");
+    let told = world.let_through("api.test", 80, |d| d.sent > 50 && d.received > 100).await;
+    assert_eq!((told.rule.as_str(), told.connections), ("api.test", 1));
     let answer = world.ask("GET http://a.below.test:8080/ HTTP/1.0\r\n\r\n").await;
     assert!(answer.contains("host: a.below.test:8080\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn headers_keep_their_spelling_on_the_way_out() {
+    let world = World::allow(&["old.test"]);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    world.host("old.test", 1, 80, listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let head = read_head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+        head
+    });
+    let request =
+        "GET http://old.test/ HTTP/1.1\r\nHost: old.test\r\nSOAPAction: x\r\nConnection: close\r\n\r\n";
+    world.ask(request).await;
+    let head = server.await.unwrap();
+    assert!(head.contains("\r\nHost: old.test\r\n") && head.contains("\r\nSOAPAction: x\r\n"), "{head}");
 }
 
 #[tokio::test]
@@ -189,8 +206,8 @@ async fn tls_through_a_tunnel_is_not_touched() {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n").await.unwrap();
     assert!(read_all(&mut stream).await.contains("host: api.test\n"));
     drop(stream);
-    let told = world.decided(|d| d.host == "api.test").await;
-    assert!(told.allowed && told.sent > 200 && told.received > 500, "{told:?}");
+    let told = world.let_through("api.test", 443, |d| d.sent > 200 && d.received > 500).await;
+    assert_eq!(told.connections, 1);
 }
 
 #[tokio::test]
@@ -230,8 +247,8 @@ async fn other_protocols_go_through_a_tunnel() {
     tunnel.read_exact(&mut back).await.unwrap();
     assert_eq!((&hello, &back), (b"hello\n", b"SSH-2.0-me\r\n"));
     drop(tunnel);
-    let told = world.decided(|d| d.host == "ssh.test").await;
-    assert_eq!((told.allowed, told.sent, told.received), (true, 12, 18));
+    let told = world.let_through("ssh.test", 22, |d| (d.sent, d.received) == (12, 18)).await;
+    assert_eq!(told.connections, 1);
 }
 
 #[tokio::test]

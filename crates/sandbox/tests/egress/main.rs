@@ -5,8 +5,10 @@
 
 mod explicit;
 mod life;
+mod lookups;
 mod names;
 mod real;
 mod secrets;
+mod told;
 mod transparent;
 mod world;

@@ -11,7 +11,7 @@ use tokio::net::{TcpStream, UdpSocket};
 
 use crate::world::{World, public};
 
-async fn exchange(world: &World, datagram: &[u8]) -> Option<Vec<u8>> {
+pub(crate) async fn exchange(world: &World, datagram: &[u8]) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.send_to(datagram, world.dns).await.unwrap();
     let mut buffer = [0; 1500];
@@ -19,7 +19,7 @@ async fn exchange(world: &World, datagram: &[u8]) -> Option<Vec<u8>> {
     received.ok().map(|length| buffer[..length.unwrap()].to_vec())
 }
 
-fn build(name: &str, kind: QTYPE) -> Vec<u8> {
+pub(crate) fn build(name: &str, kind: QTYPE) -> Vec<u8> {
     let mut packet = Packet::new_query(99);
     packet.questions.push(Question::new(Name::new_unchecked(name), kind, QCLASS::CLASS(CLASS::IN), false));
     packet.build_bytes_vec().unwrap()

@@ -1,6 +1,6 @@
 //! A made-up outside, servers in it, and a proxy in front of it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub(crate) fn public(n: u8) -> IpAddr {
 pub(crate) struct Fake {
     pub(crate) names: Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>,
     pub(crate) asked: Mutex<Vec<String>>,
+    /// Names that are never answered.
+    pub(crate) slow: Mutex<HashSet<String>>,
     pub(crate) routes: Mutex<HashMap<SocketAddr, SocketAddr>>,
     pub(crate) connected: Mutex<Vec<SocketAddr>>,
     /// The requests that servers with TLS got.
@@ -43,6 +45,7 @@ impl Fake {
         Self {
             names: Mutex::default(),
             asked: Mutex::default(),
+            slow: Mutex::default(),
             routes: Mutex::default(),
             connected: Mutex::default(),
             requests: Arc::default(),
@@ -55,6 +58,10 @@ impl Fake {
 impl Outside for Fake {
     async fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
         self.asked.lock().unwrap().push(name.to_owned());
+        let slow = self.slow.lock().unwrap().contains(name);
+        if slow {
+            std::future::pending::<()>().await;
+        }
         let mut names = self.names.lock().unwrap();
         let answers = names.get_mut(name).ok_or_else(|| std::io::Error::other("no such name"))?;
         // The last answer is given again and again.
@@ -189,6 +196,30 @@ impl World {
             Err(_) => panic!("no such decision in {:?}", self.decisions.borrow()),
         };
         all.into_iter().find(like).unwrap()
+    }
+
+    /// Waits until what was told of allowed connections to a host is, in sum, like this.
+    pub(crate) async fn let_through(
+        &self,
+        host: &str,
+        port: u16,
+        like: impl Fn(&Decision) -> bool,
+    ) -> Decision {
+        let sum = |all: &[Decision]| {
+            let alike = all.iter().filter(|d| d.allowed && d.host == host && d.port == port);
+            alike.cloned().reduce(|a, b| Decision {
+                connections: a.connections + b.connections,
+                sent: a.sent + b.sent,
+                received: a.received + b.received,
+                ..a
+            })
+        };
+        let mut decisions = self.decisions.clone();
+        let waiting = decisions.wait_for(|all| sum(all).is_some_and(|sum| like(&sum)));
+        match tokio::time::timeout(Duration::from_secs(10), waiting).await {
+            Ok(all) => sum(&all.unwrap()).unwrap(),
+            Err(_) => panic!("no such decisions in {:?}", self.decisions.borrow()),
+        }
     }
 
     pub(crate) fn decisions(&self) -> Vec<Decision> {

@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{AllowEgress, CollectGarbage, EgressStatus, GarbageReport, ImageStatus, WarmStatus};
+use protocol::{
+    AllowEgress, CollectGarbage, EgressStatus, GarbageReport, ImageStatus, NoteEgress, WarmStatus,
+};
 
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
@@ -68,6 +70,24 @@ pub(crate) async fn egress(
 ) -> Result<Json<EgressStatus>, Failure> {
     let sessions = app.allow(&caller, Action::Read, Resource::Environment(&name))?;
     Ok(Json(sessions.egress(&name).await?))
+}
+
+/// Takes up what was decided for a sandbox of a command, which has a proxy of its own.
+#[utoipa::path(
+    post, path = "/api/v1/environments/{name}/egress/decisions", tag = "environments",
+    operation_id = "note_egress",
+    params(("name" = String, Path, description = "The environment")),
+    request_body = NoteEgress,
+    responses((status = 200, body = EgressStatus))
+)]
+pub(crate) async fn note_egress(
+    State(app): State<App>,
+    caller: Caller,
+    Segments(name): Segments<String>,
+    Body(body): Body<NoteEgress>,
+) -> Result<Json<EgressStatus>, Failure> {
+    let sessions = app.allow(&caller, Action::Prompt, Resource::Environment(&name))?;
+    Ok(Json(sessions.note_egress(&name, &body.decisions).await?))
 }
 
 /// Allows more of the network, from the next connection on, also in sandboxes that run.

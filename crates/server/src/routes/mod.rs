@@ -50,6 +50,7 @@ pub(crate) fn sessions_api(app: App) -> Router {
         .route("/api/v1/environments/{name}/build", post(images::build))
         .route("/api/v1/environments/{name}/warm", post(images::warm))
         .route("/api/v1/environments/{name}/egress", get(images::egress).post(images::allow))
+        .route("/api/v1/environments/{name}/egress/decisions", post(images::note_egress))
         .route("/api/v1/gc", post(images::collect))
         .route("/api/v1/models", get(models::list))
         .layer(from_fn_with_state(keys, commands))

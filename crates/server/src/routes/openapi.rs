@@ -48,6 +48,7 @@ use crate::problem::{Failure, MEDIA_TYPE};
         images::build,
         images::warm,
         images::egress,
+        images::note_egress,
         images::allow,
         images::collect,
         backup::backup,

@@ -123,14 +123,18 @@ fn not_websocket(rejection: &WebSocketUpgradeRejection) -> Problem {
 }
 
 fn open(app: &App, upgrade: WebSocketUpgrade, client: Client) -> Response {
+    let client = Box::new(client);
     let stop = app.life().stop.clone();
     let alive = app.life().tasks.token();
     settings(upgrade, MAX_INBOUND)
         .protocols([WEBSOCKET_PROTOCOL])
         .on_failed_upgrade(|error| tracing::debug!(%error, "a WebSocket was not opened"))
-        .on_upgrade(move |socket| async move {
-            let reason = serve(socket, client, stop).await;
-            tracing::debug!(?reason, "a WebSocket ended");
-            drop(alive);
+        .on_upgrade(move |mut socket| {
+            // Boxed, because the task would have room for all of this twice.
+            Box::pin(async move {
+                let reason = serve(&mut socket, client, &stop).await;
+                tracing::debug!(?reason, "a WebSocket ended");
+                drop(alive);
+            })
         })
 }
