@@ -72,6 +72,9 @@ pub struct ProcessState {
     pub argv: Vec<String>,
     /// Bytes of combined output so far.
     pub output: u64,
+    /// How long its main process runs, or ran. Guests before this one do not say.
+    #[serde(default)]
+    pub ran_ms: Option<u64>,
     /// How it ended; absent while it runs.
     #[serde(default)]
     pub exit: Option<Exit>,

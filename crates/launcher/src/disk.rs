@@ -3,9 +3,12 @@
 //! Once a second one system call tells how much is free on the file system. If that fell by a part of what the sandbox may
 //! still use, its files are counted. What others free at the same time can hide what it writes, so they are also counted
 //! every few seconds while it works. An idle sandbox costs next to nothing, and one that writes without end is stopped
-//! within about a second of reaching its limit.
+//! within about a second of reaching its limit. As long as it is over the limit it is looked at many times a second, and what it
+//! can write is held back.
 
+mod curb;
 mod hidden;
+mod line;
 mod shared;
 mod tally;
 mod walk;
@@ -18,23 +21,37 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Result;
 use rustix::process::Pid;
 
-use crate::spec::{Disk, DiskUsage, Launch, Rlimit, files};
+use crate::spec::{Cause, Disk, DiskUsage, Launch, Rlimit, files};
+use curb::Curb;
+use line::{Line, Sight, Verdict};
 use shared::Shared;
 use tally::Tally;
 use work::Work;
 
-/// How often to look.
-pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+/// How often to look, and how often while a limit is exceeded.
+const PERIOD: Duration = Duration::from_secs(1);
+const OVER_PERIOD: Duration = Duration::from_millis(50);
 
 /// How long to look again for what went away.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// How often to count while the sandbox works, whatever is free.
+/// How often to count while the sandbox works, whatever is free; and that while a limit is exceeded.
 const WORK_PERIOD: Duration = Duration::from_secs(5);
+const OVER_WORK_PERIOD: Duration = Duration::from_millis(250);
 
 /// Counting because the disk gets fuller may take this part of the time, and counting because of work that.
 const SHARE: u32 = 10;
 const WORK_SHARE: u32 = 50;
+/// The same while a limit is exceeded.
+const OVER_SHARE: u32 = 2;
+const OVER_WORK_SHARE: u32 = 10;
+
+/// Bytes and files that may be taken at least to make room, and how many more end the sandbox at the earliest. A few files
+/// of the length that is still allowed do not end what runs next.
+const SLACK: (u64, u64) = (8 << 20, 100);
+/// So much room, or so many files less, is looked at at once.
+const ROOM: (u64, u64) = (1 << 20, 100);
+const EXCESS: (u64, u64) = (256 << 20, 20_000);
 
 /// What a file system has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,41 +77,18 @@ pub(crate) struct Keeper {
     took: Duration,
     bytes: Line,
     inodes: Line,
+    curb: Curb,
 }
 
-/// A limit and how far beyond it somebody got. Whoever is over may still run what makes room, but not take more.
-#[derive(Debug)]
-struct Line {
-    limit: u64,
-    slack: u64,
-    reached_at: Option<u64>,
-}
-
-impl Line {
-    fn new(limit: u64, least: u64, most: u64) -> Self {
-        Self { limit, slack: (limit / 16).clamp(least, most), reached_at: None }
-    }
-
-    /// Above this it is crossed, again or for the first time.
-    fn height(&self) -> u64 {
-        self.reached_at.map_or(self.limit, |reached| reached.saturating_add(self.slack))
-    }
-
-    /// Whether the limit was reached, again or for the first time.
-    fn crossed(&mut self, used: u64) -> bool {
-        let crossed = used > self.height();
-        if crossed {
-            self.reached_at = Some(used);
-        } else if used <= self.limit {
-            self.reached_at = None;
-        }
-        crossed
-    }
-
-    /// What may still be taken.
-    fn left(&self, used: u64) -> u64 {
-        self.height().saturating_sub(used)
-    }
+/// What has to be done about what was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Nothing.
+    None,
+    /// Whatever runs in the sandbox has to end.
+    EndProcesses,
+    /// The sandbox has to end, because of this.
+    EndSandbox(Cause),
 }
 
 impl Keeper {
@@ -115,8 +109,9 @@ impl Keeper {
             all_open: false,
             counted: Instant::now(),
             took: Duration::ZERO,
-            bytes: Line::new(limit.bytes, 1 << 20, 64 << 20),
-            inodes: Line::new(limit.inodes, 100, 50_000),
+            bytes: Line::new(limit.bytes, SLACK.0, EXCESS.0),
+            inodes: Line::new(limit.inodes, SLACK.1, EXCESS.1),
+            curb: Curb::default(),
         })
     }
 
@@ -125,15 +120,41 @@ impl Keeper {
         self.usage
     }
 
-    /// Looks, and counts if there is reason to. Whether the sandbox has to be stopped.
-    pub(crate) fn look(&mut self, init: Pid) -> bool {
+    /// When to look again.
+    pub(crate) fn period(&self) -> Duration {
+        if self.is_over() { OVER_PERIOD } else { PERIOD }
+    }
+
+    fn is_over(&self) -> bool {
+        self.bytes.is_over() || self.inodes.is_over()
+    }
+
+    /// Looks, and counts if there is reason to.
+    pub(crate) fn look(&mut self, init: Pid) -> Order {
         self.usage.shared_hits += u64::from(self.shared.filled());
-        let Ok(now) = free(&self.upper) else { return false };
+        let Ok(now) = free(&self.upper) else { return Order::None };
         let quiet = self.counted.elapsed();
-        let due = self.could_be_over(now)
-            || (quiet >= self.took * SHARE && self.fell(now))
-            || (quiet >= WORK_PERIOD.max(self.took * WORK_SHARE) && self.work.went_on(init));
-        due && self.count(init)
+        let due = match self.is_over() {
+            false => {
+                self.could_be_over(now)
+                    || (quiet >= self.took * SHARE && self.fell(now))
+                    || (quiet >= WORK_PERIOD.max(self.took * WORK_SHARE) && self.work.went_on(init))
+            }
+            // Others write too, and a sandbox can be over its limit for long; so counting never takes all of the time.
+            true => {
+                let period = OVER_WORK_PERIOD.max(self.took * OVER_WORK_SHARE);
+                let open = self.bytes.is_open() || self.inodes.is_open();
+                (quiet >= self.took * OVER_SHARE && (open || self.could_be_over(now) || self.rose(now)))
+                    || (quiet >= period && self.work.went_on(init))
+            }
+        };
+        if due { self.count(init) } else { Order::None }
+    }
+
+    /// Whether somebody made room.
+    fn rose(&self, now: Free) -> bool {
+        now.bytes.saturating_sub(self.free.bytes) >= ROOM.0
+            || now.inodes.saturating_sub(self.free.inodes) >= ROOM.1
     }
 
     /// Whether so much was used, by whomever, that this sandbox is beyond its limit if it was the one. Then it is counted
@@ -157,7 +178,7 @@ impl Keeper {
     fn walk(&self, begun: Instant) -> (Tally, Result<bool>) {
         let mut most = Tally::default();
         loop {
-            let mut tally = Tally::up_to(self.bytes.height(), self.inodes.height());
+            let mut tally = Tally::up_to(self.bytes.enough(), self.inodes.enough());
             let walked = walk::count(self.upper.as_fd(), &mut tally);
             if (tally.bytes, tally.inodes) >= (most.bytes, most.inodes) {
                 most = tally;
@@ -168,8 +189,8 @@ impl Keeper {
         }
     }
 
-    /// Counts now. Whether the sandbox has to be stopped.
-    pub(crate) fn count(&mut self, init: Pid) -> bool {
+    /// Counts now.
+    pub(crate) fn count(&mut self, init: Pid) -> Order {
         let begun = Instant::now();
         self.usage.shared_hits += u64::from(self.shared.filled());
         // Before anything is counted, so that what is written meanwhile is a reason to count again.
@@ -186,36 +207,32 @@ impl Keeper {
                 self.all_open = all_open;
             }
             // A tree that cannot be counted with the descriptors there are is deeper than any that is meant to be.
-            Err(_) => tally.inodes = self.limit.inodes.saturating_add(1),
+            Err(_) => tally.inodes = tally.inodes.max(self.limit.inodes.saturating_add(1)),
         }
         (self.usage.bytes, self.usage.inodes) = (tally.bytes, tally.inodes);
-        let (over_bytes, over_inodes) = (self.bytes.crossed(tally.bytes), self.inodes.crossed(tally.inodes));
-        self.usage.byte_hits += u64::from(over_bytes);
-        self.usage.inode_hits += u64::from(over_inodes);
+        let sight = match walked {
+            _ if tally.is_enough() => Sight::Partial,
+            Ok(false) => Sight::Whole,
+            Ok(true) => Sight::Moving,
+            Err(_) => Sight::Partial,
+        };
+        let (bytes, inodes) = (self.bytes.judge(tally.bytes, sight), self.inodes.judge(tally.inodes, sight));
+        self.usage.byte_hits += u64::from(bytes != Verdict::Fine);
+        self.usage.inode_hits += u64::from(inodes != Verdict::Fine);
+        // Before anything is ended, so that what starts afterwards is held back from the first.
+        self.curb.set(self.bytes.is_over(), init);
         self.counted = Instant::now();
         self.took = begun.elapsed();
-        over_bytes || over_inodes
+        match (bytes, inodes) {
+            (Verdict::Beyond, _) => Order::EndSandbox(Cause::DiskBytes),
+            (_, Verdict::Beyond) => Order::EndSandbox(Cause::DiskInodes),
+            (Verdict::Fine, Verdict::Fine) => Order::None,
+            _ => Order::EndProcesses,
+        }
     }
 }
 
 fn free(upper: &OwnedFd) -> Result<Free> {
     let data = rustix::fs::fstatvfs(upper)?;
     Ok(Free { bytes: data.f_bfree.saturating_mul(data.f_frsize), inodes: data.f_ffree })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_is_crossed_again_only_by_taking_more() {
-        let mut line = Line { limit: 10, slack: 5, reached_at: None };
-        assert!(!line.crossed(10));
-        assert!(line.crossed(12));
-        assert!(!line.crossed(17));
-        assert_eq!(line.left(16), 1);
-        assert!(line.crossed(18));
-        assert!(!line.crossed(9));
-        assert!(line.crossed(11));
-    }
 }

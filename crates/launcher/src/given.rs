@@ -38,6 +38,11 @@ impl Given {
         }
     }
 
+    /// Whether room was made for it: the sandbox waits to be given away, or was.
+    pub fn is_prepared(dir: &Path) -> bool {
+        std::fs::symlink_metadata(dir.join(files::GIVEN)).is_ok_and(|data| data.is_file())
+    }
+
     /// Writes it into a sandbox's directory, over what was said before.
     pub fn write(&self, dir: &Path) -> Result<(), Errno> {
         let text = format!("{} {}", self.at.as_nanos(), self.owner);
@@ -143,7 +148,9 @@ mod tests {
     fn one_that_waits_is_nobodys_until_all_of_it_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join(files::GIVEN);
+        assert!(!Given::is_prepared(dir.path()));
         Given::prepare(dir.path()).unwrap();
+        assert!(Given::is_prepared(dir.path()));
         assert_eq!(Given::read(dir.path()), Ok(None));
         let given = Given::now("{\"session\":\"one two\"}".to_owned());
         given.write(dir.path()).unwrap();

@@ -78,7 +78,7 @@ fn build(launch: &Launch, users: Users, outside: &BTreeMap<&'static str, String>
     }
     drop(kernel_settings);
     privileges::drop_all(launch.ids)?;
-    let nesting = nested::Nesting::of(launch);
+    let nesting = nested::Nesting::of(launch)?;
     landlock::restrict(nesting)?;
     seccomp::install(nesting)?;
     verify::walls(launch, outside)?;

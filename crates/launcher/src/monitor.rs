@@ -243,8 +243,10 @@ fn finish(launch: &Launch, running: &Running, cause: Cause) -> i32 {
     }
     let limit = match cause {
         Cause::WallClock => Some(Limited::WallClock),
+        Cause::DiskBytes => Some(Limited::DiskBytes),
+        Cause::DiskInodes => Some(Limited::DiskInodes),
         Cause::Died if oom_kills > 0 => Some(Limited::Memory),
-        _ => None,
+        Cause::Removed | Cause::OwnerGone | Cause::Died => None,
     };
     let ended = Ended { cause, oom_kills, limit, disk: running.watch.disk() };
     let told = write_aside(files::ENDED, &ended).and_then(|aside| put_in_place(&aside, files::ENDED)).is_ok();

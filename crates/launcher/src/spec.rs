@@ -288,6 +288,10 @@ pub enum Limited {
     WallClock,
     /// Memory ran out, and there was nothing left to kill but the guest.
     Memory,
+    /// It wrote on and on beyond what it may have on the disk.
+    DiskBytes,
+    /// It made more and more files beyond what it may have.
+    DiskInodes,
 }
 
 /// Why a sandbox ended.
@@ -298,6 +302,10 @@ pub enum Cause {
     Removed,
     /// Its time was up.
     WallClock,
+    /// It wrote on and on beyond its limit of bytes.
+    DiskBytes,
+    /// It made more and more files beyond its limit.
+    DiskInodes,
     /// Its owner went away.
     OwnerGone,
     /// Pid 1 ended by itself or was killed from outside.

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
 use crate::control::Control;
-use crate::disk::{self, Keeper};
+use crate::disk::{Keeper, Order};
 use crate::fault::{Context, Fault};
 use crate::given::{self, Given};
 use crate::spec::{Answer, Cause, Command, DiskUsage, Launch, Life, Stage};
@@ -22,6 +22,8 @@ pub(crate) struct Watch {
     sockets: Vec<OwnedFd>,
     /// When the time of the sandbox's life began ([`given::time`]).
     began: Duration,
+    /// Whether it was made for whoever comes first: its time begins when it is given away.
+    waits: bool,
 }
 
 impl Watch {
@@ -29,7 +31,8 @@ impl Watch {
     pub(crate) fn open(launch: &Launch, shared: OwnedFd, sockets: Vec<OwnedFd>) -> Result<Self, Fault> {
         let control = Control::open().at(Stage::Directory, "making the monitor's socket")?;
         let disk = Keeper::new(launch, shared).at(Stage::Directory, "looking at the writable layer")?;
-        Ok(Self { control, disk, sockets, began: given::time() })
+        let waits = Given::is_prepared(Path::new("."));
+        Ok(Self { control, disk, sockets, began: given::time(), waits })
     }
 
     /// How it is with the disk, as was found last.
@@ -39,31 +42,37 @@ impl Watch {
 
     /// Waits for the end.
     pub(crate) fn until_end(&mut self, launch: &Launch, init: Pid, handle: &OwnedFd) -> Cause {
-        let mut look = Instant::now() + disk::PERIOD;
+        let mut looked = Instant::now();
         loop {
             let now = Instant::now();
             let limit = launch.wall_clock_ms.map(Duration::from_millis);
             let left = limit.map(|limit| self.began.saturating_add(limit).saturating_sub(given::time()));
             if left.is_some_and(|left| left.is_zero()) {
-                match given_later(self.began) {
-                    Some(later) => self.began = later,
+                match self.begins_anew() {
+                    Some(began) => self.began = began,
                     None => return Cause::WallClock,
                 }
                 continue;
             }
-            if look <= now {
-                look = now + disk::PERIOD;
-                if self.disk.look(init) {
-                    end_processes(handle);
+            if looked + self.disk.period() <= now {
+                looked = now;
+                let order = self.disk.look(init);
+                if let Some(cause) = obey(order, handle) {
+                    return cause;
                 }
             }
+            let look = looked + self.disk.period();
             let look_in = look.saturating_duration_since(now);
             let next = left.map_or(look_in, |left| left.min(look_in));
             let next = self.control.patience(now).map_or(next, |patience| patience.min(next));
             match self.wait(launch, handle, next) {
                 Some(Woken::Ended) => return Cause::Died,
                 Some(Woken::OwnerGone) => return Cause::OwnerGone,
-                Some(Woken::Asked) => self.answer(init, handle),
+                Some(Woken::Asked) => {
+                    if let Some(cause) = self.answer(init, handle) {
+                        return cause;
+                    }
+                }
                 None => {}
             }
         }
@@ -93,7 +102,9 @@ impl Watch {
         watched[2..].iter().any(|peer| !peer.revents().is_empty()).then_some(Woken::Asked)
     }
 
-    fn answer(&mut self, init: Pid, handle: &OwnedFd) {
+    /// Answers whoever asked. Why the sandbox has to end, if it turned out that it does.
+    fn answer(&mut self, init: Pid, handle: &OwnedFd) -> Option<Cause> {
+        let mut end = None;
         let Self { control, disk, sockets, .. } = self;
         let sockets: &[OwnedFd] = sockets;
         control.serve(|command| match command {
@@ -102,21 +113,36 @@ impl Watch {
             }
             Command::Sockets => (Answer::Sockets { transparent: sockets.len() > 3, names: true }, sockets),
             Command::Disk => {
-                if disk.count(init) {
-                    end_processes(handle);
-                }
+                end = obey(disk.count(init), handle).or(end);
                 (Answer::Disk(disk.usage()), &[])
             }
         });
+        end
+    }
+
+    /// When the sandbox's time began, if that was later than is known: it was given to another owner, or still waits for the
+    /// first. Nobody tells the monitor of it: when the time is up is early enough to look, and whoever claims a sandbox waits
+    /// for nothing.
+    fn begins_anew(&self) -> Option<Duration> {
+        // What cannot be read gives no more time. The working directory is the sandbox's own.
+        match Given::read(Path::new(".")) {
+            Ok(Some(given)) => Some(given.at).filter(|at| *at > self.began),
+            Ok(None) if self.waits => Some(given::time()),
+            Ok(None) | Err(_) => None,
+        }
     }
 }
 
-/// When the sandbox was given to another owner, if that was after its time began. Nobody tells the monitor of it: when the
-/// time is up is early enough to look, and whoever claims a sandbox waits for nothing.
-fn given_later(began: Duration) -> Option<Duration> {
-    // What cannot be read gives no more time. The working directory is the sandbox's own.
-    let given = Given::read(Path::new(".")).ok().flatten()?;
-    Some(given.at).filter(|at| *at > began)
+/// Ends what has to end; why the sandbox itself does, if so.
+fn obey(order: Order, init: &OwnedFd) -> Option<Cause> {
+    match order {
+        Order::None => None,
+        Order::EndProcesses => {
+            end_processes(init);
+            None
+        }
+        Order::EndSandbox(cause) => Some(cause),
+    }
 }
 
 /// Why the wait was over.

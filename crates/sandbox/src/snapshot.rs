@@ -1,6 +1,6 @@
 //! Snapshots: frozen workspaces of sessions, each a stack of layers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,6 +60,8 @@ pub struct Snapshots {
     driver: Arc<dyn Driver>,
     dir: PathBuf,
     records: Mutex<BTreeMap<SnapshotId, Record>>,
+    /// Layers that snapshots which are being taken will stand on.
+    taking: Mutex<BTreeMap<SnapshotId, Vec<LayerId>>>,
 }
 
 impl Snapshots {
@@ -82,7 +84,7 @@ impl Snapshots {
                 }
             }
         }
-        Ok(Self { driver, dir: dir.to_owned(), records: Mutex::new(records) })
+        Ok(Self { driver, dir: dir.to_owned(), records: Mutex::new(records), taking: Mutex::default() })
     }
 
     /// Freezes a sandbox's workspace. What the session's last snapshot of the same sandbox has is shared.
@@ -95,15 +97,11 @@ impl Snapshots {
     ) -> Result<Snapshot, Error> {
         let id = SnapshotId::new();
         let layer = Self::layer_of(id)?;
+        let like = self.like(sandbox, session).map(|like| Self::layer_of(like.id)).transpose()?;
+        // Until there is a record nothing else may speak for these, least of all once the sandbox is stopped.
+        let taking = Taking::begin(self, id, sandbox.stack().layers.iter().chain([&layer]).chain(&like));
         let below = self.merge(sandbox.stack()).await?;
-        let like = self
-            .records()
-            .values()
-            .rfind(|record| record.snapshot.session == session && record.sandbox == sandbox.id())
-            // What may be of different moments is no measure for what has changed since.
-            .filter(|record| !record.snapshot.blurred)
-            .map(|record| Self::layer_of(record.snapshot.id))
-            .transpose()?;
+        taking.needs(&below.layers);
         let save = match how {
             How::Live => Save::Live { like: like.as_ref() },
             How::Stop => Save::Stop { without: &[] },
@@ -117,6 +115,37 @@ impl Snapshots {
         write_json_durably(&self.path(id), &record)?;
         self.records().insert(id, record);
         Ok(snapshot)
+    }
+
+    /// The last snapshot of the same sandbox, with which another shares what did not change.
+    fn like(&self, sandbox: &dyn Sandbox, session: SessionId) -> Option<Snapshot> {
+        self.records()
+            .values()
+            .rfind(|record| record.snapshot.session == session && record.sandbox == sandbox.id())
+            // What may be of different moments is no measure for what has changed since.
+            .filter(|record| !record.snapshot.blurred)
+            .map(|record| record.snapshot.clone())
+    }
+
+    /// How many bytes a snapshot of a running sandbox, which has written so many, will take up, about: what there is more of than
+    /// in the last. What was written over since is not seen.
+    pub fn estimate(&self, sandbox: &dyn Sandbox, session: SessionId, written: u64) -> u64 {
+        written.saturating_sub(self.like(sandbox, session).map_or(0, |like| like.bytes))
+    }
+
+    /// Layers that snapshots which are being taken need.
+    pub(crate) fn needed(&self) -> BTreeSet<LayerId> {
+        self.taking().values().flatten().cloned().collect()
+    }
+
+    /// Whether a snapshot that is being taken needs this layer.
+    pub(crate) fn needs(&self, layer: &LayerId) -> bool {
+        self.taking().values().flatten().any(|needed| needed == layer)
+    }
+
+    fn taking(&self) -> MutexGuard<'_, BTreeMap<SnapshotId, Vec<LayerId>>> {
+        // As with the records.
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same stack, with the session's own layers merged into one if there are too many. Those of its image stay as
@@ -180,6 +209,33 @@ impl Snapshots {
     fn records(&self) -> MutexGuard<'_, BTreeMap<SnapshotId, Record>> {
         // Nothing panics while it is held, and every change is one step.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A snapshot that is being taken, until it is dropped.
+struct Taking<'a> {
+    snapshots: &'a Snapshots,
+    id: SnapshotId,
+}
+
+impl<'a> Taking<'a> {
+    fn begin<'b>(
+        snapshots: &'a Snapshots,
+        id: SnapshotId,
+        layers: impl Iterator<Item = &'b LayerId>,
+    ) -> Self {
+        snapshots.taking().insert(id, layers.cloned().collect());
+        Self { snapshots, id }
+    }
+
+    fn needs(&self, layers: &[LayerId]) {
+        self.snapshots.taking().entry(self.id).or_default().extend_from_slice(layers);
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.snapshots.taking().remove(&self.id);
     }
 }
 

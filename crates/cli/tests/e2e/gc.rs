@@ -106,28 +106,39 @@ async fn nothing_in_use_goes_however_full_the_disk_is() {
         format!("{}{}setup = [{{ run = \"echo yes > prepared\" }}]\n", models(&model), environment(&repo));
     world.configure(&keys);
     world.ok(&["env", "build", ENVIRONMENT]).await;
-    // From now on everything that can go has to.
-    world.configure(&format!("[sandbox]\ndisk_budget_gb = 0\npool = 0\n\n{keys}"));
+    let with_room = || world.configure(&format!("[sandbox]\npool = 0\n\n{keys}"));
+    // Everything that can go has to.
+    let without = || world.configure(&format!("[sandbox]\ndisk_budget_gb = 0\npool = 0\n\n{keys}"));
+    with_room();
     let serving = world.serve().await;
-    let api = &serving.api;
-    let session = api.create(ENVIRONMENT, "Make the answer right").await;
-    let mut watcher = api.watch(&session, 0).await;
-    watcher.until_type("snapshot.taken").await;
-    age(&world);
-    let report = api.post("/gc", &json!({"dry_run": false})).await.expect(200);
+    let session = serving.api.create(ENVIRONMENT, "Make the answer right").await;
+    let mut watcher = serving.api.watch(&session, 0).await;
+    let last = watcher.until_type("snapshot.taken").await["seq"].as_u64().unwrap();
     let sandbox = watcher.seen.of("sandbox.changed")[0]["sandbox"].as_str().unwrap().to_owned();
+    drop(watcher);
+    serving.stop().await;
+    without();
+    age(&world);
+    let serving = world.serve().await;
+    let report = serving.api.post("/gc", &json!({"dry_run": false})).await.expect(200);
     let [kept] = about(&report, "sandbox")[..] else { panic!("{report}") };
     assert_eq!((&kept["id"], &kept["remove"]), (&json!(sandbox), &json!(false)), "{report}");
     let stands: Vec<_> =
         about(&report, "layer").into_iter().filter(|layer| layer["remove"] == false).collect();
     assert!(!stands.is_empty(), "{report}");
+    serving.stop().await;
+    with_room();
+    let serving = world.serve().await;
+    let api = &serving.api;
+    let mut watcher = api.watch(&session, last).await;
     api.post(&format!("/sessions/{session}/prompts"), &json!({"prompt": "Look again"})).await;
     watcher.until_type("turn.finished").await;
-    let text = watcher.seen.calls("shell")[1]["output"]["text"].as_str().unwrap().to_owned();
+    let text = watcher.seen.calls("shell")[0]["output"]["text"].as_str().unwrap().to_owned();
     assert!(text.starts_with("yes\n42\n"), "{text}");
     watcher.until_type("snapshot.taken").await;
     drop(watcher);
     serving.stop().await;
+    without();
     world.remove_sandboxes().await;
 
     // With the sandbox gone the rest goes, and the work is still there.

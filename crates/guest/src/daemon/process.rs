@@ -34,6 +34,9 @@ pub(super) struct Process {
     status: Cell<Option<WaitStatus>>,
     /// Set when all there is to say was said.
     exit: RefCell<Option<Exit>>,
+    started: Instant,
+    /// When the main process was reaped.
+    reaped_at: Cell<Option<Instant>>,
     pub(super) last_output: Cell<Instant>,
     /// Something of the above changed.
     pub(super) changed: Notify,
@@ -92,6 +95,8 @@ impl Process {
             terminal: RefCell::new(ends.terminal),
             status: Cell::new(None),
             exit: RefCell::new(None),
+            started: Instant::now(),
+            reaped_at: Cell::new(None),
             last_output: Cell::new(Instant::now()),
             changed: Notify::new(),
             room: Notify::new(),
@@ -100,11 +105,13 @@ impl Process {
 
     /// What is told about it in a list.
     pub(super) fn state(&self) -> ProcessState {
+        let until = self.reaped_at.get().unwrap_or_else(Instant::now);
         ProcessState {
             id: self.id.clone(),
             pid: self.pid,
             argv: self.argv.clone(),
             output: self.ring.borrow().end(),
+            ran_ms: u64::try_from(until.duration_since(self.started).as_millis()).ok(),
             exit: self.exit(),
         }
     }
@@ -127,7 +134,9 @@ impl Process {
                 output.owed.set(rustix::io::ioctl_fionread(fd.get_ref()).unwrap_or(0));
             }
         }
-        self.last_output.set(Instant::now());
+        let now = Instant::now();
+        self.reaped_at.set(Some(now));
+        self.last_output.set(now);
         self.status.set(Some(status));
         self.changed.notify_waiters();
     }

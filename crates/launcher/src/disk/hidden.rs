@@ -109,7 +109,7 @@ fn nameless(line: &[u8]) -> Option<String> {
 }
 
 /// Every process below another. Below pid 1 of a namespace that is all of them: orphans become its children.
-fn descendants(top: i32) -> Vec<i32> {
+pub(super) fn descendants(top: i32) -> Vec<i32> {
     // Most sandboxes are idle most of the time, and looking at every process of the host for each of them adds up.
     let tasks: Vec<PathBuf> = std::fs::read_dir(of(top).join("task"))
         .into_iter()

@@ -87,24 +87,36 @@ pub async fn collect(world: &World<'_>, policy: &Policy, dry_run: bool) -> Resul
     }
 }
 
-/// How many bytes may still be used. Collects first if there are none; when that is not enough, the error says what to
-/// do. Measuring looks at every file, so this is not for where somebody waits.
-pub async fn budget_left(world: &World<'_>, policy: &Policy) -> Result<u64, Error> {
+/// How many bytes are used, once there is room for so many more: what can go goes first if there is not. When that is not
+/// enough, the error says what to do. Measuring looks at every file, so this is not for where somebody waits.
+pub async fn make_room(world: &World<'_>, policy: &Policy, wanted: u64) -> Result<u64, Error> {
     let budget = policy.budget_bytes;
+    let fits = |used: u64| used.saturating_add(wanted) <= budget;
     let mut used = world.driver.disk_used().await?;
-    if used >= budget {
-        collect(world, policy, false).await?;
+    if !fits(used) {
+        let policy = Policy { budget_bytes: budget.saturating_sub(wanted), ..policy.clone() };
+        collect(world, &policy, false).await?;
         used = world.driver.disk_used().await?;
     }
-    if used < budget {
-        return Ok(budget - used);
+    if fits(used) {
+        return Ok(used);
     }
-    Err(Error::Build {
-        message: format!(
+    let message = match used >= budget {
+        true => format!(
             "the disk budget of sandboxes is used up: {} of {}, and everything that is left is in use",
             size(used),
             size(budget)
         ),
+        false => format!(
+            "{} more are needed than the disk budget of sandboxes leaves: {} of {} are used, and everything that is left is \
+             in use",
+            size(wanted - (budget - used)),
+            size(used),
+            size(budget)
+        ),
+    };
+    Err(Error::NoRoom {
+        message,
         hint:
             "end sessions or remove environments and run `slipway gc`, or raise `disk_budget_gb` in [sandbox]"
                 .to_owned(),
@@ -120,15 +132,21 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// One look at everything. Records come last: what was saved before its record was written is then seen as young, and
-/// not as something that nobody needs.
+/// One look at everything. Records come last: what was saved before its record was written is then seen as young, or as
+/// part of what is being taken, and not as something that nobody needs.
 async fn look(world: &World<'_>, used: u64) -> Result<Facts, Error> {
     let layers = world.driver.layers().await?;
     let sandboxes = world.driver.list().await?;
+    // Before their records: what is taken meanwhile is in the one or in the other.
+    let for_snapshots = world.snapshots.needed();
     let images = world.images.all();
     let known = images.iter().map(|image| &image.environment).chain(world.environments);
     let is_building = |name: &&String| world.images.status(name).state == ImageState::Building;
     let building: BTreeSet<String> = known.filter(is_building).cloned().collect();
+    let snapshots = world.snapshots.all();
+    // A session that began only now may be on no list yet.
+    let new = snapshots.iter().map(|snapshot| snapshot.session).filter(plan::is_new);
+    let sessions = world.sessions.iter().copied().chain(new).collect();
     Ok(Facts {
         now: Timestamp::now(),
         used,
@@ -138,8 +156,9 @@ async fn look(world: &World<'_>, used: u64) -> Result<Facts, Error> {
         for_builds: world.images.layers(),
         building,
         images,
-        snapshots: world.snapshots.all(),
-        sessions: world.sessions.iter().copied().collect(),
+        for_snapshots,
+        snapshots,
+        sessions,
         environments: world.environments.iter().cloned().collect(),
     })
 }

@@ -34,6 +34,7 @@ fn holder(world: &World<'_>, layer: &LayerId) -> Option<String> {
     let snapshots = world.snapshots.all();
     match snapshots.iter().find(|snapshot| snapshot.stack.layers.contains(layer)) {
         Some(snapshot) => Some(format!("snapshot {}", snapshot.id)),
+        None if world.snapshots.needs(layer) => Some("a snapshot that is being taken".to_owned()),
         None => world.images.layers().contains(layer).then(|| "an image or its build".to_owned()),
     }
 }

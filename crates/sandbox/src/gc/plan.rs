@@ -15,7 +15,8 @@ use crate::snapshot::Snapshot;
 use crate::{Info, Layer, LayerId, Owner, State};
 use book::{Book, Record, Turn};
 
-/// What is younger than this may belong to something that is only being made; it never goes.
+/// What no record speaks of, or no longer runs, and is younger than this may belong to something that is only being made; it
+/// never goes.
 const LEASE: Duration = Duration::from_secs(600);
 /// An ended sandbox whose session still exists is kept this long after it was made.
 const ENDED: Duration = Duration::from_secs(24 * 3600);
@@ -36,6 +37,8 @@ pub(super) struct Facts {
     /// Environments of which an image is being built.
     pub(super) building: BTreeSet<String>,
     pub(super) snapshots: Vec<Snapshot>,
+    /// Layers of snapshots that are being taken.
+    pub(super) for_snapshots: BTreeSet<LayerId>,
     pub(super) sessions: BTreeSet<SessionId>,
     pub(super) environments: BTreeSet<String>,
 }
@@ -102,7 +105,12 @@ pub(super) fn decide(facts: &Facts, policy: &Policy) -> Plan {
     book.settle();
     book.remove_old_layers(policy.layer_age);
     book.make_room(policy.budget_bytes);
-    book.into_plan()
+    book.into_plan(policy.budget_bytes)
+}
+
+/// Whether a session began so recently that it may not be known everywhere.
+pub(super) fn is_new(session: &SessionId) -> bool {
+    session.age().is_some_and(|age| age <= LEASE)
 }
 
 fn is_active(info: &Info, facts: &Facts) -> bool {

@@ -1,8 +1,9 @@
 //! The warm pool: started sandboxes, ready for whoever comes first.
 //!
 //! What is to be done is decided ([`room`]) whenever something changes, under one short lock; making and removing
-//! sandboxes is done by tasks. One more task sleeps until the next moment at which time alone changes something. So a
-//! pool that is full costs nothing, and a claim waits for nobody.
+//! sandboxes is done by tasks. One more task sleeps until the next moment at which time alone changes something, and looks
+//! now and then whether those that are ready still run. So a pool that is full costs next to nothing, and a claim waits for
+//! nobody.
 
 mod make;
 mod room;
@@ -23,6 +24,9 @@ use room::{Order, Room};
 
 /// A sandbox that was asked for with [`Pool::warm`] and that nobody claimed is kept this long.
 const WARM_FOR: Duration = Duration::from_secs(600);
+
+/// How often it is looked whether those that are ready still run.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// What the pool of an environment holds ready.
 #[derive(Clone)]
@@ -140,7 +144,9 @@ impl Pool {
     }
 
     /// At least one, now, whatever the target's size: somebody is about to ask. Goes away again if nobody does.
-    pub fn warm(&self, environment: &str) -> WarmStatus {
+    pub async fn warm(&self, environment: &str) -> WarmStatus {
+        // One that ended is nothing to count on.
+        self.drop_ended(Some(environment)).await;
         let mut rooms = self.rooms();
         if let Some(room) = rooms.by_environment.get_mut(environment) {
             room.warm(Instant::now() + self.warm_for);
@@ -263,6 +269,30 @@ impl Pool {
         None
     }
 
+    /// Lets go of what ended by itself, of one environment or of all, and has others made.
+    async fn drop_ended(&self, environment: Option<&str>) {
+        let ready: Vec<(String, Arc<dyn Sandbox>)> = {
+            let rooms = self.rooms();
+            let of = |name: &String| environment.is_none_or(|environment| environment == name);
+            let rooms = rooms.by_environment.iter().filter(|(name, _)| of(name));
+            rooms.flat_map(|(name, room)| room.sandboxes().map(|one| (name.clone(), one))).collect()
+        };
+        for (environment, sandbox) in ready {
+            let Some(why) = sandbox.ended().await else { continue };
+            let mut rooms = self.rooms();
+            // Somebody may have claimed it meanwhile.
+            let room = rooms.by_environment.get_mut(&environment);
+            let Some(ended) = room.and_then(|room| room.take_out(sandbox.id())) else { continue };
+            tracing::warn!(environment, sandbox = %sandbox.id(), %why, "a warm sandbox ended and is replaced");
+            self.remove_all([ended]);
+            self.settle(&mut rooms, &environment);
+        }
+    }
+
+    fn has_any(&self) -> bool {
+        self.rooms().by_environment.values().any(|room| room.sandboxes().next().is_some())
+    }
+
     fn remove_all(&self, unwanted: impl IntoIterator<Item = Ready>) {
         for ready in unwanted {
             let driver = Arc::clone(&self.driver);
@@ -293,10 +323,19 @@ impl Drop for Pool {
     }
 }
 
-/// Wakes a pool when time alone changes something. Ends with the pool.
+/// Wakes a pool when time alone changes something, and has it look after what it holds. Ends with the pool.
 async fn watch(pool: Weak<Pool>, earlier: Arc<Notify>) {
+    let mut look = Instant::now() + LOOK;
     loop {
-        let Some(next) = pool.upgrade().map(|pool| pool.tick()) else { return };
+        let next = {
+            let Some(pool) = pool.upgrade() else { return };
+            if look <= Instant::now() {
+                pool.drop_ended(None).await;
+                look = Instant::now() + LOOK;
+            }
+            let next = pool.tick();
+            next.into_iter().chain(pool.has_any().then_some(look)).min()
+        };
         match next {
             Some(next) => {
                 tokio::select! {

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::WarmStatus;
+use protocol::{SandboxId, WarmStatus};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ready, Target};
+use crate::Sandbox;
 
 /// After a claim this long nothing is made, so that the first command of whoever claimed has the machine for itself.
 const REST: Duration = Duration::from_millis(20);
@@ -102,6 +103,17 @@ impl Room {
         let fits =
             |ready: &Ready| ready.made_for.image.key == image && ready.made_for.same_but_image(&self.target);
         let at = self.ready.iter().position(fits)?;
+        self.ready.remove(at)
+    }
+
+    /// Those that are ready.
+    pub(super) fn sandboxes(&self) -> impl Iterator<Item = Arc<dyn Sandbox>> {
+        self.ready.iter().map(|ready| Arc::clone(&ready.sandbox))
+    }
+
+    /// Takes this one out, if it is still here.
+    pub(super) fn take_out(&mut self, id: SandboxId) -> Option<Ready> {
+        let at = self.ready.iter().position(|ready| ready.sandbox.id() == id)?;
         self.ready.remove(at)
     }
 

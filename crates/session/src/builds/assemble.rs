@@ -59,6 +59,7 @@ pub(super) async fn recipe(
         services: resolved.services.clone(),
         limits: limits::merge(&options.limits, &environment.limits),
         egress: exits.of_a_build(name, environment)?,
+        notes: resolved.notices.clone(),
     };
     Ok(Assembled { recipe, services: resolved.services, _files: files })
 }
@@ -110,6 +111,7 @@ pub(super) async fn digest(
         services: resolved.services,
         limits: limits::merge(&options.limits, &environment.limits),
         egress: exits.of_a_build(name, environment)?,
+        notes: Vec::new(),
     };
     Ok(Some(recipe.digest()))
 }
@@ -123,18 +125,27 @@ async fn steps(mirror: &Mirror, tip: &Tip, steps: &[SetupStep]) -> Result<Vec<im
         for path in &step.inputs {
             inputs.push((path.clone(), mirror.object(&tip.commit, path).await?));
         }
-        if let Some((absent, _)) = inputs.iter().find(|(_, content)| content.is_none()) {
-            tracing::warn!(step = %step.run, input = %absent, "an input is not in the repository: the step runs for each commit");
+        let absent = inputs.iter().filter(|(_, content)| content.is_none());
+        let notes: Vec<String> = absent.map(|(path, _)| absent_input(path)).collect();
+        if !notes.is_empty() {
             inputs.clear();
         }
         all.push(image::Step {
             run: step.run.clone(),
             inputs,
+            notes,
             attempts: step.attempts.unwrap_or(ATTEMPTS).max(1),
             timeout: step.timeout_s.map_or(TIMEOUT, Duration::from_secs),
         });
     }
     Ok(all)
+}
+
+/// What is said of an input that is not there.
+fn absent_input(path: &str) -> String {
+    let pattern =
+        if path.contains(['*', '?', '[']) { "; patterns do not work, name files or directories" } else { "" };
+    format!("the input \"{path}\" is not in the repository{pattern}: the step runs again for each commit")
 }
 
 /// The services of an environment, its own or those that the repository declares: at the commit of an image that is

@@ -2,7 +2,9 @@
 //! ready on them. What nothing needs any more is collected here too, because builds are what makes most of it.
 
 mod assemble;
+mod base_room;
 mod failed;
+mod room;
 mod schedule;
 mod wait;
 
@@ -62,9 +64,6 @@ struct Compared {
     outdated: bool,
 }
 
-/// The disk is looked at no more often than this.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
-
 /// Builds images, keeps them fresh and keeps sandboxes ready on them.
 pub(crate) struct Builds {
     options: Arc<Options>,
@@ -73,24 +72,25 @@ pub(crate) struct Builds {
     tasks: TaskTracker,
     end: CancellationToken,
     collecting: tokio::sync::Mutex<()>,
-    /// When the disk was last looked at, and whether there was more on it than there may be.
-    disk: Mutex<(Option<Instant>, bool)>,
+    disk: room::Disk,
     /// Set once what builds of an earlier process left was removed.
     swept: tokio::sync::OnceCell<()>,
 }
 
 impl Builds {
     pub(crate) fn new(options: Arc<Options>, exits: Arc<Exits>) -> Arc<Self> {
-        Arc::new(Self {
+        let builds = Arc::new(Self {
             options,
             exits,
             entries: Mutex::default(),
             tasks: TaskTracker::new(),
             end: CancellationToken::new(),
             collecting: tokio::sync::Mutex::new(()),
-            disk: Mutex::default(),
+            disk: room::Disk::default(),
             swept: tokio::sync::OnceCell::new(),
-        })
+        });
+        builds.keep_bases_within_budget();
+        builds
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
@@ -105,39 +105,6 @@ impl Builds {
     /// The image that sandboxes of an environment start from.
     pub(crate) fn current(&self, name: &str) -> Option<Image> {
         self.options.images.current(name)
-    }
-
-    /// Refuses a new sandbox when there is more on the disk than there may be, also after collecting. Measuring takes its
-    /// time, so it is done beside the work, and only an answer that says so is checked where somebody waits.
-    pub(crate) async fn refuse_when_crowded(self: &Arc<Self>) -> Result<(), Problem> {
-        let (due, crowded) = {
-            let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-            let due = disk.0.is_none_or(|at| at.elapsed() > BETWEEN_LOOKS);
-            if due {
-                disk.0 = Some(Instant::now());
-            }
-            (due, disk.1)
-        };
-        if crowded {
-            self.collect_garbage(false).await?;
-            let room = self.room().await;
-            self.note_disk(room.is_err());
-            return room.map(drop);
-        }
-        if due {
-            let this = Arc::clone(self);
-            self.tasks.spawn(async move {
-                match this.options.driver.disk_used().await {
-                    Ok(used) => this.note_disk(used > this.options.disk.budget_bytes),
-                    Err(error) => tracing::warn!(%error, "the disk could not be looked at"),
-                }
-            });
-        }
-        Ok(())
-    }
-
-    fn note_disk(&self, crowded: bool) {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner).1 = crowded;
     }
 
     /// Whether an image was built from something else than what the environment says now.
@@ -253,8 +220,8 @@ impl Builds {
             })
             .await;
         let found = environments::find(&self.options, name).await?;
-        let assembled = match self.room().await {
-            Ok(_left) => assemble::recipe(&self.options, &self.exits, name, &found.recipe).await,
+        let assembled = match self.make_room(1).await {
+            Ok(()) => assemble::recipe(&self.options, &self.exits, name, &found.recipe).await,
             Err(problem) => Err(problem.into()),
         };
         let built = match assembled {
@@ -392,7 +359,7 @@ impl Builds {
         match self.current(name) {
             Some(image) => {
                 self.hold_ready_again(name, recipe, image).await?;
-                Ok(self.options.pool.warm(name))
+                Ok(self.options.pool.warm(name).await)
             }
             None => {
                 if self.may_try(name) {
@@ -424,20 +391,18 @@ impl Builds {
 
     /// Removes what nothing refers to and what is over the budget.
     pub(crate) async fn collect_garbage(&self, dry_run: bool) -> Result<GarbageReport, Problem> {
-        let (options, known) = (&self.options, self.known().await?);
+        let options = &self.options;
         let _one_at_a_time = self.collecting.lock().await;
+        // Only now: what was made while another collected is known too.
+        let known = self.known().await?;
+        let measuring = self.disk.begin();
         let collected = gc::collect(&known.world(options), &options.disk, dry_run).await;
         let mut report = collected.map_err(|error| problem::sandbox(&error))?;
+        if !dry_run {
+            measuring.found(report.used_bytes.saturating_sub(report.freed_bytes));
+        }
         copies::collect(options.store.dir(), &mut report).await?;
         Ok(report)
-    }
-
-    /// What may still be used of the disk's budget; what is not needed is collected first if there is nothing.
-    async fn room(&self) -> Result<u64, Problem> {
-        let (options, known) = (&self.options, self.known().await?);
-        let _one_at_a_time = self.collecting.lock().await;
-        let left = gc::budget_left(&known.world(options), &options.disk).await;
-        left.map_err(|error| problem::sandbox(&error))
     }
 
     async fn known(&self) -> Result<Known, Problem> {

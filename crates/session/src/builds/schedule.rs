@@ -26,6 +26,7 @@ impl Builds {
             let mut collected = Instant::now();
             loop {
                 this.look().await;
+                this.look_at_disk().await;
                 if collected.elapsed() >= COLLECT {
                     this.collect_quietly().await;
                     collected = Instant::now();

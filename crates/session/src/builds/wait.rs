@@ -125,6 +125,7 @@ mod tests {
             duration_ms: 0,
             bytes: 0,
             attempts,
+            notes: Vec::new(),
             output: String::new(),
         }
     }

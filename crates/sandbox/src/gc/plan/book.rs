@@ -69,14 +69,20 @@ impl Book {
     pub(super) fn new(facts: &Facts, layer_age: Duration) -> Self {
         let in_images: BTreeSet<&LayerId> =
             facts.images.iter().flat_map(|image| &image.stack.layers).collect();
+        let in_snapshots: BTreeSet<&LayerId> =
+            facts.snapshots.iter().flat_map(|snapshot| &snapshot.stack.layers).collect();
         let held = |layer: &crate::Layer| {
             let age = since(facts.now, layer.made_at);
             // What images stand on goes with them. What only their builds look for is theirs to let go.
             let for_builds = facts.for_builds.contains(&layer.id) && !in_images.contains(&layer.id);
-            let reason = match (for_builds, age > LEASE) {
-                (true, _) => "a build stands on it, or the next one will look for it".to_owned(),
-                (false, false) => format!("nothing refers to it, but it is {}", too_young(age)),
-                (false, true) => format!(
+            let for_snapshots = facts.for_snapshots.contains(&layer.id);
+            // What has a record is made; it goes when that does.
+            let made = age > LEASE || in_images.contains(&layer.id) || in_snapshots.contains(&layer.id);
+            let reason = match (for_builds, for_snapshots, made) {
+                (true, ..) => "a build stands on it, or the next one will look for it".to_owned(),
+                (_, true, _) => "a snapshot that is being taken stands on it".to_owned(),
+                (.., false) => format!("nothing refers to it, but it is {}", too_young(age)),
+                (.., true) => format!(
                     "nothing refers to it, but it was made {} ago: it stays for {}, because the next build may use it, as \
                      long as there is room",
                     words(age),
@@ -86,7 +92,7 @@ impl Book {
             Held {
                 bytes: layer.bytes,
                 age,
-                free: age > LEASE && !for_builds,
+                free: made && !for_builds && !for_snapshots,
                 holders: 0,
                 was_held: false,
                 remove: false,
@@ -216,7 +222,14 @@ impl Book {
         }
     }
 
-    pub(super) fn into_plan(mut self) -> Plan {
+    pub(super) fn into_plan(mut self, budget: u64) -> Plan {
+        if self.used > budget {
+            for record in self.records.iter_mut().filter(|record| !record.remove && record.turn.is_some()) {
+                record.reason.push_str(
+                    ", and without it nothing would be freed: all it stands on is needed by others",
+                );
+            }
+        }
         for record in self.records.iter().filter(|record| !record.remove) {
             for layer in &record.layers {
                 let Some(held) = self.layers.get_mut(layer) else { continue };

@@ -38,6 +38,7 @@ impl Facts {
             for_builds: BTreeSet::new(),
             building: BTreeSet::new(),
             snapshots: Vec::new(),
+            for_snapshots: BTreeSet::new(),
             sessions: BTreeSet::new(),
             environments: BTreeSet::new(),
         }
@@ -132,13 +133,65 @@ fn what_belongs_to_nobody_takes_along_what_it_alone_held() {
         .layer(2, 10, HOUR)
         .layer(3, 10, HOUR)
         .layer(4, 10, 60)
+        .layer(5, 10, 60)
         .image("gone", &[2, 1], HOUR)
         .image("app", &[1], HOUR)
         .snapshot(1, 7, &[3, 1], HOUR)
         .snapshot(2, 7, &[4], HOUR);
     let (one, two) = (SnapshotId::from_u128(1).to_string(), SnapshotId::from_u128(2).to_string());
     let gone = goes(&facts, &Policy::default());
-    assert_eq!(gone, ["gone", &one, &two, "layer-2", "layer-3"], "layer-4 was only just made");
+    assert_eq!(
+        gone,
+        ["gone", &one, &two, "layer-2", "layer-3", "layer-4"],
+        "of layer-5 there is no record yet"
+    );
+}
+
+/// However fast they are taken, what can go makes room for the next.
+#[test]
+fn under_pressure_snapshots_go_at_any_age() {
+    let mut facts = Facts::empty()
+        .with(&[], &[1, 2])
+        .layer(1, 100, 50)
+        .layer(2, 100, 40)
+        .layer(3, 100, 30)
+        .layer(4, 100, 20)
+        .layer(5, 100, 10)
+        .snapshot(1, 1, &[1], 50)
+        .snapshot(2, 1, &[2], 40)
+        .snapshot(3, 1, &[3], 30)
+        .snapshot(4, 2, &[4], 20)
+        .sandbox(1, State::Running, Owner::Session(session(1)), &[], HOUR);
+    let both = |numbers: &[u128]| {
+        let records = numbers.iter().map(|number| SnapshotId::from_u128(*number).to_string());
+        records.chain(numbers.iter().map(|number| format!("layer-{number}"))).collect::<Vec<_>>()
+    };
+    assert_eq!(goes(&facts, &budget(500)), both(&[]));
+    assert_eq!(goes(&facts, &budget(400)), both(&[1]));
+    assert_eq!(goes(&facts, &budget(300)), both(&[1, 2]));
+    assert_eq!(goes(&facts, &budget(250)), both(&[1, 2, 4]), "the last of one that is not at work");
+    assert_eq!(goes(&facts, &budget(0)), both(&[1, 2, 4]), "session 1 is at work, and layer-5 has no record");
+    // What another that is being taken shares with stays until that has its record.
+    facts.for_snapshots.insert(layer_id(2));
+    assert_eq!(goes(&facts, &budget(300)), both(&[1, 4]));
+}
+
+#[test]
+fn what_stays_though_the_disk_is_full_says_why() {
+    let facts = Facts::empty()
+        .with(&[], &[1])
+        .layer(1, 100, 60)
+        .layer(2, 100, 60)
+        .snapshot(1, 1, &[1], 60)
+        .snapshot(2, 1, &[2], 30)
+        .sandbox(1, State::Running, Owner::OneOff, &[2, 1], HOUR);
+    let reasons = |bytes| {
+        let plan = decide(&facts, &budget(bytes));
+        let kept = plan.items.into_iter().filter(|item| matches!(item.thing, Thing::Snapshot(_)));
+        kept.map(|item| item.reason).collect::<Vec<_>>()
+    };
+    assert!(reasons(200).iter().all(|reason| !reason.contains("freed")), "{:?}", reasons(200));
+    assert!(reasons(0).iter().all(|reason| reason.contains("nothing would be freed")), "{:?}", reasons(0));
 }
 
 #[test]
@@ -334,7 +387,13 @@ proptest! {
         for name in &facts.building {
             prop_assert!(!removed(&Thing::Image(name.clone())));
         }
-        for layer in facts.layers.iter().filter(|layer| since(facts.now, layer.made_at) <= LEASE) {
+        let recorded = |layer: &Layer| {
+            let images = facts.images.iter().map(|image| &image.stack);
+            let mut stacks = images.chain(facts.snapshots.iter().map(|snapshot| &snapshot.stack));
+            stacks.any(|stack| stack.layers.contains(&layer.id))
+        };
+        let leased = |layer: &Layer| since(facts.now, layer.made_at) <= LEASE && !recorded(layer);
+        for layer in facts.layers.iter().filter(|layer| leased(layer)) {
             prop_assert!(!removed(&Thing::Layer(layer.id.clone())));
         }
 
@@ -345,7 +404,7 @@ proptest! {
             let in_images: BTreeSet<_> = facts.images.iter().flat_map(|image| &image.stack.layers).collect();
             for layer in &facts.layers {
                 let gone = removed(&Thing::Layer(layer.id.clone()));
-                let leased = since(facts.now, layer.made_at) <= LEASE;
+                let leased = leased(layer);
                 let for_build = facts.for_builds.contains(&layer.id) && !in_images.contains(&layer.id);
                 let pinned = holders.iter().any(|(thing, layers)| {
                     let pinned = match thing {
@@ -369,7 +428,6 @@ fn what_stays_says_why_in_words() {
         .layer(1, 10, 90)
         .layer(2, 10, 5 * HOUR)
         .layer(3, 10, 120)
-        .snapshot(1, 7, &[3], 120)
         .snapshot(2, 1, &[], DAY)
         .sandbox(1, State::Ended, Owner::OneOff, &[], 1)
         .sandbox(2, State::Ended, Owner::Session(session(1)), &[], 2 * HOUR);
