@@ -50,6 +50,14 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
+    /// There would be more on the disk than there may be.
+    #[error("{message}\n  {hint}")]
+    NoRoom {
+        /// How much there is.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
     /// The directory of the sandboxes cannot be used.
     #[error("{}", describe(path, source))]
     Io {

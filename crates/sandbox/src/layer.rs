@@ -108,6 +108,9 @@ pub struct Archive {
     pub path: PathBuf,
     /// Whether names that begin with `.wh.` stand for removals, as in OCI images.
     pub whiteouts: bool,
+    /// The layers that it is put over, topmost first. Its names go through the links in them, so what it becomes depends on
+    /// them: its layer's name must, too.
+    pub below: Vec<LayerId>,
 }
 
 #[cfg(test)]

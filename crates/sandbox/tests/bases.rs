@@ -3,6 +3,8 @@
 
 #[path = "bases/archives.rs"]
 mod archives;
+#[path = "bases/below.rs"]
+mod below;
 #[path = "bases/build.rs"]
 mod build;
 #[path = "bases/driver.rs"]

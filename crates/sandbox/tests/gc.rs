@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fake::Fake;
 use protocol::{GarbageEntry, GarbageReport, SessionId, Timestamp, TurnId};
-use sandbox::gc::{Policy, World, budget_left, collect};
+use sandbox::gc::{Policy, World, collect, make_room};
 use sandbox::image::Images;
 use sandbox::native::Native;
 use sandbox::snapshot::{How, Snapshot, Snapshots};
@@ -97,7 +97,7 @@ async fn says_first_and_then_does_the_same() {
     fake.add_layer("setup-young", 100, HOUR);
     let mut here = Here::new(Arc::clone(&fake) as Arc<dyn Driver>, &[("app", &layer), ("gone", &other)]);
     here.environments.retain(|name| name != "gone");
-    let (alive, ended) = (SessionId::new(), SessionId::new());
+    let (alive, ended) = (SessionId::new(), SessionId::from_u128(7));
     here.sessions.push(alive);
     let sandbox = here.sandbox(Stack::host().with(layer.clone()), Owner::OneOff).await;
     let kept = here.snapshot(&*sandbox, alive).await.id.to_string();
@@ -145,18 +145,18 @@ async fn keeps_the_budget_and_never_takes_what_is_in_use() {
         "snapshots that are not the last of their session"
     );
     assert_eq!(report.freed_bytes, 200);
-    let left = budget_left(&here.world(), &Policy { budget_bytes: 350, ..Policy::default() }).await;
-    assert_eq!(left.unwrap(), 50);
+    let policy = |budget_bytes| Policy { budget_bytes, ..Policy::default() };
+    assert_eq!(make_room(&here.world(), &policy(350), 50).await.unwrap(), 300);
 
     let report = here.collect(10, false).await;
     assert_eq!(removed(&report), [&ids[2], &ids[2]]);
     assert!(entry(&report, &ids[2]).reason.contains("kept as commits"));
-    let error =
-        budget_left(&here.world(), &Policy { budget_bytes: 10, ..Policy::default() }).await.unwrap_err();
-    assert!(
-        error.to_string().contains("disk_budget_gb") && error.to_string().contains("slipway gc"),
-        "{error}"
-    );
+    for (budget, wanted, said) in [(10, 0, "used up"), (300, 101, "more are needed")] {
+        let error = make_room(&here.world(), &policy(budget), wanted).await.unwrap_err().to_string();
+        for word in [said, "disk_budget_gb", "slipway gc"] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
     assert_eq!(fake.layer_names(), ["repo-app", ids[3].as_str()]);
 
     // Once nobody is at work, the image and the last snapshot can go too.
@@ -164,6 +164,29 @@ async fn keeps_the_budget_and_never_takes_what_is_in_use() {
     here.collect(10, false).await;
     assert!(fake.layer_names().is_empty());
     assert!(here.images.current("app").is_none());
+}
+
+/// One session, one snapshot after the other, within seconds.
+#[tokio::test]
+async fn there_is_room_for_the_next_snapshot_however_young_the_others_are() {
+    let fake = Fake::new();
+    let mut here = Here::new(Arc::clone(&fake) as Arc<dyn Driver>, &[]);
+    fake.inside().layer_age = Duration::ZERO;
+    let session = SessionId::new();
+    here.sessions.push(session);
+    let sandbox = here.sandbox(Stack::host(), Owner::Session(session)).await;
+    let policy = Policy { budget_bytes: 250, ..Policy::default() };
+    let mut last = None;
+    for _ in 0..6 {
+        make_room(&here.world(), &policy, 100).await.unwrap();
+        last = Some(here.snapshot(&*sandbox, session).await.id);
+        assert!(here.driver.disk_used().await.unwrap() <= 250);
+    }
+    let kept: Vec<_> = here.snapshots.all().into_iter().map(|snapshot| snapshot.id).collect();
+    assert!(kept.len() == 2 && kept.last().copied() == last, "{kept:?}");
+    // The last of a session at work stays, and then there is no room for three of them.
+    assert!(make_room(&here.world(), &policy, 200).await.is_err());
+    assert_eq!(here.snapshots.all().len(), 1);
 }
 
 #[tokio::test]
@@ -185,7 +208,7 @@ async fn the_native_drivers_layers_are_measured_and_collected() {
     let dir = tempfile::tempdir().unwrap();
     let driver: Arc<dyn Driver> = Arc::new(Native::open(dir.path()).unwrap());
     let mut here = Here::new(Arc::clone(&driver), &[]);
-    let session = SessionId::new();
+    let session = SessionId::from_u128(7);
     here.sessions.push(session);
     let empty = driver.disk_used().await.unwrap();
     let sandbox = here.sandbox(Stack::host(), Owner::Session(session)).await;
@@ -199,13 +222,14 @@ async fn the_native_drivers_layers_are_measured_and_collected() {
     assert!(shared < once + (1 << 20), "what is shared counts once: {shared}");
 
     let report = here.collect(0, false).await;
-    assert!(removed(&report).is_empty(), "it was all only just made: {report:?}");
+    assert!(removed(&report).is_empty(), "it is in use or only just made: {report:?}");
     assert!(report.entries.iter().any(|entry| entry.kind == "sandbox" && entry.reason.contains("running")));
 
     here.sessions.clear();
     let report = here.collect(1 << 40, false).await;
     let taken = taken.id.to_string();
-    assert_eq!(removed(&report), [&taken], "the record goes, its layer is still leased");
+    assert_eq!(removed(&report), [&taken, &taken], "the record goes, and its layer with it");
+    assert!(entry(&report, "merged-1").reason.contains("too young"), "of this there never was a record");
     driver.remove(sandbox.id()).await.unwrap();
     for layer in driver.layers().await.unwrap() {
         driver.remove_layer(&layer.id).await.unwrap();

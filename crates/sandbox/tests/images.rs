@@ -9,6 +9,8 @@ mod world;
 mod endings;
 #[path = "images/network.rs"]
 mod network;
+#[path = "images/programs.rs"]
+mod programs;
 #[path = "images/reuse.rs"]
 mod reuse;
 #[path = "images/steps.rs"]

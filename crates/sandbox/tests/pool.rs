@@ -91,7 +91,7 @@ async fn what_is_claimed_is_replaced() {
     assert_eq!(fake.owners(), [owner.to_string()], "only what was claimed is left");
     assert!(pool.claim("app", "one", &somebody()).await.is_none());
     pool.set("app", target(2, "one"));
-    assert_eq!(pool.warm("app"), WarmStatus { ready: 0, starting: 0 }, "a closed pool makes nothing");
+    assert_eq!(pool.warm("app").await, WarmStatus { ready: 0, starting: 0 }, "a closed pool makes nothing");
 }
 
 #[tokio::test]
@@ -109,6 +109,40 @@ async fn a_dead_one_is_skipped_and_removed() {
     until("the dead to be removed", || fake.owners() == ["one", "one"]).await;
     let claimed = pool.claim("app", "one", &somebody()).await.unwrap();
     assert!(claimed.sandbox.id() != oldest && claimed.sandbox.id() != other);
+    pool.close().await;
+}
+
+/// Nobody claims it, and nobody asks.
+#[tokio::test]
+async fn a_dead_one_is_noticed_and_replaced() {
+    let fake = Fake::new();
+    let pool = Pool::new(Arc::clone(&fake) as Arc<dyn Driver>);
+    pool.set("app", target(2, "one"));
+    ready(&pool, 2).await;
+    let dead = *fake.inside().sandboxes.keys().next().unwrap();
+    fake.kill(dead);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(6)).await;
+    tokio::time::resume();
+    until("the dead one to be removed", || !fake.inside().sandboxes.contains_key(&dead)).await;
+    ready(&pool, 2).await;
+    assert_eq!(fake.inside().attempts, 3);
+    pool.close().await;
+    assert!(fake.owners().is_empty());
+}
+
+#[tokio::test]
+async fn whoever_warms_is_not_told_of_a_dead_one() {
+    let fake = Fake::new();
+    let pool = Pool::new(Arc::clone(&fake) as Arc<dyn Driver>);
+    pool.set("app", target(1, "one"));
+    ready(&pool, 1).await;
+    let dead = *fake.inside().sandboxes.keys().next().unwrap();
+    fake.kill(dead);
+    assert_eq!(pool.warm("app").await, WarmStatus { ready: 0, starting: 1 });
+    ready(&pool, 1).await;
+    let claimed = pool.claim("app", "one", &somebody()).await.unwrap();
+    assert_ne!(claimed.sandbox.id(), dead);
     pool.close().await;
 }
 
@@ -187,20 +221,20 @@ async fn one_that_is_being_made_when_nobody_wants_it_any_more_goes() {
 async fn warming_makes_one_and_it_goes_when_nobody_comes() {
     let fake = Fake::new();
     let pool = Pool::new(Arc::clone(&fake) as Arc<dyn Driver>);
-    assert_eq!(pool.warm("app"), WarmStatus { ready: 0, starting: 0 }, "of what?");
+    assert_eq!(pool.warm("app").await, WarmStatus { ready: 0, starting: 0 }, "of what?");
     pool.set("app", target(0, "one"));
     assert_eq!(pool.status("app"), WarmStatus { ready: 0, starting: 0 });
-    assert_eq!(pool.warm("app"), WarmStatus { ready: 0, starting: 1 });
-    assert_eq!(pool.warm("app"), WarmStatus { ready: 0, starting: 1 }, "one is enough");
+    assert_eq!(pool.warm("app").await, WarmStatus { ready: 0, starting: 1 });
+    assert_eq!(pool.warm("app").await, WarmStatus { ready: 0, starting: 1 }, "one is enough");
     ready(&pool, 1).await;
-    assert_eq!(pool.warm("app"), WarmStatus { ready: 1, starting: 0 });
+    assert_eq!(pool.warm("app").await, WarmStatus { ready: 1, starting: 0 });
     assert!(pool.claim("app", "one", &Owner::OneOff).await.is_some());
     assert_eq!(
         pool.status("app"),
         WarmStatus { ready: 0, starting: 0 },
         "whoever was about to ask has asked"
     );
-    pool.warm("app");
+    pool.warm("app").await;
     ready(&pool, 1).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(590)).await;
@@ -228,7 +262,7 @@ async fn after_a_failure_it_waits_longer_and_longer() {
     assert_eq!(waits, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
     until("the error", || pool.error("app").is_some()).await;
     assert!(pool.error("app").unwrap().contains("no room"));
-    pool.warm("app");
+    pool.warm("app").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(fake.inside().attempts, 9, "asking does not make it try more often");
     // What is to be made changed, so it is worth a try at once.

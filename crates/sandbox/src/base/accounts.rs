@@ -79,35 +79,28 @@ fn fitted(layers: &[Accounts]) -> Result<Option<(String, String)>, &'static str>
     Ok(Some((passwd, group)))
 }
 
-fn owned_by_root(header: &mut ::tar::Header) {
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-}
-
 fn archive(passwd: &str, group: &str) -> std::io::Result<Vec<u8>> {
     let mut builder = ::tar::Builder::new(Vec::new());
-    let mut directory = ::tar::Header::new_gnu();
-    directory.set_entry_type(::tar::EntryType::Directory);
-    directory.set_mode(0o755);
-    directory.set_size(0);
-    owned_by_root(&mut directory);
-    builder.append_data(&mut directory, "etc/", std::io::empty())?;
+    // Without an entry for the directory, which the base has: it may be a link.
     for (name, text) in [("etc/passwd", passwd), ("etc/group", group)] {
         let mut header = ::tar::Header::new_gnu();
         header.set_mode(0o644);
         header.set_size(text.len() as u64);
-        owned_by_root(&mut header);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
         builder.append_data(&mut header, name, text.as_bytes())?;
     }
     builder.into_inner()
 }
 
 impl Bases {
-    /// The layer that gives the user inside a name over these layers, topmost first, if one is needed.
+    /// The layer that gives the user inside a name over the layers `below`, topmost first, if one is needed; `layers` is
+    /// what those say about users.
     pub(super) async fn fit(
         &self,
         layers: &[Accounts],
+        below: &[LayerId],
         progress: &Progress<'_>,
     ) -> Result<Option<LayerId>, Error> {
         let (passwd, group) = match fitted(layers) {
@@ -121,10 +114,10 @@ impl Bases {
         let scratch = self.cache.scratch()?;
         let path = scratch.path().join("fit.tar");
         let bytes = archive(&passwd, &group).map_err(Error::io(&path))?;
-        let layer = Digest::of(&bytes).layer("fit")?;
+        let layer = Digest::of(&bytes).layer_over("fit", below)?;
         let to = path.clone();
         blocking(move || std::fs::write(&to, bytes).map_err(Error::io(&to))).await?;
-        self.driver.import(&layer, &Archive { path, whiteouts: false }).await?;
+        self.driver.import(&layer, &Archive { path, whiteouts: false, below: below.to_vec() }).await?;
         Ok(Some(layer))
     }
 }

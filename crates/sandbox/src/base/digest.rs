@@ -45,6 +45,16 @@ impl Digest {
     pub(super) fn layer(&self, kind: &str) -> Result<LayerId, Error> {
         format!("{kind}-{}", &self.0[..24]).parse()
     }
+
+    /// The name of a layer with this content over others, topmost first: what it becomes depends on them. What is over
+    /// nothing has the name of its content alone.
+    pub(super) fn layer_over(&self, kind: &str, below: &[LayerId]) -> Result<LayerId, Error> {
+        if below.is_empty() {
+            return self.layer(kind);
+        }
+        let below: Vec<&str> = below.iter().map(LayerId::as_str).collect();
+        Self::of(format!("{self} over {}", below.join(" ")).as_bytes()).layer(kind)
+    }
 }
 
 impl fmt::Display for Digest {

@@ -43,8 +43,8 @@ fn broken(what: &str) -> Error {
 
 /// Unpacks the archive and describes what is in it as any other image is described.
 fn open(archive: &Path, into: &Path) -> Result<(Vec<u8>, Files), Error> {
-    let whole = Archive { path: archive.to_owned(), whiteouts: false };
-    unpack::unpack(&whole, into, Marks::User, Bounds::default())?;
+    let whole = Archive { path: archive.to_owned(), whiteouts: false, below: Vec::new() };
+    unpack::unpack(&whole, into, &[], Marks::User, Bounds::default())?;
     let list =
         beneath::read(into, "manifest.json", 4 << 20)?.ok_or_else(|| broken("the file manifest.json"))?;
     let list: Vec<Listed> = serde_json::from_slice(&list)

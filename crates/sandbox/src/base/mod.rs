@@ -5,6 +5,7 @@
 //! Everything that is downloaded is checked against its digest before anything looks at it.
 
 mod accounts;
+mod below;
 mod beneath;
 mod build;
 mod cache;
@@ -20,6 +21,7 @@ mod oci;
 mod program;
 mod progress;
 mod registry;
+mod room;
 mod scan;
 mod source;
 mod tar;
@@ -28,7 +30,7 @@ pub mod unpack;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::{Driver, Error, LayerId, Stack};
 
@@ -36,6 +38,7 @@ use cache::Cache;
 use oci::Name;
 use progress::Progress;
 
+pub use room::Room;
 pub use source::Source;
 
 /// A base that is ready to be stacked on.
@@ -53,6 +56,7 @@ pub struct Bases {
     cache: Cache,
     programs: OsString,
     logins: Option<PathBuf>,
+    room: Mutex<Option<Arc<dyn Room>>>,
 }
 
 impl Bases {
@@ -63,6 +67,7 @@ impl Bases {
             cache: Cache::new(cache),
             programs: std::env::var_os("PATH").unwrap_or_default(),
             logins: credentials::usual_file(),
+            room: Mutex::default(),
         }
     }
 

@@ -130,6 +130,10 @@ impl Sink<'_> {
     }
 }
 
+/// Where images that were brought in are remembered. Another name whenever their layers are made differently, so that
+/// none of before is taken for one of now.
+const IMAGES: &str = "images-2";
+
 /// An image that was brought in.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Kept {
@@ -140,7 +144,7 @@ struct Kept {
 impl Bases {
     /// An image that was brought in before, if all its layers are still there.
     pub(super) async fn known_image(&self, manifest: &Digest) -> Result<Option<Resolved>, Error> {
-        let Some(kept) = self.cache.record::<Kept>("images", manifest.hex())? else { return Ok(None) };
+        let Some(kept) = self.cache.record::<Kept>(IMAGES, manifest.hex())? else { return Ok(None) };
         for layer in &kept.layers {
             if self.driver.layer(layer).await?.is_none() {
                 return Ok(None);
@@ -168,11 +172,11 @@ impl Bases {
             });
         };
         let config = self.config(origin, &config, layers.len(), progress).await?;
-        let mut stack = Vec::new();
+        let mut stack: Vec<LayerId> = Vec::new();
         let mut accounts = Vec::new();
         for (at, (blob, content)) in layers.iter().zip(config.contents()).enumerate() {
             let label = format!("layer {} of {}", at + 1, layers.len());
-            let (layer, known) = self.blob_layer(origin, blob, content, &label, progress).await?;
+            let (layer, known) = self.blob_layer(origin, blob, content, &stack, &label, progress).await?;
             stack.insert(0, layer);
             accounts.insert(0, known);
         }
@@ -183,11 +187,11 @@ impl Bases {
             self.driver.squash(&stack, &one).await?;
             stack = vec![one];
         }
-        if let Some(fit) = self.fit(&accounts, progress).await? {
+        if let Some(fit) = self.fit(&accounts, &stack, progress).await? {
             stack.insert(0, fit);
         }
         let kept = Kept { layers: stack, env: config.env() };
-        self.cache.keep("images", digest.hex(), &kept)?;
+        self.cache.keep(IMAGES, digest.hex(), &kept)?;
         let stack = Stack { base: Base::Scratch, layers: kept.layers, env: kept.env };
         Ok(Resolved { stack, key: digest.to_string() })
     }
@@ -217,16 +221,17 @@ impl Bases {
         Config::parse(&bytes, layers)
     }
 
-    /// One layer of an image as a layer of the driver.
+    /// One layer of an image, over those below it, as a layer of the driver.
     async fn blob_layer(
         &self,
         origin: &dyn Origin,
         blob: &Descriptor,
         content: &Digest,
+        below: &[LayerId],
         label: &str,
         progress: &Progress<'_>,
     ) -> Result<(LayerId, Accounts), Error> {
-        let layer = blob.digest.layer("oci")?;
+        let layer = blob.digest.layer_over("oci", below)?;
         if let Some(accounts) = self.known_layer(&layer).await? {
             return Ok((layer, accounts));
         }
@@ -235,7 +240,8 @@ impl Bases {
             return Ok((layer, accounts));
         }
         let path = self.download(origin, blob, label, progress).await?;
-        let imported = self.import_blob(&path, &layer, content, label, progress).await;
+        let archive = Archive { path: path.clone(), whiteouts: true, below: below.to_vec() };
+        let imported = self.import_blob(&archive, &layer, content, label, progress).await;
         // Either it is a layer now, or it is of no use to anybody.
         std::fs::remove_file(&path).map_err(Error::io(&path))?;
         Ok((layer, imported?))
@@ -243,14 +249,14 @@ impl Bases {
 
     async fn import_blob(
         &self,
-        path: &std::path::Path,
+        archive: &Archive,
         layer: &LayerId,
         content: &Digest,
         label: &str,
         progress: &Progress<'_>,
     ) -> Result<Accounts, Error> {
         progress.say(format!("unpacking {label}"));
-        let file = path.to_owned();
+        let file = archive.path.clone();
         let scanned = blocking(move || scan::scan(&file, true, Bounds::default())).await?;
         if scanned.content != *content {
             return Err(Error::Build {
@@ -262,7 +268,8 @@ impl Bases {
                     .to_owned(),
             });
         }
-        self.driver.import(layer, &Archive { path: path.to_owned(), whiteouts: true }).await?;
+        self.make_room(scanned.bytes).await?;
+        self.driver.import(layer, archive).await?;
         self.cache.keep("layers", layer.as_str(), &scanned.accounts)?;
         Ok(scanned.accounts)
     }

@@ -7,6 +7,7 @@ use super::accounts::{Accounts, Found};
 use super::compressed;
 use super::digest::{Digest, Hashing};
 use super::entries::{Entries, Entry, Kind};
+use super::room;
 use super::tree::Name;
 use super::unpack::{Bounds, Metered};
 use crate::Error;
@@ -19,6 +20,10 @@ pub(super) struct Scanned {
     /// Of the uncompressed archive.
     pub(super) content: Digest,
     pub(super) accounts: Accounts,
+    /// Whether it has not a single entry.
+    pub(super) empty: bool,
+    /// What it will take up on the disk, about.
+    pub(super) bytes: u64,
 }
 
 /// Looks through an archive.
@@ -35,7 +40,11 @@ fn look(file: std::fs::File, whiteouts: bool, bounds: Bounds) -> io::Result<Scan
     let mut entries = Entries::new(Hashing::new(source));
     let mut accounts = Accounts::default();
     let mut hides = false;
+    let mut empty = true;
+    let mut bytes = 0_u64;
     while let Some(entry) = entries.next()? {
+        empty &= entry.kind == Kind::Note;
+        bytes = bytes.saturating_add(room::of(&entry));
         let Ok(name) = Name::new(&entry.name) else { continue };
         match name.bytes() {
             b"etc/passwd" => accounts.passwd = read(&entry, &mut entries)?,
@@ -55,7 +64,7 @@ fn look(file: std::fs::File, whiteouts: bool, bounds: Bounds) -> io::Result<Scan
     }
     let mut rest = entries.into_inner();
     io::copy(&mut rest, &mut io::sink())?;
-    Ok(Scanned { content: rest.finish(), accounts })
+    Ok(Scanned { content: rest.finish(), accounts, empty, bytes })
 }
 
 fn read(entry: &Entry, content: &mut impl Read) -> io::Result<Found> {

@@ -75,7 +75,7 @@ impl Bases {
             }
         };
         let mut stack = Stack { base: Base::Scratch, layers: vec![layer], env: Vec::new() };
-        if let Some(fit) = self.fit(&[accounts], progress).await? {
+        if let Some(fit) = self.fit(&[accounts], &stack.layers, progress).await? {
             stack = stack.with(fit);
         }
         Ok(Resolved { stack, key: format!("tar-{}", digest.hex()) })
@@ -116,8 +116,16 @@ impl Bases {
     ) -> Result<Accounts, Error> {
         progress.say(format!("unpacking {}", path.display()));
         let file = path.to_owned();
-        let accounts = blocking(move || scan::scan(&file, false, Bounds::default())).await?.accounts;
-        self.driver.import(layer, &Archive { path: path.to_owned(), whiteouts: false }).await?;
+        let scanned = blocking(move || scan::scan(&file, false, Bounds::default())).await?;
+        if scanned.empty {
+            return Err(Error::Build {
+                message: format!("the archive {} of the base has nothing in it", path.display()),
+                hint: "put a root file system there, as a tar file".to_owned(),
+            });
+        }
+        let archive = Archive { path: path.to_owned(), whiteouts: false, below: Vec::new() };
+        self.make_room(scanned.bytes).await?;
+        self.driver.import(layer, &archive).await?;
         if State::of(path)? != *before {
             // The layer would have a name that belongs to other content.
             self.driver.remove_layer(layer).await?;
@@ -126,7 +134,7 @@ impl Bases {
                 hint: "build again when it is complete; better, write it elsewhere and rename it".to_owned(),
             });
         }
-        self.cache.keep("layers", layer.as_str(), &accounts)?;
-        Ok(accounts)
+        self.cache.keep("layers", layer.as_str(), &scanned.accounts)?;
+        Ok(scanned.accounts)
     }
 }

@@ -1,16 +1,17 @@
 //! Unpacks an archive into a layer's directory.
 //!
-//! The archive may come from a stranger. Every name is resolved below the directory by the kernel or one part at a time
-//! from open directories, so no entry reaches outside: not by its words, not through a link that was planted before, not
-//! by a hard link. Devices are left out, and attributes that would tell the overlay something are, too.
+//! The archive may come from a stranger. Every name is resolved below the directory one part at a time from open
+//! directories, so no entry reaches outside: not by its words, not through a link that was planted before or that a layer
+//! below has, not by a hard link. Devices are left out, and attributes that would tell the overlay something are, too.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::below::Below;
 use super::compressed;
 use super::entries::{Entries, Entry, Kind};
 use super::tree::{Name, Tree};
@@ -69,14 +70,23 @@ const NOBODY: u32 = 65534;
 /// Memory for the times of directories, which can only be set at the end.
 const LATER_BYTES: usize = 64 << 20;
 
-/// Unpacks an archive into `into`, which is made unless it is there. On an error, what was unpacked so far is left.
-pub fn unpack(archive: &Archive, into: &Path, marks: Marks, bounds: Bounds) -> Result<Unpacked, Error> {
+/// Unpacks an archive into `into`, which is made unless it is there. On an error, what was unpacked so far is left. Names
+/// mean what they mean over the trees in `below`, topmost first: an entry below a link goes where the link leads, and a
+/// hard link may be to a file in them.
+pub fn unpack(
+    archive: &Archive,
+    into: &Path,
+    below: &[PathBuf],
+    marks: Marks,
+    bounds: Bounds,
+) -> Result<Unpacked, Error> {
     let file = std::fs::File::open(&archive.path).map_err(Error::io(&archive.path))?;
     match std::fs::create_dir(into) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => other.map_err(Error::io(into))?,
     }
-    let tree = Tree::open(into).map_err(Error::io(into))?;
+    let below = Below::open(below, marks.opaque()).map_err(Error::io(into))?;
+    let tree = Tree::open(into, below, marks == Marks::Trusted).map_err(Error::io(into))?;
     let mut unpacking = Unpacking {
         tree,
         marks,
@@ -144,7 +154,7 @@ struct Unpacking {
     whiteouts: bool,
     bounds: Bounds,
     done: Unpacked,
-    later: Vec<(Name, Timespec)>,
+    later: Vec<(Vec<u8>, Timespec)>,
     later_bytes: usize,
 }
 
@@ -171,7 +181,7 @@ impl Unpacking {
         self.enter(parent)?;
         match entry.kind {
             Kind::File => self.file(last, entry, content),
-            Kind::Directory => self.directory(name.clone(), last, entry),
+            Kind::Directory => self.directory(last, entry),
             Kind::Symlink => self.symlink(last, entry),
             Kind::HardLink => self.hard_link(last, entry),
             Kind::Fifo => self.fifo(last, entry),
@@ -201,7 +211,7 @@ impl Unpacking {
         self.tree.enter(b"", 0, None)?;
         let top = self.tree.here();
         let time = apply(top, entry, self.marks)?;
-        self.keep_time(Name::top(), time);
+        self.keep_time(Vec::new(), time);
         Ok(())
     }
 
@@ -230,12 +240,13 @@ impl Unpacking {
         Ok(rustix::fs::futimens(&file, &both(time))?)
     }
 
-    fn directory(&mut self, whole: Name, name: &[u8], entry: &Entry) -> io::Result<()> {
+    fn directory(&mut self, name: &[u8], entry: &Entry) -> io::Result<()> {
+        let way = self.tree.way_to(name);
         let opaque = self.whiteouts.then_some(self.marks.opaque());
         let (directory, _) = self.tree.directory(name, opaque)?;
         self.attributes(directory.as_fd(), entry)?;
         let time = apply(directory.as_fd(), entry, self.marks)?;
-        self.keep_time(whole, time);
+        self.keep_time(way, time);
         Ok(())
     }
 
@@ -266,7 +277,8 @@ impl Unpacking {
         let target = Name::new(&entry.link)?;
         let missing = || bad(format!("it links to \"{}\", which is not there", entry.link.escape_ascii()));
         let (parent, last) = target.split().ok_or_else(missing)?;
-        let from = self.tree.find(parent)?.ok_or_else(missing)?;
+        // A file of a layer below gets one more name here: layers share files that do not change.
+        let from = self.tree.holder(parent, last)?.ok_or_else(missing)?;
         let stat = |at: BorrowedFd<'_>, name: &[u8]| rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
         let target = stat(from.as_fd(), last).map_err(|_| missing())?;
         if FileType::from_raw_mode(target.st_mode) == FileType::Directory {
@@ -331,18 +343,18 @@ impl Unpacking {
         Ok(())
     }
 
-    fn keep_time(&mut self, name: Name, time: Timespec) {
-        self.later_bytes += name.len() + std::mem::size_of::<(Name, Timespec)>();
+    fn keep_time(&mut self, way: Vec<u8>, time: Timespec) {
+        self.later_bytes += way.len() + std::mem::size_of::<(Vec<u8>, Timespec)>();
         if self.later_bytes > LATER_BYTES {
             self.note("left out the times of some directories: there are too many".to_owned());
         } else {
-            self.later.push((name, time));
+            self.later.push((way, time));
         }
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        for (name, time) in std::mem::take(&mut self.later) {
-            if let Some(directory) = self.tree.find(name.bytes())? {
+        for (way, time) in std::mem::take(&mut self.later) {
+            if let Some(directory) = self.tree.find(&way)? {
                 rustix::fs::futimens(&directory, &both(time))?;
             }
         }

@@ -1,5 +1,7 @@
 //! A whole build: which layers an image is made of, and which of them are there already.
 
+use std::sync::Arc;
+
 use protocol::StepState;
 
 use super::log::Log;
@@ -16,7 +18,7 @@ const MOST_LAYERS: usize = 10;
 pub(super) struct Build<'a> {
     pub(super) images: &'a Images,
     pub(super) recipe: &'a Recipe,
-    pub(super) log: &'a Log,
+    pub(super) log: &'a Arc<Log>,
     /// The image that is there, if there is one.
     pub(super) before: Option<&'a Record>,
 }
@@ -62,7 +64,7 @@ impl Build<'_> {
     }
 
     async fn base(&self) -> Result<base::Resolved, Error> {
-        self.progress(|progress| progress.begin(Place::Base));
+        self.begin(Place::Base, &[]);
         let tell = |line: String| {
             self.log.line(&line);
             self.progress(|progress| progress.output(Place::Base, format!("{line}\n").as_bytes()));
@@ -75,6 +77,7 @@ impl Build<'_> {
             self.images.hold(&self.recipe.environment, layer);
             layers.push(self.layer(layer).await?);
         }
+        self.probe(&base).await?;
         let cached = base.stack.layers.iter().all(|layer| there.iter().any(|known| known.id == *layer));
         self.done(Place::Base, if cached { StepState::Cached } else { StepState::Built }, &layers);
         Ok(base)
@@ -83,7 +86,7 @@ impl Build<'_> {
     async fn repo(&self) -> Result<LayerId, Error> {
         let id = key::repo(&self.recipe.repo)?;
         let _one = self.claim(&id).await;
-        self.progress(|progress| progress.begin(Place::Clone));
+        self.begin(Place::Clone, &self.recipe.notes);
         let (state, layer) = match self.images.driver.layer(&id).await? {
             Some(layer) => (StepState::Cached, layer),
             None => (StepState::Built, self.clone_repo(&id).await?),
@@ -107,8 +110,8 @@ impl Build<'_> {
         let mut before = Vec::new();
         for (number, step) in self.recipe.setup.iter().enumerate() {
             let place = Place::Setup(number);
-            self.progress(|progress| progress.begin(place));
-            let key = key::portable(&base.key, step, &before);
+            self.begin(place, &step.notes);
+            let key = key::portable(&self.recipe.repo.url, &base.key, step, &before);
             let any = key::portable_layer(&key)?;
             let full = key::full_layer("setup", &base.key, step, &stack, &[])?;
             let _one = self.claim(&any).await;
@@ -165,7 +168,7 @@ impl Build<'_> {
     async fn warm(&self, base: &base::Resolved, mut stack: Stack) -> Result<Stack, Error> {
         for (number, step) in self.recipe.warm.iter().enumerate() {
             let place = Place::Warm(number);
-            self.progress(|progress| progress.begin(place));
+            self.begin(place, &step.notes);
             let services = &self.recipe.services;
             let full = key::full_layer("warm", &base.key, step, &stack, services)?;
             let _one = self.claim(&full).await;

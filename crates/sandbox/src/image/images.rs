@@ -124,6 +124,11 @@ impl Images {
         Self { pause, ..self }
     }
 
+    /// Asks for room on the disk from now on before a base is unpacked.
+    pub fn ask_for_room(&self, room: Arc<dyn crate::base::Room>) {
+        self.bases.ask_for_room(room);
+    }
+
     /// The first wait after a failed attempt.
     pub fn pause(&self) -> Duration {
         self.pause
@@ -238,7 +243,7 @@ impl Images {
     async fn build_now(&self, recipe: &Recipe) -> Result<Image, Error> {
         let began = Instant::now();
         let name = &recipe.environment;
-        let log = Log::begin(&self.log(name))?;
+        let log = Arc::new(Log::begin(&self.log(name))?);
         let commit = &recipe.repo.commit;
         log.line(&format!("=== build of {name} at {commit}, begun at {}\n", Timestamp::now()));
         let before = self.environments().get(name).and_then(|entry| entry.current.clone());

@@ -7,7 +7,7 @@ use super::{Recipe, Repo, Step};
 use crate::{Error, LayerId, Stack, base};
 
 /// Raised when layers are made differently, so that none of before is taken for one of now.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// Letters of a key. 96 bits: enough that no two meet, short enough to be read.
 const LENGTH: usize = 24;
@@ -75,10 +75,11 @@ pub(super) fn repo(repo: &Repo) -> Result<LayerId, Error> {
     format!("repo-{key}").parse()
 }
 
-/// The key of a set-up step that depends on its inputs and the set-up before it only, whatever the commit.
-pub(super) fn portable(base: &str, step: &Step, before: &[String]) -> String {
+/// The key of a set-up step that depends on its inputs and the set-up before it only, whatever the commit. It is of one
+/// repository: what the step runs and reads beside its inputs is that repository's, and nobody else's to vouch for.
+pub(super) fn portable(url: &str, base: &str, step: &Step, before: &[String]) -> String {
     let before = before.iter().map(String::as_str);
-    Sum::of("portable").text(base).text(&step.run).inputs(step).list(before).key()
+    Sum::of("portable").text(url).text(base).text(&step.run).inputs(step).list(before).key()
 }
 
 /// The layer of a set-up step under its portable key.
@@ -112,6 +113,11 @@ pub(super) fn image(stack: &Stack) -> String {
 /// The name of what is known about layers that were not made on each other.
 pub(super) fn combination(stack: &Stack) -> String {
     Sum::of("combination").stack(stack).key()
+}
+
+/// The name of what is known about a base that has these programs.
+pub(super) fn probed(base: &str, programs: &[&str]) -> String {
+    Sum::of("probed").text(base).list(programs.iter().copied()).key()
 }
 
 /// A file's name for any text.
@@ -148,25 +154,34 @@ mod tests {
 
     fn step(run: &str, inputs: &[(&str, Option<&str>)]) -> Step {
         let inputs = inputs.iter().map(|(path, digest)| ((*path).to_owned(), digest.map(str::to_owned)));
-        Step { run: run.to_owned(), inputs: inputs.collect(), attempts: 1, timeout: Duration::from_secs(1) }
+        Step {
+            run: run.to_owned(),
+            inputs: inputs.collect(),
+            notes: Vec::new(),
+            attempts: 1,
+            timeout: Duration::from_secs(1),
+        }
     }
 
+    const URL: &str = "https://git.example.com/app";
+
     #[test]
-    fn a_portable_key_changes_with_the_command_the_inputs_the_base_and_what_came_before() {
+    fn a_portable_key_changes_with_repository_command_inputs_base_and_what_came_before() {
         let lock = step("npm ci", &[("package-lock.json", Some("aa"))]);
-        let key = portable("host", &lock, &[]);
+        let key = portable(URL, "host", &lock, &[]);
         assert_eq!(key.len(), LENGTH);
-        assert_eq!(key, portable("host", &lock.clone(), &[]));
+        assert_eq!(key, portable(URL, "host", &lock.clone(), &[]));
         let patient = Step { attempts: 9, timeout: Duration::from_secs(9), ..lock.clone() };
-        assert_eq!(key, portable("host", &patient, &[]), "how often and how long does not count");
+        assert_eq!(key, portable(URL, "host", &patient, &[]), "how often and how long does not count");
         for other in [
-            portable("oci", &lock, &[]),
-            portable("host", &lock, &["before".to_owned()]),
-            portable("host", &step("npm i", &[("package-lock.json", Some("aa"))]), &[]),
-            portable("host", &step("npm ci", &[("package-lock.json", Some("ab"))]), &[]),
-            portable("host", &step("npm ci", &[("package-lock.json", None)]), &[]),
-            portable("host", &step("npm ci", &[("package-lock.json", Some(""))]), &[]),
-            portable("host", &step("npm ci", &[("yarn.lock", Some("aa"))]), &[]),
+            portable("https://git.example.com/other", "host", &lock, &[]),
+            portable(URL, "oci", &lock, &[]),
+            portable(URL, "host", &lock, &["before".to_owned()]),
+            portable(URL, "host", &step("npm i", &[("package-lock.json", Some("aa"))]), &[]),
+            portable(URL, "host", &step("npm ci", &[("package-lock.json", Some("ab"))]), &[]),
+            portable(URL, "host", &step("npm ci", &[("package-lock.json", None)]), &[]),
+            portable(URL, "host", &step("npm ci", &[("package-lock.json", Some(""))]), &[]),
+            portable(URL, "host", &step("npm ci", &[("yarn.lock", Some("aa"))]), &[]),
         ] {
             assert_ne!(key, other);
         }
@@ -176,7 +191,7 @@ mod tests {
     fn the_order_of_inputs_does_not_count() {
         let one = step("x", &[("a", Some("1")), ("b", None)]);
         let other = step("x", &[("b", None), ("a", Some("1"))]);
-        assert_eq!(portable("host", &one, &[]), portable("host", &other, &[]));
+        assert_eq!(portable(URL, "host", &one, &[]), portable(URL, "host", &other, &[]));
     }
 
     #[test]

@@ -10,10 +10,12 @@ mod inside;
 mod key;
 mod log;
 mod portable;
+mod probe;
 mod progress;
 mod record;
 mod retry;
 mod step;
+mod way_out;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ pub struct Recipe {
     pub limits: Limits,
     /// What steps can reach; None for nothing.
     pub egress: Option<Egress>,
+    /// What a person should know of the repository, such as submodules that are not fetched.
+    pub notes: Vec<String>,
 }
 
 impl Recipe {
@@ -91,6 +95,8 @@ pub struct Step {
     pub run: String,
     /// Its inputs: path, and a digest of the content; None for a file that is not there. Empty: it depends on everything.
     pub inputs: Vec<(String, Option<String>)>,
+    /// What a person should know of it, such as an input that is not in the repository.
+    pub notes: Vec<String>,
     /// How often it is tried.
     pub attempts: u32,
     /// Wall-clock limit of one attempt.

@@ -46,6 +46,7 @@ impl Progress {
                 bytes: 0,
                 attempts: 0,
                 output: String::new(),
+                notes: Vec::new(),
             },
             began: None,
             tail: Tail::default(),
@@ -69,6 +70,13 @@ impl Progress {
         if let Some(step) = self.step(place) {
             step.status.state = StepState::Running;
             step.began.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Something that a person should know of a step.
+    pub(super) fn note(&mut self, place: Place, notes: &[String]) {
+        if let Some(step) = self.step(place) {
+            step.status.notes = notes.to_vec();
         }
     }
 

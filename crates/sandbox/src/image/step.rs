@@ -10,10 +10,9 @@ use protocol::{SandboxId, Service, StepState};
 
 use super::build::Build;
 use super::progress::Place;
-use super::{Images, Step, inside, portable, retry};
-use crate::{
-    Driver, Error, Layer, LayerId, Life, Network, Owner, Sandbox, Save, Spec, Stack, egress, service,
-};
+use super::way_out::WayOut;
+use super::{Images, Step, inside, portable, probe, retry};
+use crate::{Driver, Error, Layer, LayerId, Life, Network, Owner, Sandbox, Save, Spec, Stack, service};
 
 /// What no layer keeps: files that are of one run, such as sockets, locks and the sandbox's own certificates.
 const PASSING: [&str; 3] = ["/run", "/tmp", "/var/tmp"];
@@ -31,13 +30,11 @@ const CLONE_ATTEMPTS: u32 = 3;
 const CLONE_TIMEOUT: Duration = Duration::from_secs(1800);
 /// What a sandbox may live longer than its step: services start, what it wrote is looked at. Only an orphan lives so long.
 const SLACK: Duration = Duration::from_secs(1800);
-/// Refused destinations that an error shows.
-const REFUSED: usize = 10;
 
 /// Clones the bundle `$1` of branch `$2` so that the branch is at commit `$3` and its remote at `$4`. Nothing of the
 /// repository's own is run.
 const CLONE: &str = r#"set -e
-plain() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c safe.directory='*' -c advice.detachedHead=false "$@"; }
+plain() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c safe.directory='*' -c advice.detachedHead=false -c init.defaultBranch=main "$@"; }
 g() { plain --git-dir=.git --work-tree=. -c core.bare=false "$@"; }
 plain clone -q --branch "$2" "$1" .
 rm -f "$1"
@@ -162,9 +159,8 @@ impl Build<'_> {
         services: &[Service],
         sandbox: &dyn Sandbox,
     ) -> Result<Made, Error> {
-        let refused = Arc::new(Mutex::new(BTreeSet::new()));
         // Held until the command is done: without it nothing leads out.
-        let _proxy = self.open_way_out(sandbox, &refused).await?;
+        let way_out = WayOut::open(self.recipe.egress.as_ref(), sandbox, self.log).await?;
         let watched = match names.portable {
             Some(_) => portable::before(sandbox).await?,
             None => false,
@@ -174,7 +170,7 @@ impl Build<'_> {
         }
         let exit = self.follow(place, sandbox, &crate::shell::command(&step.run, Some(step.timeout))).await?;
         if exit.code != 0 || exit.timed_out {
-            return Err(self.step_failed(place, step, &exit, sandbox, &refused).await);
+            return Err(self.step_failed(place, step, &exit, sandbox, way_out.as_ref()).await);
         }
         if !services.is_empty() {
             inside::end_services(sandbox).await?;
@@ -199,6 +195,14 @@ impl Build<'_> {
     pub(super) async fn conflict(&self, stack: &Stack) -> Result<Option<String>, Error> {
         let (sandbox, held) = self.sandbox(stack.clone(), CLONE_TIMEOUT, Network::None).await?;
         let found = portable::conflict(&*sandbox).await;
+        held.remove().await;
+        found
+    }
+
+    /// Looks for the programs that the base must have; gives those that are missing.
+    pub(super) async fn missing(&self, stack: &Stack, programs: &[&str]) -> Result<Vec<String>, Error> {
+        let (sandbox, held) = self.sandbox(stack.clone(), CLONE_TIMEOUT, Network::None).await?;
+        let found = probe::missing(&*sandbox, programs).await;
         held.remove().await;
         found
     }
@@ -241,31 +245,6 @@ impl Build<'_> {
         inside::run(sandbox, spec, &mut output).await
     }
 
-    /// Takes up the sandbox's connections; those that are refused are collected.
-    async fn open_way_out(
-        &self,
-        sandbox: &dyn Sandbox,
-        refused: &Arc<Mutex<BTreeSet<String>>>,
-    ) -> Result<Option<egress::Proxy>, Error> {
-        let Some(way_out) = &self.recipe.egress else { return Ok(None) };
-        let Some(sockets) = sandbox.sockets().await? else { return Ok(None) };
-        let (sink, refused) = (Arc::clone(&way_out.sink), Arc::clone(refused));
-        let sink: egress::Sink = Arc::new(move |decision| {
-            if !decision.allowed {
-                let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
-                if refused.len() < REFUSED {
-                    refused.insert(format!("{}:{} ({})", decision.host, decision.port, decision.rule));
-                }
-            }
-            sink(decision);
-        });
-        let outside = Arc::clone(&way_out.outside);
-        let proxy = egress::Proxy::start(sockets, way_out.rules.clone(), outside, sink)?;
-        proxy.set_secrets(way_out.secrets.clone())?;
-        inside::connect(sandbox, &proxy.variables(), proxy.ca_bundle()).await?;
-        Ok(Some(proxy))
-    }
-
     async fn retried<T, F: Future<Output = Result<T, Error>>>(
         &self,
         place: Place,
@@ -284,6 +263,17 @@ impl Build<'_> {
         told.await
     }
 
+    /// A step begins, with what a person should know of it.
+    pub(super) fn begin(&self, place: Place, notes: &[String]) {
+        self.progress(|progress| {
+            progress.begin(place);
+            progress.note(place, notes);
+        });
+        for note in notes {
+            self.log.line(&format!("=== {}: {note}", self.title(place)));
+        }
+    }
+
     fn attempt(&self, place: Place, number: u32, of: u32) {
         self.progress(|progress| progress.attempt(place));
         self.log.line(&format!("=== {}: attempt {number} of at most {of}", self.title(place)));
@@ -295,23 +285,23 @@ impl Build<'_> {
         step: &Step,
         exit: &Exit,
         sandbox: &dyn Sandbox,
-        refused: &Mutex<BTreeSet<String>>,
+        way_out: Option<&WayOut>,
     ) -> Error {
         let message = format!("{} {}", self.title(place), self.ending(place, exit, step.timeout));
         // A limit or a closed door is the likelier cause than the step itself.
-        let hint = match (limit_hit(sandbox).await, refused_list(refused)) {
-            (Some((limit, hint)), _) => {
-                return Error::Limit { sandbox: sandbox.id(), limit, message, hint };
-            }
-            (None, Some(list)) => {
-                format!("it was refused {list}; allow it in the environment's egress if it is needed")
-            }
-            (None, None) => {
-                let network = if self.recipe.egress.is_none() { "; it runs without a network" } else { "" };
-                format!("correct the step in the environment or in the repository's .slipway.toml{network}")
-            }
-        };
-        Error::Build { message, hint }
+        if let Some((limit, hint)) = limit_hit(sandbox).await {
+            return Error::Limit { sandbox: sandbox.id(), limit, message, hint };
+        }
+        let refused = way_out.and_then(WayOut::hint);
+        let late = exit.timed_out.then(|| "raise the step's `timeout_s`, or make it end sooner".to_owned());
+        let mut hints: Vec<String> = refused.into_iter().chain(late).collect();
+        if hints.is_empty() {
+            hints.push("correct the step in the environment or in the repository's .slipway.toml".to_owned());
+        }
+        if self.recipe.egress.is_none() {
+            hints.push("it runs without a network".to_owned());
+        }
+        Error::Build { message, hint: hints.join("; ") }
     }
 
     /// How a command ended, and the end of what it printed.
@@ -346,12 +336,6 @@ impl Build<'_> {
         let run = steps.get(number).map(|step| step.run.as_str()).unwrap_or_default();
         format!("{what} `{run}` ({} of {})", number + 1, steps.len())
     }
-}
-
-fn refused_list(refused: &Mutex<BTreeSet<String>>) -> Option<String> {
-    let refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
-    let list: Vec<&str> = refused.iter().map(String::as_str).collect();
-    (!list.is_empty()).then(|| list.join(", "))
 }
 
 /// Which limit a sandbox came to, if it came to one, and how to raise it.

@@ -371,12 +371,20 @@ impl Driver for Native {
         }
         let (layers, id, archive) = (self.layers.clone(), layer.clone(), archive.clone());
         blocking(move || {
+            let mut below = Vec::new();
+            // Held until the archive is unpacked.
+            let lease = if archive.below.is_empty() { None } else { Some(layers.lease()?) };
+            for (layer, lease) in archive.below.iter().zip(lease.iter().cycle()) {
+                layers.ready(layer, lease)?;
+                below.push(layers.root(layer));
+            }
             let draft = layers.draft()?;
             let marks = match layers.metadata.marks {
                 Marks::Trusted => unpack::Marks::Trusted,
                 Marks::User => unpack::Marks::User,
             };
-            for note in unpack::unpack(&archive, &draft.root(), marks, unpack::Bounds::default())?.notes {
+            let bounds = unpack::Bounds::default();
+            for note in unpack::unpack(&archive, &draft.root(), &below, marks, bounds)?.notes {
                 tracing::info!(layer = %id, "{note}");
             }
             draft.publish(&layers, &id)

@@ -94,6 +94,8 @@ fn why(ended: &Ended) -> End {
     match (ended.limit, ended.cause) {
         (Some(Limited::WallClock), _) | (None, Cause::WallClock) => End::Limit(LimitKind::WallClock),
         (Some(Limited::Memory), _) => End::Limit(LimitKind::Memory),
+        (Some(Limited::DiskBytes), _) | (None, Cause::DiskBytes) => End::Limit(LimitKind::DiskBytes),
+        (Some(Limited::DiskInodes), _) | (None, Cause::DiskInodes) => End::Limit(LimitKind::DiskInodes),
         (None, Cause::OwnerGone) => End::OwnerGone,
         (None, Cause::Removed) => End::Removed,
         (None, Cause::Died) => End::Killed,

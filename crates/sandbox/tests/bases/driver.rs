@@ -124,7 +124,9 @@ impl Driver for Layers {
     async fn import(&self, layer: &LayerId, archive: &Archive) -> Result<Layer, Error> {
         if self.layer(layer).await?.is_none() {
             let into = self.dir.join(layer.as_str());
-            if let Err(error) = unpack(archive, &into, marks(), Bounds::default()) {
+            let below: Vec<PathBuf> =
+                archive.below.iter().map(|layer| self.dir.join(layer.as_str())).collect();
+            if let Err(error) = unpack(archive, &into, &below, marks(), Bounds::default()) {
                 launcher::tree::remove(&into).unwrap();
                 return Err(error);
             }

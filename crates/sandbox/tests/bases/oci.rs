@@ -36,10 +36,8 @@ async fn an_image_becomes_a_stack() {
     let resolved = world.resolve(&registry.base("v1"), None).await.unwrap();
     assert_eq!(resolved.key, image.digest());
     assert_eq!(resolved.stack.base, Base::Scratch);
-    let expected: Vec<String> =
-        image.layers.iter().rev().map(|layer| format!("oci-{}", &layer[7..31])).collect();
-    let layers: Vec<&str> = resolved.stack.layers.iter().map(|layer| layer.as_str()).collect();
-    assert_eq!(layers, expected);
+    assert_eq!(resolved.stack.layers.len(), 3);
+    assert_eq!(resolved.stack.layers[2].as_str(), format!("oci-{}", &image.layers[0][7..31]));
     let env = [("PATH", "/image/bin"), ("LANG", "C")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     assert_eq!(resolved.stack.env, env);
     assert_eq!(world.read(&resolved.stack.layers[0], "top"), "top");
@@ -224,4 +222,36 @@ async fn a_layout_directory() {
     std::os::unix::fs::symlink("/etc/passwd", &blob).unwrap();
     assert!(message(world.resolve(&tagged, None).await).contains("leads elsewhere"));
     assert!(world.layers.work.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_layer_is_what_it_is_over_those_below_it() {
+    let (world, registry) = (World::new(), Registry::start().await);
+    let tool = || (Packed::Gzip, Tar::new().file("bin/newtool", "new").finish());
+    let linked = Tar::new().file("usr/bin/sh", "sh").symlink("bin", "usr/bin").finish();
+    let plain = Tar::new().file("bin/sh", "sh").finish();
+    registry.put("linked", &Image::new(&[(Packed::Gzip, linked), tool()]));
+    registry.put("plain", &Image::new(&[(Packed::Gzip, plain), tool()]));
+    let linked = world.resolve(&registry.base("linked"), None).await.unwrap().stack.layers;
+    let plain = world.resolve(&registry.base("plain"), None).await.unwrap().stack.layers;
+    // On top is the layer with the user's name.
+    assert_eq!(world.read(&linked[1], "usr/bin/newtool"), "new");
+    assert!(world.path(&linked[1]).join("bin").symlink_metadata().is_err(), "the link is not hidden");
+    assert_eq!(world.read(&plain[1], "bin/newtool"), "new");
+    assert_ne!(linked[1], plain[1], "the same archive over something else is another layer");
+}
+
+#[tokio::test]
+async fn the_layer_with_the_name_of_the_user_hides_no_link() {
+    let (world, registry) = (World::new(), Registry::start().await);
+    let lowest = Tar::new().file("usr/etc/hosts", "hosts").symlink("etc", "usr/etc").finish();
+    let users = Tar::new()
+        .file("etc/passwd", "root:x:0:0::/root:/bin/sh\n")
+        .file("etc/group", "root:x:0:\n")
+        .finish();
+    registry.put("v1", &Image::new(&[(Packed::Gzip, lowest), (Packed::Gzip, users)]));
+    let layers = world.resolve(&registry.base("v1"), None).await.unwrap().stack.layers;
+    assert!(layers[0].as_str().starts_with("fit-"), "{layers:?}");
+    assert!(world.read(&layers[0], "usr/etc/passwd").contains("dev:x:1000:1000:"));
+    assert!(world.path(&layers[0]).join("etc").symlink_metadata().is_err());
 }

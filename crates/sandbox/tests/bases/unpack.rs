@@ -40,7 +40,8 @@ impl Place {
     fn unpack_with(&self, bytes: &[u8], whiteouts: bool, bounds: Bounds) -> Result<Unpacked, Error> {
         let path = self.dir.path().join("archive");
         std::fs::write(&path, bytes).unwrap();
-        let result = unpack(&Archive { path: path.clone(), whiteouts }, &self.target(), marks(), bounds);
+        let archive = Archive { path: path.clone(), whiteouts, below: Vec::new() };
+        let result = unpack(&archive, &self.target(), &[], marks(), bounds);
         std::fs::remove_file(path).unwrap();
         result
     }
@@ -303,8 +304,6 @@ fn nothing_reaches_outside() {
         ("goes up later", |_| Tar::new().file("a/../../outside/new", "x")),
         ("links outside", |out| Tar::new().link("mine", &format!("{out}/kept"))),
         ("links up", |_| Tar::new().link("mine", "../outside/kept")),
-        ("through a link", |out| Tar::new().symlink("way", out).file("way/new", "x")),
-        ("through a relative link", |_| Tar::new().symlink("way", "../outside").file("way/new", "x")),
         ("links through a link", |out| Tar::new().symlink("way", out).link("mine", "way/kept")),
         ("the root is a link", |out| Tar::new().symlink(".", out)),
         ("the root is a file", |_| Tar::new().file("./", "x").entry(EntryType::Fifo, b"/", b"", b"")),
@@ -327,6 +326,8 @@ fn nothing_reaches_outside() {
         .file("link", "a file in place of the link")
         .symlink("dir", &out)
         .file("dir/new", "in the directory of that name inside")
+        .symlink("way", "../outside")
+        .file("way/new", "in a directory that was not there")
         .symlink("up", "../../../../../../../..")
         .file("up/top", "top")
         .symlink("self", "/proc/self/root")
@@ -338,6 +339,7 @@ fn nothing_reaches_outside() {
         place.read(&format!("{}/new", out.trim_start_matches('/'))),
         "in the directory of that name inside"
     );
+    assert_eq!(place.read("outside/new"), "in a directory that was not there");
     assert_eq!(place.read("top"), "top");
 }
 

@@ -1,6 +1,6 @@
 //! Layers: what they show, what they hide, and how long they stay.
 
-use sandbox::{Archive, Error, Life, Owner, Save, Spec, Stack};
+use sandbox::{Archive, Error, LayerId, Life, Owner, Save, Spec, Stack};
 use tar::EntryType;
 
 use super::{Harness, World, archive, layer, look, sh};
@@ -83,7 +83,8 @@ pub async fn an_archive_becomes_a_layer<H: Harness>() {
         ],
     );
     let layer = layer("odd");
-    let made = world.driver.import(&layer, &Archive { path: path.clone(), whiteouts: false }).await.unwrap();
+    let whole = Archive { path: path.clone(), whiteouts: false, below: Vec::new() };
+    let made = world.driver.import(&layer, &whole).await.unwrap();
     assert!(made.inodes >= 9 && made.bytes > 0, "{made:?}");
     assert_eq!(world.driver.layers().await.unwrap(), [made]);
     let sandbox = world.create(&Stack::host().with(layer), Life::Own).await;
@@ -104,7 +105,7 @@ pub async fn an_import_is_done_once<H: Harness>() {
         let entries = [("workspace/", EntryType::Directory, ""), ("workspace/x", EntryType::Regular, text)];
         archive(&dir.path().join(name), &entries);
     }
-    let import = |name: &str| Archive { path: dir.path().join(name), whiteouts: true };
+    let import = |name: &str| Archive { path: dir.path().join(name), whiteouts: true, below: Vec::new() };
     let first = world.driver.import(&layer("base"), &import("one.tar")).await.unwrap();
     let again = world.driver.import(&layer("base"), &import("two.tar")).await.unwrap();
     assert_eq!(first, again);
@@ -113,6 +114,38 @@ pub async fn an_import_is_done_once<H: Harness>() {
     assert!(world.driver.layer(&layer("broken")).await.unwrap().is_none());
     let sandbox = world.create(&Stack::host().with(layer("base")), Life::Own).await;
     assert_eq!(sh(&*sandbox, "cat x").await, "one");
+    world.close().await;
+}
+
+pub async fn an_archive_goes_through_the_links_below_it<H: Harness>() {
+    let world = World::<H>::new();
+    let dir = tempfile::tempdir().unwrap();
+    let lower = [
+        ("workspace/", EntryType::Directory, ""),
+        ("workspace/usr/bin/sh", EntryType::Regular, "old"),
+        ("workspace/bin", EntryType::Symlink, "usr/bin"),
+        ("workspace/out", EntryType::Symlink, "/workspace/usr"),
+    ];
+    let upper = [
+        ("workspace/bin/tool", EntryType::Regular, "new"),
+        ("workspace/out/x", EntryType::Regular, "x"),
+        ("workspace/hard", EntryType::Link, "workspace/bin/sh"),
+    ];
+    archive(&dir.path().join("lower.tar"), &lower);
+    archive(&dir.path().join("upper.tar"), &upper);
+    let import = |name: &str, below: &[LayerId]| Archive {
+        path: dir.path().join(name),
+        whiteouts: true,
+        below: below.to_vec(),
+    };
+    world.driver.import(&layer("lower"), &import("lower.tar", &[])).await.unwrap();
+    world.driver.import(&layer("upper"), &import("upper.tar", &[layer("lower")])).await.unwrap();
+    let missing = world.driver.import(&layer("none"), &import("upper.tar", &[layer("nowhere")])).await;
+    assert!(matches!(missing, Err(Error::NoLayer(_))), "{missing:?}");
+    let stack = Stack::host().with(layer("lower")).with(layer("upper"));
+    let sandbox = world.create(&stack, Life::Own).await;
+    let seen = sh(&*sandbox, "readlink bin out; cat bin/sh bin/tool usr/x hard; echo; ls usr/bin").await;
+    assert_eq!(seen, "usr/bin\n/workspace/usr\noldnewxold\nsh\ntool");
     world.close().await;
 }
 

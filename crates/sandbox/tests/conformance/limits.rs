@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use guest::ProcessSpec;
 use protocol::event::LimitKind;
-use sandbox::{End, Life, Limits, Owner, Sandbox, Stack, Usage};
+use sandbox::{End, Life, Limits, Owner, Sandbox, Spec, Stack, Usage};
 
 use super::{Ability, Harness, World, run, sh};
 
@@ -105,6 +105,32 @@ pub async fn disk_bytes<H: Harness>() {
     world.close().await;
 }
 
+/// Over its limit a sandbox does not get another helping with each command, and can still make room.
+pub async fn disk_bytes_again_and_again<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { disk_bytes: 64 << 20, ..Limits::default() };
+    let sandbox = world.create_with(&Stack::host(), Life::Own, limits).await;
+    run(&*sandbox, "head -c 40M /dev/zero > one; head -c 30M /dev/zero > two").await;
+    counted(&*sandbox, |usage| usage.disk_hits).await;
+    let before = sandbox.usage().await.unwrap().disk_bytes.unwrap();
+    for round in 0..6 {
+        let (text, exit) = run(&*sandbox, &format!("cat /dev/zero > more-{round}")).await;
+        assert_ne!(exit.code, 0, "{text}");
+        // Small files are what tools need to make room.
+        assert_eq!(sh(&*sandbox, "echo note > note; cat note; rm note").await, "note");
+    }
+    let after = sandbox.usage().await.unwrap().disk_bytes.unwrap();
+    assert!(after <= before + (16 << 20), "{before} and then {after}");
+    // In one command, which began when nothing could be written.
+    let again = "rm one two more-*; for i in $(seq 200); do head -c 8M /dev/zero > three 2> /dev/null && break; \
+                 sleep 0.05; done; stat -c %s three";
+    let (size, exit) = run(&*sandbox, again).await;
+    assert!(exit.code == 0 && size.ends_with(&(8 << 20).to_string()), "there is room again: {size}");
+    sandbox.usage().await.unwrap();
+    sh(&*sandbox, "head -c 20M /dev/zero > four").await;
+    world.close().await;
+}
+
 pub async fn inodes<H: Harness>() {
     let world = World::<H>::new();
     let limits = Limits { inodes: 2000, ..Limits::default() };
@@ -183,5 +209,19 @@ pub async fn the_clock_begins_anew_with_an_owner<H: Harness>() {
     }
     assert_eq!(sh(&*sandbox, "echo beyond the first limit").await, "beyond the first limit");
     assert_eq!(ended(&*sandbox).await, End::Limit(LimitKind::WallClock), "the new clock has an end too");
+    world.close().await;
+}
+
+/// Whoever comes first gets all of the time, however long it takes until somebody comes.
+pub async fn the_clock_of_one_that_waits_begins_with_its_claim<H: Harness>() {
+    let world = World::<H>::new();
+    let limits = Limits { wall_clock: Some(Duration::from_millis(500)), ..Limits::default() };
+    let owner = Owner::Pool { environment: "app".to_owned(), image: "key".to_owned() };
+    let spec = Spec { limits, ..Spec::new(Stack::host(), Life::Own, owner) };
+    let sandbox = world.driver.create(&spec).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1300)).await;
+    assert_eq!(sandbox.ended().await, None, "nobody has claimed it yet");
+    world.driver.give(sandbox.id(), &Owner::OneOff).await.unwrap();
+    assert_eq!(ended(&*sandbox).await, End::Limit(LimitKind::WallClock), "from then on there is an end");
     world.close().await;
 }

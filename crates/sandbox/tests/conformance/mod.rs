@@ -208,13 +208,14 @@ macro_rules! suite {
             a_sandbox_that_ended_can_be_removed, what_was_half_made_can_be_removed,
         });
         $crate::suite!($harness: limits {
-            memory, processes, open_files, shared_memory, disk_bytes, inodes, wall_clock, the_clock_begins_anew_with_an_owner,
+            memory, processes, open_files, shared_memory, disk_bytes, disk_bytes_again_and_again, inodes, wall_clock,
+            the_clock_begins_anew_with_an_owner, the_clock_of_one_that_waits_begins_with_its_claim,
             a_restarted_server_does_not_give_more_time,
         });
         $crate::suite!($harness: layers {
             a_layer_that_is_not_there_is_said_to_be_missing, a_layer_in_use_stays, an_archive_becomes_a_layer,
             ten_layers_and_more, merged_layers_look_the_same, a_merged_layer_hides_what_the_originals_hid,
-            an_import_is_done_once, a_lease_ends_with_the_sandbox,
+            an_import_is_done_once, an_archive_goes_through_the_links_below_it, a_lease_ends_with_the_sandbox,
         });
         $crate::suite!($harness: saving {
             a_live_save_is_a_moment_and_the_sandbox_goes_on, a_stopped_sandbox_becomes_a_layer,

@@ -50,7 +50,7 @@ fn archive(path: &Path, entries: &[Entry<'_>]) -> Archive {
         builder.append(&header, entry.content.as_bytes()).unwrap();
     }
     builder.finish().unwrap();
-    Archive { path: path.to_owned(), whiteouts: true }
+    Archive { path: path.to_owned(), whiteouts: true, below: Vec::new() }
 }
 
 fn on(layer: &LayerId) -> Spec {

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub(crate) struct Fake {
 pub(crate) struct Inside {
     pub(crate) sandboxes: BTreeMap<SandboxId, Info>,
     alive: BTreeMap<SandboxId, AbortOnDropHandle<()>>,
+    ends: BTreeMap<SandboxId, Arc<AtomicBool>>,
     pub(crate) layers: BTreeMap<LayerId, Layer>,
     /// Why sandboxes cannot be started, one after the other; none for those after these.
     pub(crate) failures: VecDeque<String>,
@@ -70,6 +72,7 @@ impl Fake {
     pub(crate) fn kill(&self, id: SandboxId) {
         let mut inside = self.inside();
         inside.alive.remove(&id);
+        inside.ends[&id].store(true, Ordering::SeqCst);
         inside.sandboxes.get_mut(&id).unwrap().state = State::Ended;
     }
 
@@ -122,14 +125,17 @@ impl Driver for Fake {
         let task = tokio::spawn(answer(UnixListener::bind(&socket).unwrap()));
         let (owner, stack) = (Some(spec.owner.clone()), Some(spec.stack.clone()));
         let info = Info { id: spec.id, state: State::Running, pid: None, owner, stack };
+        let ended = Arc::new(AtomicBool::new(false));
         let mut inside = self.inside();
         inside.sandboxes.insert(spec.id, info);
+        inside.ends.insert(spec.id, Arc::clone(&ended));
         inside.alive.insert(spec.id, AbortOnDropHandle::new(task));
         inside.most = inside.most.max(inside.sandboxes.len());
         Ok(Arc::new(FakeSandbox {
             id: spec.id,
             guest: guest::Client::unix(socket),
             stack: spec.stack.clone(),
+            ended,
         }))
     }
 
@@ -200,6 +206,7 @@ struct FakeSandbox {
     id: SandboxId,
     guest: guest::Client,
     stack: Stack,
+    ended: Arc<AtomicBool>,
 }
 
 #[async_trait::async_trait]
@@ -217,7 +224,7 @@ impl Sandbox for FakeSandbox {
     }
 
     async fn ended(&self) -> Option<sandbox::End> {
-        None
+        self.ended.load(Ordering::SeqCst).then_some(sandbox::End::Killed)
     }
 
     async fn usage(&self) -> Result<Usage, Error> {

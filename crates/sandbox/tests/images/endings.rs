@@ -56,6 +56,7 @@ async fn a_step_that_takes_too_long_is_ended() {
     recipe.setup = vec![Step { timeout: Duration::from_secs(1), ..step("echo waiting; sleep 600") }];
     let error = world.images.build(&recipe).await.unwrap_err().to_string();
     assert!(error.contains("was not done after 1 s") && error.contains("waiting"), "{error}");
+    assert!(error.contains("raise the step's `timeout_s`"), "{error}");
 }
 
 #[tokio::test]

@@ -90,6 +90,11 @@ async fn a_step_reaches_what_is_allowed_and_leaves_no_secret() {
     let seen = world.show(&image, "tail -n 1 deps/answer; grep -c '^TOKEN=' deps/env; ls /run/slipway").await;
     assert_eq!(seen, "from the registry\n1");
     assert!(decisions.lock().unwrap().iter().any(|decision| decision.allowed && decision.port == 80));
+    // What was let through is in the log of the build, and with it what a secret may have gone to.
+    let log = world.log();
+    let line = log.lines().find(|line| line.contains("let through: registry.example.com:80"));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("(rule registry.example.com), connections 1, bytes out "), "{line}");
     let search = format!("cd /; grep -rl {CANARY} workspace home etc run var tmp 2>/dev/null");
     assert_eq!(world.show(&image, &search).await, "");
     assert!(!world.log().contains(CANARY));
@@ -107,5 +112,6 @@ async fn a_step_that_was_refused_something_says_what() {
     let error = world.images.build(&recipe).await.unwrap_err().to_string();
     assert!(error.contains("it was refused evil.example.net:80"), "{error}");
     assert!(error.contains("egress"), "{error}");
+    assert!(world.log().contains("=== refused: evil.example.net:80 (no rule"), "{}", world.log());
     assert!(decisions.lock().unwrap().iter().all(|decision| !decision.allowed));
 }

@@ -147,6 +147,21 @@ async fn environments_share_what_is_the_same_and_callers_wait_for_each_other() {
 }
 
 #[tokio::test]
+async fn repositories_share_no_dependencies() {
+    let world = World::new();
+    let run = "mkdir -p deps && cat main > deps/copy";
+    let first = world.images.build(&world.recipe_with_lock(run)).await.unwrap();
+    assert_eq!(world.show(&first, "cat deps/copy").await, "one");
+    // Another repository with the same lock file and the same step, and other files beside.
+    world.commit(&[("main", "another\n")]);
+    let mut other = world.recipe_with_lock(run);
+    other.repo.url = "https://git.example.com/other.git".to_owned();
+    let image = world.images.build(&other).await.unwrap();
+    assert_eq!(world.states(), [(Base, Cached), (Clone, Built), (Setup, Built)]);
+    assert_eq!(world.show(&image, "cat deps/copy").await, "another");
+}
+
+#[tokio::test]
 async fn many_steps_become_few_layers() {
     let world = World::new();
     let mut recipe = world.recipe();

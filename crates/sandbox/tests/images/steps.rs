@@ -33,6 +33,24 @@ async fn the_repository_layer_is_the_workspace_and_nothing_else() {
     let root = world.layer_root(repo);
     let names: Vec<_> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["workspace"]);
+    assert_eq!(world.images.status("app").steps[1].output, "", "git has nothing to say about it");
+}
+
+#[tokio::test]
+async fn what_a_person_should_know_is_shown_with_its_step_and_is_in_the_log() {
+    let world = World::new();
+    let mut recipe = world.recipe();
+    recipe.notes = vec!["it has submodules".to_owned()];
+    recipe.setup = vec![Step { notes: vec!["an input is not there".to_owned()], ..step("true") }];
+    for images in ["first", "all cached"] {
+        world.images.build(&recipe).await.unwrap();
+        let steps = world.images.status("app").steps;
+        assert_eq!(steps[1].notes, ["it has submodules"], "{images}");
+        assert_eq!(steps[2].notes, ["an input is not there"], "{images}");
+        let log = world.log();
+        assert!(log.contains("=== the clone: it has submodules\n"), "{log}");
+        assert!(log.contains("=== the set-up step `true` (1 of 1): an input is not there\n"), "{log}");
+    }
 }
 
 #[tokio::test]

@@ -85,6 +85,7 @@ impl World {
             services: Vec::new(),
             limits: Limits::default(),
             egress: None,
+            notes: Vec::new(),
         }
     }
 
@@ -153,5 +154,6 @@ fn open(dir: &Path, driver: &Arc<Native>) -> Arc<Images> {
 
 /// A step that depends on everything.
 pub(crate) fn step(run: &str) -> Step {
-    Step { run: run.to_owned(), inputs: Vec::new(), attempts: 1, timeout: Duration::from_secs(60) }
+    let run = run.to_owned();
+    Step { run, inputs: Vec::new(), notes: Vec::new(), attempts: 1, timeout: Duration::from_secs(60) }
 }

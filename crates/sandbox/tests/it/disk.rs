@@ -1,6 +1,8 @@
 //! What a sandbox writes is limited, and whoever goes beyond is ended without the sandbox.
 
-use sandbox::{Life, Limits, Usage};
+use guest::ProcessSpec;
+use protocol::event::LimitKind;
+use sandbox::{Driver, End, Life, Limits, Usage};
 
 use crate::{Host, sh};
 
@@ -24,6 +26,47 @@ async fn a_disk_bomb_is_ended_and_counted() {
     let script = "cd /workspace; i=0; while :; do i=$((i+1)); head -c 4M /dev/zero > f$i; sleep 0.05; done";
     let usage = bomb(limits, script).await;
     assert!(usage.disk_hits >= 1 && usage.inode_hits == 0, "{usage:?}");
+}
+
+/// Goes on and on with whatever takes a little more, until the sandbox is ended. Tells how much there was in the end.
+async fn insatiable(limits: Limits, script: &str) -> (Option<LimitKind>, Usage) {
+    let host = Host::new();
+    let sandbox = host.sandbox(Life::Own, limits).await;
+    let mut last = Usage::default();
+    let mut end = None;
+    for round in 0..2000 {
+        let argv = ["/bin/sh", "-c", script, "sh", &round.to_string()].map(str::to_owned).into();
+        let started =
+            sandbox.guest().start(&round.to_string(), &ProcessSpec { argv, ..Default::default() }).await;
+        if let Ok(mut process) = started {
+            while let Ok(Some(_)) = process.next().await {}
+        }
+        end = sandbox.ended().await;
+        if end.is_some() {
+            break;
+        }
+        last = sandbox.usage().await.unwrap_or(last);
+    }
+    host.driver.remove(sandbox.id()).await.unwrap();
+    (end.and_then(End::limit), last)
+}
+
+#[tokio::test]
+async fn whoever_writes_on_beyond_the_limit_is_ended_with_the_sandbox() {
+    let limits = Limits { disk_bytes: 32 << 20, ..Limits::default() };
+    let script = "mkdir d$1; cd d$1; for i in $(seq 1000); do head -c 1M /dev/zero > $i; done";
+    let (limit, usage) = insatiable(limits, script).await;
+    assert_eq!(limit, Some(LimitKind::DiskBytes), "{usage:?}");
+    assert!(usage.disk_hits >= 1, "it was told before: {usage:?}");
+}
+
+#[tokio::test]
+async fn whoever_makes_files_beyond_the_limit_is_ended_with_the_sandbox() {
+    let limits = Limits { inodes: 1000, ..Limits::default() };
+    let script = "mkdir d$1; cd d$1; seq 100000 | xargs touch";
+    let (limit, usage) = insatiable(limits, script).await;
+    assert_eq!(limit, Some(LimitKind::DiskInodes), "{usage:?}");
+    assert!(usage.inode_hits >= 1, "it was told before: {usage:?}");
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ fn shell_only(dir: &Path) -> Archive {
     let path = dir.join("system.tar");
     let packed = Command::new("tar").arg("-cf").arg(&path).arg("-C").arg(&root).arg(".").status().unwrap();
     assert!(packed.success());
-    Archive { path, whiteouts: false }
+    Archive { path, whiteouts: false, below: Vec::new() }
 }
 
 #[tokio::test]

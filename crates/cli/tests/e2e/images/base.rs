@@ -11,9 +11,9 @@ use super::{inside, repository, world};
 use crate::harness::{ENVIRONMENT, edit, shell};
 
 /// The programs that the archive has: what a workspace needs, and the check.
-const PROGRAMS: [&str; 15] = [
-    "cat", "cp", "cut", "find", "git", "grep", "head", "ls", "mkdir", "mktemp", "rm", "sh", "sleep", "tail",
-    "touch",
+const PROGRAMS: [&str; 18] = [
+    "cat", "cp", "cut", "find", "git", "grep", "head", "ls", "mkdir", "rm", "sh", "sleep", "stat", "tail",
+    "touch", "tr", "wc", "xargs",
 ];
 
 /// Where a program of the host is, past whatever stands before it in the search path.
@@ -79,7 +79,7 @@ async fn a_session_works_on_an_archive() {
     let events = world.ok(&run).await.events();
     assert_eq!(events.only("turn.finished")["outcome"], "done");
     let said = events.calls("shell")[0]["output"]["text"].as_str().unwrap();
-    assert!(said.starts_with("a tar file\nyes\ntouch\n"), "{said}");
+    assert!(said.starts_with("a tar file\nyes\nxargs\n"), "{said}");
     let again = world.json(&["env", "build", ENVIRONMENT]).await;
     let states: Vec<_> = again["steps"].as_array().unwrap().iter().map(|step| &step["state"]).collect();
     assert_eq!(states, [&json!("cached"); 3], "{again}");
