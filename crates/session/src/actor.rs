@@ -208,6 +208,8 @@ pub(crate) struct Service {
     idle_at: Option<Instant>,
     /// When it is tried again to record what could not be recorded.
     retry_at: Option<Instant>,
+    /// Who asked for a delivery while one was under way.
+    asked: Vec<(Actor, Answer<Delivery>)>,
 }
 
 impl Service {
@@ -217,7 +219,7 @@ impl Service {
         let context = Arc::new(context);
         let recorder = Arc::clone(&context.recorder);
         let handle = Handle { inputs: sender, recorder, context: Arc::clone(&context) };
-        (Self { context, inputs, work: None, idle_at: None, retry_at: None }, handle)
+        (Self { context, inputs, work: None, idle_at: None, retry_at: None, asked: Vec::new() }, handle)
     }
 
     /// Works until it is shut down or every handle is gone. Unfinished work goes on at once.
@@ -385,6 +387,10 @@ impl Service {
     }
 
     fn deliver(&mut self, actor: Actor, answer: Answer<Delivery>) {
+        // Whoever asks again, such as after a restart, wants to know what becomes of that one.
+        if let Some(Work { kind: Kind::Delivery(_), .. }) = &self.work {
+            return self.asked.push((actor, answer));
+        }
         if self.work.is_some() || self.context.turn().is_some() {
             let refused = if self.context.recorder.stream().with_state(|state| state.waits()) {
                 Problem::new(Code::Conflict, "the delivery waits for somebody to approve it")
@@ -475,7 +481,15 @@ impl Service {
     }
 
     async fn after_work(&mut self, ended: Result<Result<(), store::Error>, tokio::task::JoinError>) {
-        self.work = None;
+        let was_stopped = self.work.take().is_some_and(|work| work.stop.is_given());
+        for (actor, answer) in std::mem::take(&mut self.asked) {
+            if was_stopped {
+                respond(answer, Err(delivery::was_stopped()));
+            } else {
+                // The first of them finds what was delivered, and the others wait for it.
+                self.deliver(actor, answer);
+            }
+        }
         let session = self.context.recorder.session();
         match ended {
             Ok(Ok(())) => self.go_on().await,
@@ -615,7 +629,8 @@ async fn ended(work: &mut Option<Work>) -> Result<Result<(), store::Error>, toki
 
 async fn until(deadline: Option<Instant>) {
     match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        // Boxed, because most sessions wait for nothing.
+        Some(deadline) => Box::pin(tokio::time::sleep_until(deadline)).await,
         None => std::future::pending().await,
     }
 }

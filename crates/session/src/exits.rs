@@ -6,30 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::event::EgressDecision;
 use protocol::{Actor, Egress, EgressStatus, Environment, EventBody, Problem, SandboxId};
-use sandbox::egress::{Decision, Log, Outside, Placeholders, Proxy, Rules, Secret, Sink};
+use sandbox::egress::{Decision, Log, Outside, Placeholders, Proxy, Refusal, Refusals, Rules, Secret, Sink};
 use sandbox::{Sandbox, image};
 
 use crate::books::Books;
 use crate::problem;
 use crate::recorder::Recorder;
 
-/// Most hosts that one command is told of.
+/// Most refusals that one command is told of.
 const TOLD: usize = 50;
-
-/// A host that a command was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// Whether a rule of the environment could let it through.
-    pub(crate) can_be_allowed: bool,
-}
 
 /// The way out of one sandbox. Dropping it ends every connection.
 pub(crate) struct Exit {
     environment: String,
     proxy: Proxy,
-    refused: Arc<Mutex<Vec<Refusal>>>,
+    refused: Arc<Mutex<Refusals>>,
     /// Tells what it has not told yet when it goes.
     log: Log,
 }
@@ -48,11 +39,11 @@ impl Exit {
         &self.environment
     }
 
-    /// The hosts that were refused since this was last asked, once each. Whoever watches is told of them now, and not
-    /// when the turn is over.
+    /// What was refused since this was last asked, once each. Whoever watches is told of it now, and not when the turn is
+    /// over.
     pub(crate) fn take_refused(&self) -> Vec<Refusal> {
         self.log.flush();
-        std::mem::take(&mut *lock(&self.refused))
+        std::mem::replace(&mut *lock(&self.refused), Refusals::new(TOLD)).list()
     }
 }
 
@@ -91,7 +82,7 @@ impl Exits {
         door: Door,
         recorder: &Arc<Recorder>,
     ) -> Result<Arc<Exit>, sandbox::Error> {
-        let refused = Arc::default();
+        let refused = Arc::new(Mutex::new(Refusals::new(TOLD)));
         let log = log(sandbox, Arc::clone(recorder));
         let sink = self.sink(environment, sandbox, &log, Arc::clone(&refused));
         let proxy = match door {
@@ -152,6 +143,12 @@ impl Exits {
         }))
     }
 
+    /// Remembers what a sandbox of an environment was refused whose proxy is not ours.
+    pub(crate) fn note(&self, environment: &str, decisions: &[EgressDecision]) {
+        let book = self.books.of(environment);
+        decisions.iter().for_each(|decision| book.note(decision));
+    }
+
     /// Changes what is allowed in the sandboxes of an environment that run.
     pub(crate) fn set_rules(&self, environment: &str, rules: &Rules) {
         for exit in lock(&self.open).iter().filter_map(Weak::upgrade) {
@@ -177,24 +174,11 @@ impl Exits {
         EgressStatus { egress, refused: self.books.of(environment).list(), note: None }
     }
 
-    fn sink(
-        &self,
-        environment: &str,
-        sandbox: SandboxId,
-        log: &Log,
-        refused: Arc<Mutex<Vec<Refusal>>>,
-    ) -> Sink {
+    fn sink(&self, environment: &str, sandbox: SandboxId, log: &Log, refused: Arc<Mutex<Refusals>>) -> Sink {
         let (book, log) = (self.books.of(environment), log.sink());
         Arc::new(move |decision: Decision| {
             book.note(&event(sandbox, &decision));
-            if !decision.allowed {
-                let Decision { host, port, can_be_allowed, .. } = decision.clone();
-                let refusal = Refusal { host, port, can_be_allowed };
-                let mut refused = lock(&refused);
-                if refused.len() < TOLD && !refused.contains(&refusal) {
-                    refused.push(refusal);
-                }
-            }
+            lock(&refused).note(&decision);
             log(decision);
         })
     }
@@ -215,8 +199,8 @@ fn log(sandbox: SandboxId, recorder: Arc<Recorder>) -> Log {
 }
 
 fn event(sandbox: SandboxId, decision: &Decision) -> EgressDecision {
-    let Decision { host, port, allowed, rule, sent, received, .. } = decision.clone();
-    EgressDecision { sandbox, host, port, allowed, rule, connections: 1, sent, received }
+    let Decision { host, port, allowed, rule, connections, sent, received, .. } = decision.clone();
+    EgressDecision { sandbox, host, port, allowed, rule, connections, sent, received }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -109,7 +109,7 @@ impl Feed {
             let recorder = match &self.source {
                 Source::Session(recorder) => Arc::clone(recorder),
                 Source::Remains(remains) => {
-                    let page = remains.page(self.sent).await?;
+                    let page = Box::pin(remains.page(self.sent)).await?;
                     self.pending.extend(page);
                     continue;
                 }
@@ -119,7 +119,8 @@ impl Feed {
             let news = stream.news();
             let found = match &mut self.live {
                 None => {
-                    self.replay(&recorder).await?;
+                    // Boxed, so that a reader who waits for news takes no room for it.
+                    Box::pin(self.replay(&recorder)).await?;
                     continue;
                 }
                 Some(seen) => stream.take(seen, &mut self.pending),

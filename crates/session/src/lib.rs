@@ -35,9 +35,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{
-    Actor, Code, CreatePrompt, CreateSession, Diff, EgressStatus, Environment, EventPage, ForkSession,
-    GarbageReport, ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId, Session, SessionId,
-    SnapshotList, Stopped, WarmStatus, event,
+    Actor, Code, CreatePrompt, CreateSession, Diff, EgressDecision, EgressStatus, Environment, EventPage,
+    ForkSession, GarbageReport, ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId, Session,
+    SessionId, SnapshotList, Stopped, WarmStatus, event,
 };
 
 pub use builds::services;
@@ -51,6 +51,9 @@ pub use workspace::{Arrival, SetUp, bring_to_tip, prepare};
 
 /// Most events of one page.
 const PAGE_LIMIT: usize = 1000;
+
+/// Longest host, and longest reason, of a refusal that somebody else tells of.
+const LONGEST: usize = 1000;
 
 /// What sessions need; all of it arrives as arguments.
 pub struct Options {
@@ -336,6 +339,21 @@ impl Sessions {
     /// What of the network an environment's sandboxes can reach, and what they were refused.
     pub async fn egress(&self, name: &str) -> Result<EgressStatus, Problem> {
         let environment = environments::find(&self.registry.options, name).await?;
+        Ok(self.registry.exits.status(&environment.name, environment.recipe.egress))
+    }
+
+    /// Remembers what a sandbox of an environment was refused that is not a session's, such as that of a command.
+    pub async fn note_egress(
+        &self,
+        name: &str,
+        decisions: &[EgressDecision],
+    ) -> Result<EgressStatus, Problem> {
+        let environment = environments::find(&self.registry.options, name).await?;
+        if decisions.iter().any(|decision| decision.host.len() > LONGEST || decision.rule.len() > LONGEST) {
+            let problem = Problem::new(Code::BadRequest, "a host or a reason is too long to be remembered");
+            return Err(problem.hint(format!("each may have {LONGEST} bytes")));
+        }
+        self.registry.exits.note(&environment.name, decisions);
         Ok(self.registry.exits.status(&environment.name, environment.recipe.egress))
     }
 

@@ -1,11 +1,15 @@
 //! What a sandbox may use, and what is said when it came to one of its limits: which one, how much it is, and which
 //! key raises it.
 
+mod said;
+
 use std::time::Duration;
 
 use protocol::event::LimitKind;
 use protocol::{EventBody, SandboxId, SandboxLimits};
 use sandbox::{Limits, Usage};
+
+pub(crate) use said::Said;
 
 /// The configured limits with the environment's own over them.
 pub fn merge(configured: &Limits, own: &SandboxLimits) -> Limits {
@@ -52,22 +56,33 @@ impl Hit {
 
 /// The limits that were reached between two looks at a sandbox, or that a failed command's output tells of.
 pub fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &str) -> Vec<Hit> {
+    told(limits, before, after, &Said::by_failed(output))
+}
+
+/// The limits that were reached between two looks at a sandbox, or that a command's own words tell of.
+pub(crate) fn told(limits: &Limits, before: &Usage, after: &Usage, said: &Said) -> Vec<Hit> {
+    // Where a limit was reached before and nobody made room, the next write is refused without being counted.
+    let over = |used: Option<u64>, limit: u64| used.is_some_and(|used| used > limit) && said.writes();
     let kinds = [
-        (LimitKind::Memory, after.memory_hits > before.memory_hits),
-        (LimitKind::Processes, after.process_hits > before.process_hits),
+        // Without a control group the kernel refuses, and counts nothing.
         (
-            LimitKind::OpenFiles,
-            // Most programs end over it before anybody sees them.
-            after.open_file_hits > before.open_file_hits
-                || output.contains("Too many open files")
-                || output.contains("EMFILE"),
+            LimitKind::Memory,
+            after.memory_hits > before.memory_hits || (after.memory_bytes.is_none() && said.memory()),
         ),
-        (LimitKind::DiskBytes, after.disk_hits > before.disk_hits),
-        (LimitKind::DiskInodes, after.inode_hits > before.inode_hits),
+        (
+            LimitKind::Processes,
+            after.process_hits > before.process_hits || (after.processes.is_none() && said.processes()),
+        ),
+        // Most programs end over it before anybody sees them.
+        (LimitKind::OpenFiles, after.open_file_hits > before.open_file_hits || said.open_files()),
+        (
+            LimitKind::DiskBytes,
+            after.disk_hits > before.disk_hits || over(after.disk_bytes, limits.disk_bytes),
+        ),
+        (LimitKind::DiskInodes, after.inode_hits > before.inode_hits || over(after.inodes, limits.inodes)),
         (
             LimitKind::SharedMemory,
-            after.shared_memory_hits > before.shared_memory_hits
-                || (output.contains("/dev/shm") && output.contains("No space left on device")),
+            after.shared_memory_hits > before.shared_memory_hits || said.shared_memory(),
         ),
     ];
     let reached = kinds.into_iter().filter(|(_, reached)| *reached);
@@ -78,7 +93,7 @@ pub fn reached(limits: &Limits, before: &Usage, after: &Usage, output: &str) -> 
 fn words(limits: &Limits, limit: LimitKind) -> String {
     let what = match limit {
         LimitKind::Memory => format!(
-            "its memory limit of {}: a process was ended because memory ran out",
+            "its memory limit of {}: a process was ended, or refused more, because memory ran out",
             size(limits.memory_bytes)
         ),
         LimitKind::Processes => {
@@ -148,5 +163,34 @@ mod tests {
             "{hits:?}"
         );
         assert_eq!(reached(&limits, &after, &after, "fine"), []);
+    }
+
+    #[test]
+    fn where_nothing_is_counted_the_commands_words_are_believed() {
+        let limits = Limits::default();
+        let none = Usage::default();
+        let counted = Usage { memory_bytes: Some(1), processes: Some(1), ..Usage::default() };
+        let kinds = |usage: &Usage, said: &Said| {
+            told(&limits, usage, usage, said).into_iter().map(|hit| hit.limit).collect::<Vec<_>>()
+        };
+        let said = Said::by_failed("MemoryError");
+        assert_eq!(kinds(&none, &said), [LimitKind::Memory]);
+        assert_eq!(kinds(&counted, &said), []);
+        let said = Said::new(false, "BlockingIOError: [Errno 11] Resource temporarily unavailable");
+        assert_eq!(kinds(&none, &said), [LimitKind::Processes]);
+        assert_eq!(kinds(&counted, &said), []);
+        let said = Said::new(false, "OSError: [Errno 24] Too many open files: 'x'");
+        assert_eq!(kinds(&counted, &said), [LimitKind::OpenFiles]);
+    }
+
+    #[test]
+    fn a_write_that_is_refused_over_the_disk_limit_is_told_each_time() {
+        let limits = Limits { disk_bytes: 10, ..Limits::default() };
+        let over = Usage { disk_bytes: Some(11), disk_hits: 1, ..Usage::default() };
+        let hits = |usage: &Usage, text: &str| told(&limits, usage, usage, &Said::new(true, text)).len();
+        assert_eq!(hits(&over, "head: write error: File too large"), 1);
+        assert_eq!(hits(&over, "some other fault"), 0);
+        assert_eq!(reached(&limits, &over, &over, "it failed: File too large"), [], "it was told before");
+        assert_eq!(hits(&Usage { disk_bytes: Some(9), ..over }, "File too large"), 0);
     }
 }

@@ -1,7 +1,6 @@
 //! Who is there: the people that follow a session, counted by their connections, and who of them writes. None of it is
 //! stored.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,15 +13,15 @@ use crate::feed::Stream;
 const TYPING: Duration = Duration::from_secs(1);
 
 /// One person.
-#[derive(Default)]
 struct Person {
+    name: String,
     connections: usize,
     typed: Option<Instant>,
 }
 
-/// The people of one session, by name.
+/// The people of one session, in the order of their names. Few sessions have more than one.
 #[derive(Default)]
-pub(crate) struct People(BTreeMap<String, Person>);
+pub(crate) struct People(Vec<Person>);
 
 impl People {
     /// Whether anybody is there.
@@ -32,12 +31,13 @@ impl People {
 
     /// The list as it is sent.
     pub(crate) fn presence(&self) -> EphemeralBody {
-        EphemeralBody::Presence { people: self.0.keys().cloned().collect() }
+        EphemeralBody::Presence { people: self.0.iter().map(|person| person.name.clone()).collect() }
     }
 
     /// Whether others are to be told that this person writes.
     pub(crate) fn types(&mut self, person: &str) -> bool {
-        let Some(person) = self.0.get_mut(person) else { return false };
+        let Ok(place) = self.place(person) else { return false };
+        let person = &mut self.0[place];
         let now = Instant::now();
         let due = person.typed.is_none_or(|last| now.duration_since(last) >= TYPING);
         if due {
@@ -48,16 +48,33 @@ impl People {
 
     /// One more connection; whether the list is another now.
     fn arrive(&mut self, name: &str) -> bool {
-        let person = self.0.entry(name.to_owned()).or_default();
-        person.connections += 1;
-        person.connections == 1
+        match self.place(name) {
+            Ok(place) => {
+                self.0[place].connections += 1;
+                false
+            }
+            Err(place) => {
+                self.0.reserve_exact(1);
+                self.0.insert(place, Person { name: name.to_owned(), connections: 1, typed: None });
+                true
+            }
+        }
     }
 
     /// One connection less; whether the list is another now.
     fn depart(&mut self, name: &str) -> bool {
-        let Some(person) = self.0.get_mut(name) else { return false };
-        person.connections -= 1;
-        person.connections == 0 && self.0.remove(name).is_some()
+        let Ok(place) = self.place(name) else { return false };
+        self.0[place].connections -= 1;
+        let gone = self.0[place].connections == 0;
+        if gone {
+            self.0.remove(place);
+        }
+        gone
+    }
+
+    /// Where somebody is, or would be.
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|person| person.name.as_str().cmp(name))
     }
 }
 

@@ -11,6 +11,13 @@ pub(crate) fn store(error: store::Error) -> Problem {
                 "free some space where {} is and try again; nothing that was confirmed is lost",
                 path.parent().unwrap_or(&path).display()
             )),
+        store::Error::Damaged { path, .. } if path.file_name().is_some_and(|name| name == "catalogue.db") => {
+            Problem::new(Code::StorageDamaged, text).hint(format!(
+                "stop the server, move {} and the files beside it with that name away, and start it again: sessions are found \
+                 from their logs; environments that were added and idempotency keys are gone, unless a backup has them",
+                path.display()
+            ))
+        }
         store::Error::Damaged { path, .. } => Problem::new(Code::StorageDamaged, text).hint(format!(
             "nothing more is written to it, and what comes before the damage can be read; to bring it back, stop the \
              server, move {} away and run `slipway restore` with a backup; other sessions are not affected",
@@ -74,7 +81,7 @@ pub(crate) fn forge(error: &forge::Error) -> Problem {
 /// There is no sandbox.
 pub(crate) fn sandbox(error: &sandbox::Error) -> Problem {
     match error {
-        sandbox::Error::Unsupported { message, hint } => {
+        sandbox::Error::Unsupported { message, hint } | sandbox::Error::NoRoom { message, hint } => {
             Problem::new(Code::SandboxUnavailable, message.clone()).hint(hint.clone())
         }
         sandbox::Error::NotFound(_) => Problem::new(Code::SandboxUnavailable, error.to_string())

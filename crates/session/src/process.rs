@@ -2,15 +2,19 @@
 //! turn is stopped, and never holding more of its output than the collector does.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use guest::{Exit, Output, Process, ProcessSpec};
+use protocol::{Code, Problem};
 use sandbox::Sandbox;
+use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::failure::Failure;
+use crate::problem;
 use crate::runner::deltas::Deltas;
 use crate::runner::output::Collector;
 use crate::stop::Stop;
@@ -287,6 +291,20 @@ pub(crate) async fn settle_helpers(sandbox: &dyn Sandbox) -> Result<(), guest::E
     Ok(())
 }
 
+/// How long a process runs already, or ran. It is for show: one that is not known counts from now.
+pub(crate) async fn ran(sandbox: &dyn Sandbox, id: &str) -> Duration {
+    match sandbox.guest().processes().await {
+        Ok(all) => {
+            let known = all.into_iter().find(|known| known.id == id).and_then(|known| known.ran_ms);
+            known.map(Duration::from_millis).unwrap_or_default()
+        }
+        Err(error) => {
+            tracing::debug!(%id, %error, "how long a process ran is not known");
+            Duration::ZERO
+        }
+    }
+}
+
 /// Ends a process that nobody waits for.
 pub(crate) async fn kill(sandbox: &dyn Sandbox, id: &str) {
     kill_tree(sandbox.guest(), id).await;
@@ -296,12 +314,33 @@ pub(crate) async fn kill(sandbox: &dyn Sandbox, id: &str) {
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) code: i32,
-    /// Standard output, at most as long as was asked for.
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+    /// Whether its time ran out.
+    pub(crate) timed_out: bool,
+    /// Standard output, at most as long as was asked for; empty where it went to a file.
     pub(crate) stdout: Vec<u8>,
     /// Whether there was more of it.
     pub(crate) cut: bool,
     /// Standard error, head and tail.
     pub(crate) stderr: String,
+}
+
+impl Captured {
+    /// How it ended and what it said, of one that did not come to a good end.
+    pub(crate) fn trouble(&self, timeout: Duration) -> String {
+        let how = match (self.timed_out, self.signal) {
+            (true, _) => Some(format!("it was not done after {} s", timeout.as_secs())),
+            (false, Some(signal)) => Some(format!("it was ended by signal {signal}")),
+            (false, None) => None,
+        };
+        match (how, self.stderr.trim()) {
+            (None, "") => format!("it exited with {} and gave no reason", self.code),
+            (None, said) => said.to_owned(),
+            (Some(how), "") => how,
+            (Some(how), said) => format!("{how}: {said}"),
+        }
+    }
 }
 
 /// A command of ours in the sandbox, such as a script of git commands.
@@ -315,9 +354,64 @@ pub(crate) struct Command<'a> {
     pub(crate) limit: usize,
 }
 
+/// Where a helper's standard output goes.
+enum Sink<'a> {
+    Memory(Vec<u8>),
+    File { path: &'a Path, file: tokio::fs::File, written: usize },
+}
+
+impl Sink<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Memory(bytes) => bytes.len(),
+            Self::File { written, .. } => *written,
+        }
+    }
+
+    async fn take(&mut self, data: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Memory(bytes) => bytes.extend_from_slice(data),
+            Self::File { path, file, written } => {
+                file.write_all(data).await.map_err(|error| problem::file(path, &error))?;
+                *written += data.len();
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Command<'_> {
     /// Runs it. With a stop signal it is ended when the turn is stopped.
     pub(crate) async fn run(&self, sandbox: &dyn Sandbox, stop: Option<&Stop>) -> Result<Captured, Failure> {
+        let mut sink = Sink::Memory(Vec::new());
+        let captured = self.follow(sandbox, stop, &mut sink).await?;
+        let Sink::Memory(stdout) = sink else { return Ok(captured) };
+        Ok(Captured { stdout, ..captured })
+    }
+
+    /// Runs it with its standard output going to a file on the host. It is ended when there is more of it than the limit.
+    pub(crate) async fn run_into(
+        &self,
+        sandbox: &dyn Sandbox,
+        stop: Option<&Stop>,
+        path: &Path,
+    ) -> Result<Captured, Failure> {
+        let file = tokio::fs::File::create(path).await.map_err(|error| problem::file(path, &error))?;
+        let mut sink = Sink::File { path, file, written: 0 };
+        let captured = self.follow(sandbox, stop, &mut sink).await?;
+        if let Sink::File { file, .. } = &mut sink {
+            // Dropping a tokio file does not wait for its last write.
+            file.flush().await.map_err(|error| problem::file(path, &error))?;
+        }
+        Ok(captured)
+    }
+
+    async fn follow(
+        &self,
+        sandbox: &dyn Sandbox,
+        stop: Option<&Stop>,
+        sink: &mut Sink<'_>,
+    ) -> Result<Captured, Failure> {
         let mut argv: Vec<String> = ["sh", "-c", self.script, "sh"].map(str::to_owned).to_vec();
         argv.extend(self.args.iter().map(|arg| (*arg).to_owned()));
         let spec = ProcessSpec {
@@ -329,28 +423,42 @@ impl Command<'_> {
             stdin: false,
         };
         let id = format!("{HELPER}{}", protocol::ItemId::new());
-        let process = sandbox.guest().start(&id, &spec).await?;
-        let (mut pieces, _pump) = pump(sandbox.guest().clone(), id.clone(), process);
-        let mut stdout = Vec::new();
-        let mut cut = false;
+        let guest = sandbox.guest();
+        let process = guest.start(&id, &spec).await?;
+        let (mut pieces, _pump) = pump(guest.clone(), id.clone(), process);
+        let (mut cut, mut seen) = (false, 0);
         let mut stderr = Collector::bounded();
         let exit = loop {
             let piece = tokio::select! {
                 biased;
                 () = given(stop) => {
-                    kill_tree(sandbox.guest(), &id).await;
+                    kill_tree(guest, &id).await;
                     return Err(Failure::Stopped);
                 }
                 piece = pieces.recv() => piece,
             };
             let lost = || guest::Error::Unavailable("its output broke off".to_owned());
             match piece.unwrap_or_else(|| Err(lost()))? {
-                Output::Stdout { data, .. } => {
-                    let room = self.limit.saturating_sub(stdout.len()).min(data.len());
+                Output::Stdout { offset, data } => {
+                    let whole = matches!(sink, Sink::File { .. });
+                    if whole && offset > seen {
+                        kill_tree(guest, &id).await;
+                        return Err(torn().into());
+                    }
+                    seen = offset + data.len() as u64;
+                    let room = self.limit.saturating_sub(sink.len()).min(data.len());
                     cut |= room < data.len();
-                    stdout.extend_from_slice(&data[..room]);
+                    if let Err(failure) = sink.take(&data[..room]).await {
+                        kill_tree(guest, &id).await;
+                        return Err(failure);
+                    }
+                    if whole && cut {
+                        kill_tree(guest, &id).await;
+                        break Exit { code: 128 + KILL, signal: Some(KILL), timed_out: false };
+                    }
                 }
-                Output::Stderr { data, .. } => {
+                Output::Stderr { offset, data } => {
+                    seen = offset + data.len() as u64;
                     let at = stderr.total();
                     stderr.push(at, &data).await;
                 }
@@ -358,6 +466,13 @@ impl Command<'_> {
             }
         };
         forget(sandbox, &id).await;
-        Ok(Captured { code: exit.code, stdout, cut, stderr: stderr.text() })
+        let Exit { code, signal, timed_out } = exit;
+        Ok(Captured { code, signal, timed_out, stdout: Vec::new(), cut, stderr: stderr.text() })
     }
+}
+
+/// Bytes of an output that was to go to a file are missing.
+fn torn() -> Problem {
+    Problem::new(Code::DeliveryFailed, "a part of what the sandbox sent was lost on the way")
+        .hint("try again")
 }

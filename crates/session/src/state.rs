@@ -151,7 +151,8 @@ pub(crate) struct State {
     queue: Vec<QueuedPrompt>,
     paused: bool,
     decisions: Vec<Decision>,
-    turn: Option<TurnState>,
+    /// Boxed, because most sessions have none most of the time.
+    turn: Option<Box<TurnState>>,
     /// How the last turn ended, and why.
     last: Option<(Outcome, Option<String>)>,
     last_turn: Option<TurnId>,
@@ -316,7 +317,10 @@ impl State {
     fn start(&mut self, turn: TurnId, prompt: PromptId, at: Timestamp) {
         let place = self.queue.iter().position(|queued| queued.id == prompt);
         let text = place.map(|place| self.queue.remove(place).text).unwrap_or_default();
-        self.turn = Some(TurnState {
+        if self.queue.is_empty() {
+            self.queue = Vec::new();
+        }
+        self.turn = Some(Box::new(TurnState {
             id: turn,
             prompt,
             text,
@@ -336,7 +340,7 @@ impl State {
             approval: None,
             decision: None,
             stopping: None,
-        });
+        }));
     }
 
     fn sandbox_changed(&mut self, sandbox: SandboxId, state: SandboxState) {
@@ -375,7 +379,7 @@ impl State {
     }
 
     fn turn_mut(&mut self, id: TurnId) -> Option<&mut TurnState> {
-        self.turn.as_mut().filter(|turn| turn.id == id)
+        self.turn.as_deref_mut().filter(|turn| turn.id == id)
     }
 
     /// The session.
@@ -395,7 +399,7 @@ impl State {
 
     /// The turn under way.
     pub(crate) fn turn(&self) -> Option<&TurnState> {
-        self.turn.as_ref()
+        self.turn.as_deref()
     }
 
     /// The prompt whose turn is next, unless the queue is paused.

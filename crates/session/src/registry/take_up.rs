@@ -3,15 +3,19 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
-use protocol::{Problem, SandboxId, Session, SessionId};
+use protocol::{Code, Problem, SandboxId, Session, SessionId};
 
 use super::Registry;
 use crate::{kept_fold, problem};
 
 /// Sessions that are looked at, or taken up, at the same time. Each waits for the disk most of the time.
 const AT_ONCE: usize = 32;
+
+/// How long until what could not be taken up is tried again.
+const AGAIN: Duration = Duration::from_secs(15);
 
 /// What the index says of a session.
 struct Known {
@@ -31,6 +35,39 @@ fn unfinished(row: &Session) -> bool {
     row.turn.is_some() || !row.queued.is_empty() || row.sandbox.is_some() || delivers || row.notifying
 }
 
+/// What became of one session.
+enum Outcome {
+    /// Its log was read; what it has, and whether it was left for a reason that may pass.
+    Read { sandbox: Option<SandboxId>, passes: bool },
+    /// Nothing is known of it; whether the reason may pass.
+    Unread { passes: bool },
+}
+
+/// What became of all of them.
+#[derive(Default)]
+struct Taken {
+    read: HashSet<SessionId>,
+    sandboxes: HashSet<SandboxId>,
+    /// Those that are tried again.
+    left: Vec<SessionId>,
+}
+
+impl Taken {
+    fn note(&mut self, id: SessionId, outcome: Outcome) {
+        let passes = match outcome {
+            Outcome::Read { sandbox, passes } => {
+                self.read.insert(id);
+                self.sandboxes.extend(sandbox);
+                passes
+            }
+            Outcome::Unread { passes } => passes,
+        };
+        if passes {
+            self.left.push(id);
+        }
+    }
+}
+
 impl Registry {
     /// Starts the work that a server owes its sessions, in a task of its own: requests are answered meanwhile, and a session
     /// that one of them needs is opened for it first.
@@ -48,39 +85,61 @@ impl Registry {
         known.sort_by_key(|known| !known.is_unfinished());
         let this = Arc::clone(self);
         self.actors.spawn(async move {
-            let ours: HashSet<SandboxId> = futures_util::stream::iter(known)
+            let mut taken = Taken::default();
+            let mut looked = futures_util::stream::iter(known)
                 .map(|known| this.take_up_one(known))
-                .buffer_unordered(AT_ONCE)
-                .filter_map(std::future::ready)
-                .collect()
-                .await;
-            this.remove_strangers(found, &ours).await;
+                .buffer_unordered(AT_ONCE);
+            while let Some((id, outcome)) = looked.next().await {
+                taken.note(id, outcome);
+            }
+            drop(looked);
+            this.remove_strangers(found, &taken).await;
             if this.options.prebuild && this.refuse_when_closing().await.is_ok() {
                 this.builds.look_after();
             }
+            this.try_again(taken.left).await;
         });
         self.sleep_when_idle();
         Ok(())
     }
 
-    /// Takes a session up if there is something to do; gives its sandbox.
-    async fn take_up_one(&self, known: Known) -> Option<SandboxId> {
+    /// Takes a session up if there is something to do.
+    async fn take_up_one(&self, known: Known) -> (SessionId, Outcome) {
         let id = known.id;
         let row = match self.true_row(known).await {
-            Ok(row) => row?,
+            Ok(row) => row,
             // One damaged log must not keep the others from starting.
             Err(error) => {
                 tracing::error!(session = %id, %error, "a session cannot be opened");
-                return None;
+                let passes = !matches!(error, store::Error::Damaged { .. } | store::Error::Newer(_));
+                return (id, Outcome::Unread { passes });
             }
         };
+        let Some(row) = row else { return (id, Outcome::Read { sandbox: None, passes: false }) };
+        let mut passes = false;
         if unfinished(&row)
             && self.refuse_when_closing().await.is_ok()
             && let Err(error) = self.open(id).await
         {
             tracing::error!(session = %id, %error, "a session cannot be taken up");
+            passes = error.code != Code::StorageDamaged;
         }
-        row.sandbox
+        (id, Outcome::Read { sandbox: row.sandbox, passes })
+    }
+
+    /// What could not be taken up for a reason that may pass, such as a full disk, is tried again until it can.
+    async fn try_again(&self, mut left: Vec<SessionId>) {
+        while !left.is_empty() {
+            if self.closed.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
+                return;
+            }
+            let mut still = Taken::default();
+            for id in left {
+                let (id, outcome) = self.take_up_one(Known { id, row: None }).await;
+                still.note(id, outcome);
+            }
+            left = still.left;
+        }
     }
 
     /// Makes the index true where it says that something is under way, or says nothing. For one that only looks.
@@ -117,19 +176,31 @@ impl Registry {
         // Only read: a request may have opened the session by now, and must not lose it to us.
         let state = kept_fold::fold_stored(store, id).await?;
         let row = state.to_session();
-        if let Some(row) = &row {
-            store.index(row).await?;
+        if let Some(row) = &row
+            && let Err(error) = store.index(row).await
+        {
+            tracing::warn!(session = %id, %error, "the index of sessions could not be written");
         }
         Ok(row)
     }
 
     /// Removes sandboxes that no session has.
-    async fn remove_strangers(&self, found: Vec<sandbox::Info>, ours: &HashSet<SandboxId>) {
+    async fn remove_strangers(&self, found: Vec<sandbox::Info>, taken: &Taken) {
         // A command's own sandbox goes with that command.
         let a_commands = |info: &sandbox::Info| {
             info.owner == Some(sandbox::Owner::OneOff) && info.state != sandbox::State::Ended
         };
-        for info in found.into_iter().filter(|info| !ours.contains(&info.id) && !a_commands(info)) {
+        // Nobody knows what a session has that could not be read; its work is in there.
+        let an_unread_ones = |info: &sandbox::Info| match info.owner {
+            Some(sandbox::Owner::Session(id)) => {
+                !taken.read.contains(&id) && self.options.store.has_session(id)
+            }
+            _ => false,
+        };
+        let stays = |info: &sandbox::Info| {
+            taken.sandboxes.contains(&info.id) || a_commands(info) || an_unread_ones(info)
+        };
+        for info in found.into_iter().filter(|info| !stays(info)) {
             match self.options.driver.remove(info.id).await {
                 Ok(()) => tracing::info!(sandbox = %info.id, "removed a sandbox that belongs to no session"),
                 Err(error) => tracing::warn!(sandbox = %info.id, %error, "a sandbox could not be removed"),

@@ -10,7 +10,7 @@ use super::delivery::Delivered;
 use super::{End, Runner, delivery, settled};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
-use crate::workspace::{Keep, Kept, prefix};
+use crate::workspace::prefix;
 
 /// How to have another go at a push that failed.
 const TRY_AGAIN: &str = "the work is kept: put right what is wrong, then run `slipway deliver";
@@ -95,6 +95,7 @@ impl Runner {
                 }
             }
         }
+        self.look().await?;
         self.write_finish(end, counts).await?;
         self.freeze().await
     }
@@ -192,58 +193,8 @@ impl Runner {
         self.append(&self.agent, closed.collect()).await
     }
 
-    /// Saves the workspace as an archive when git cannot keep it, and says where.
-    async fn rescue(&self, failure: Failure) -> Failure {
-        let mut problem = match failure {
-            Failure::Problem(problem) => problem,
-            other => return other,
-        };
-        let Some(sandbox) = &self.sandbox else { return Failure::Problem(problem) };
-        problem.hint = Some(match self.context.workspace.rescue(&**sandbox).await {
-            Ok(path) => format!("the whole workspace is saved in {}", path.display()),
-            Err(failure) => {
-                format!("the workspace could not be saved either: {}", failure.into_problem().title)
-            }
-        });
-        Failure::Problem(problem)
-    }
-
-    /// Keeps the work of the turn, if it did any.
-    async fn keep(&mut self, outcome: Outcome) -> Result<Option<Kept>, Failure> {
-        match outcome {
-            // It was kept when it had passed; a turn that is done and kept nothing changed nothing.
-            Outcome::Done => return Ok(self.passed.take()),
-            Outcome::Escalated | Outcome::Cancelled | Outcome::Failed | Outcome::OutOfBudget => {}
-        }
-        let Some(sandbox) = self.sandbox.clone() else { return Ok(None) };
-        match self.context.workspace.changed(&*sandbox, self.turn).await? {
-            Some(tree) => self.keep_tree(&tree, Keep::Progress).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Keeps a tree of the workspace on the host.
-    pub(super) async fn keep_tree(&self, tree: &str, keep: Keep) -> Result<Option<Kept>, Failure> {
-        let (Some(sandbox), Some(turn)) = (&self.sandbox, self.context.turn()) else { return Ok(None) };
-        self.context.workspace.keep(&**sandbox, tree, keep, &self.message(&turn)).await
-    }
-
-    /// What earlier turns changed, for a turn that changed nothing. It is for show, so a failure costs only that.
-    async fn earlier_counts(&self) -> (u32, u32, u32) {
-        let workspace = &self.context.workspace;
-        let kept = workspace.saved().is_some_and(|saved| saved.kept.is_some());
-        let Some(sandbox) = self.sandbox.as_ref().filter(|_| kept) else { return (0, 0, 0) };
-        match workspace.counts(&**sandbox).await {
-            Ok(counts) => counts,
-            Err(failure) => {
-                tracing::debug!(error = %failure.into_problem(), "the changes could not be counted");
-                (0, 0, 0)
-            }
-        }
-    }
-
     /// The commit's message: the prompt's first line, the prompt when it is longer, and the session.
-    fn message(&self, turn: &TurnState) -> String {
+    pub(super) fn message(&self, turn: &TurnState) -> String {
         const BODY: usize = 8 * 1024;
         let title = crate::title(&turn.text);
         let session = self.context.recorder.session();

@@ -14,7 +14,7 @@ use crate::workspace::{Came, Ready, Synced};
 impl Runner {
     /// Takes up a workspace; gives what a person should know of.
     pub(super) async fn take_up(&mut self, ready: Ready) -> Result<Vec<String>, Failure> {
-        let Ready { held, saved, notices, sync, .. } = ready;
+        let Ready { held, saved, mut notices, sync, .. } = ready;
         self.sandbox = Some(Arc::clone(&held.sandbox));
         self.exit = held.exit;
         self.checks = saved.checks;
@@ -25,7 +25,7 @@ impl Runner {
                     tokio::spawn(async move { context.workspace.sync(&context.recorder, sync, &stop).await });
                 self.sync = Some(AbortOnDropHandle::new(task));
             }
-            None => self.context.workspace.begin(&*held.sandbox, self.turn).await?,
+            None => notices.extend(self.begin().await?),
         }
         Ok(notices)
     }
@@ -47,9 +47,9 @@ impl Runner {
         match there {
             Ok(synced) => {
                 self.checks = synced.saved.checks;
-                let sandbox = self.sandbox()?;
-                self.context.workspace.begin(&*sandbox, self.turn).await?;
-                Ok(synced.note)
+                let unread = self.begin().await?;
+                let notes: Vec<String> = synced.note.into_iter().chain(unread).collect();
+                Ok((!notes.is_empty()).then(|| notes.join("\n")))
             }
             Err(failure @ (Failure::Store(_) | Failure::Lost(_))) => Err(failure),
             Err(failure) => {

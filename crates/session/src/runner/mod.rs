@@ -7,6 +7,7 @@ pub(crate) mod delivery;
 pub(crate) mod deltas;
 mod finish;
 mod gate;
+mod git;
 mod model;
 pub(crate) mod output;
 mod remarks;
@@ -33,7 +34,7 @@ use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::state::{TurnState, broken_off};
 use crate::stop::Stop;
-use crate::workspace::{Came, Expected, Keep, Kept, Workspace};
+use crate::workspace::{Came, Expected, Keep, Kept, Patience, Workspace};
 use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
@@ -422,10 +423,10 @@ impl Runner {
         for text in self.tend(Expected::Any).await? {
             self.notice(text).await?;
         }
-        let sandbox = self.sandbox()?;
         self.passed = None;
+        let patience = Patience::unless(&self.stop);
         // The tree as it is before the checks: what they leave behind was not checked, and is not delivered.
-        let tree = match self.context.workspace.changed(&*sandbox, self.turn).await {
+        let tree = match self.changed(patience).await {
             Ok(Some(tree)) => tree,
             Ok(None) => return Ok(false),
             // Git cannot read the workspace as it is: a repository in the repository, a file without permissions.
@@ -441,7 +442,7 @@ impl Runner {
         }
         if results.iter().all(|result| result.passed) {
             failpoint::hit(Point::ChecksPassed);
-            match self.keep_tree(&tree, Keep::Commit).await {
+            match self.keep_tree(&tree, Keep::Commit, patience).await {
                 Ok(kept) => self.passed = kept,
                 // Work that the host does not take, such as a link that leads out of the repository, is the model's to
                 // put right while it still can.

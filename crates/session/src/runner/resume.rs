@@ -50,10 +50,14 @@ impl Runner {
 
     /// Follows a command that is still there; None when it never started, or went with its sandbox.
     async fn reattach(&self, item: &Item) -> Option<(Instant, Result<ToolEnd, Failure>)> {
-        let began = Instant::now();
+        let mut began = Instant::now();
         let ended = match self.scope(item.id) {
             Ok(scope) => match scope.sandbox.guest().attach(&item.id.to_string(), 0).await {
-                Ok(process) => shell::follow_again(&scope, process).await,
+                Ok(process) => {
+                    let ran = crate::process::ran(&*scope.sandbox, &item.id.to_string()).await;
+                    began = began.checked_sub(ran).unwrap_or(began);
+                    shell::follow_again(&scope, process).await
+                }
                 Err(guest::Error::NotFound(_)) => return None,
                 Err(error) => Err(error.into()),
             },

@@ -25,17 +25,24 @@ impl Workspace {
             return Ok(());
         };
         let began = Instant::now();
-        let snapshots = &self.options.snapshots;
-        match snapshots.take(&*held.sandbox, self.session, turn, How::Live).await {
+        let (builds, snapshots) = (&self.platform.builds, &self.options.snapshots);
+        let taken = match builds.room_for_snapshot(&*held.sandbox, self.session).await {
+            Ok(()) => snapshots
+                .take(&*held.sandbox, self.session, turn, How::Live)
+                .await
+                .map_err(|error| crate::problem::sandbox(&error)),
+            Err(problem) => Err(problem),
+        };
+        match taken {
             Ok(snapshot) => {
+                builds.snapshot_taken(snapshot.bytes);
                 failpoint::hit(failpoint::Point::SnapshotTaken);
                 let event = self.remember(&snapshot, began)?;
                 recorder.append(&Actor::system(), vec![event]).await?;
             }
-            Err(error) => {
+            Err(problem) => {
                 known.frozen = None;
                 self.record.put(known)?;
-                let problem = crate::problem::sandbox(&error);
                 let event = EventBody::ErrorRaised {
                     code: problem.code,
                     message: format!("no snapshot was taken: {}", problem.title),

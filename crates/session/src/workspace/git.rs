@@ -3,11 +3,13 @@
 //! verifies.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use protocol::{Code, Diff, Problem};
 use sandbox::{Sandbox, WORKSPACE};
 
+use super::Patience;
 use crate::Author;
 use crate::failure::Failure;
 use crate::process::{Captured, Command};
@@ -15,8 +17,10 @@ use crate::stop::Stop;
 
 /// Longest patch that is handed out.
 const PATCH_LIMIT: usize = 8 * 1024 * 1024;
-/// Git commands on a large workspace take their time; none takes this long.
-const TIMEOUT: Duration = Duration::from_secs(600);
+/// The exit code of a script that has said all there is to say.
+const TOLD: i32 = 77;
+/// Waits before git is tried again that could start no process: those of a command that has ended may end too.
+const CROWDED: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// `plain` is git with nothing of the workspace's own that could run or wait for a person; `g` is that on the workspace,
 /// whatever its configuration says about where the work tree is.
@@ -63,58 +67,50 @@ g update-ref "refs/heads/$1" "$head"
 g symbolic-ref HEAD "refs/heads/$1"
 "#;
 
-/// Prints the id of the whole working tree, through an index of its own, so that what the agent staged stays. The copy
-/// keeps the index's time: git looks into a file whose size and second are unchanged only if the index is no newer than
-/// it, and would otherwise miss an edit made in the second of the clone.
-///
-/// What is not to be delivered is what the repository ignores and what tools leave behind as a cache; a list that the
-/// agent made for itself, or a file that it told git not to look at, does not hide work from the checks.
-const TREE: &str = r#"
-index=.git/index
-mkdir -p .git/info
-{
-  printf '%s\n' '__pycache__/' '*.pyc' 'node_modules/' '.pytest_cache/' '.mypy_cache/' '.ruff_cache/'
-  find . -maxdepth 4 \( -name .git -o -name node_modules \) -prune -o -name CACHEDIR.TAG -print 2>/dev/null |
-    while IFS= read -r tag; do tag=${tag#.}; printf '%s\n' "${tag%/*}/"; done
-  for product; do printf '%s\n' "$product"; done
-} > .git/info/exclude
-hidden=$(g ls-files -v 2>/dev/null | grep -c '^[a-zS]' || :)
-GIT_INDEX_FILE=$(mktemp /tmp/slipway-index.XXXXXX)
-export GIT_INDEX_FILE
-trap 'rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock"' EXIT
-if [ "$hidden" != 0 ]; then
-  rm -f "$GIT_INDEX_FILE"; g read-tree HEAD
-else
-  cp -p "$index" "$GIT_INDEX_FILE" 2>/dev/null || { rm -f "$GIT_INDEX_FILE"; g read-tree HEAD; }
-fi
-g add -A . >/dev/null 2>&1 || { rm -f "$GIT_INDEX_FILE"; g read-tree HEAD; g add -A . >/dev/null; }
-g write-tree
-"#;
-
-/// Commits tree `$1` on top of `$2` (or of what the agent committed on top of that) and writes a bundle `$5` of it
-/// as branch `$4`, without what the host has (`$6`). `$3` is the session's branch when the commit is to be its tip.
-/// Prints the commit and its parent. That the index follows is a courtesy: a lock that a killed git left must not cost
-/// the commit.
+/// Commits tree `$1` on top of `$2` (or of what the agent committed on top of that). `$3` is the session's branch when the
+/// commit is to be its tip. Prints the commit and its parent. That the index follows is a courtesy: a lock that a killed git
+/// left must not cost the commit.
 const COMMIT: &str = r#"
 parent=$2
 if head=$(g rev-parse -q --verify 'HEAD^{commit}') && g merge-base --is-ancestor "$2" "$head"; then parent=$head; fi
 if [ "$(g rev-parse "$parent^{tree}")" = "$1" ]; then
   commit=$parent
 else
-  commit=$(printf '%s\n' "$7" | g commit-tree "$1" -p "$parent")
+  commit=$(printf '%s\n' "$4" | g commit-tree "$1" -p "$parent")
 fi
 if [ -n "$3" ]; then
   g update-ref "refs/heads/$3" "$commit"
   g symbolic-ref HEAD "refs/heads/$3"
   g reset -q || :
 fi
-if [ "$commit" != "$6" ]; then
-  g update-ref "refs/heads/$4" "$commit"
-  g bundle create -q "$5" "refs/heads/$4" "^$6"
-  g update-ref -d "refs/heads/$4"
-fi
 echo "$commit $parent"
 "#;
+
+/// Prints a bundle of commit `$1` as branch `$2`, without what the host has (`$3`).
+const BUNDLE: &str = r#"
+g update-ref "refs/heads/$2" "$1"
+trap 'g update-ref -d "refs/heads/$2"' EXIT
+g bundle create -q - "refs/heads/$2" "^$3"
+"#;
+
+/// Prints the largest files that are in commit `$1` and not in `$2`.
+const LARGEST: &str = r#"
+g rev-list --objects "$1" "^$2" | g cat-file --batch-check='%(objectsize) %(objecttype) %(rest)' |
+  grep '^[0-9]* blob ' | sort -rn | head -n 3
+"#;
+/// Longest list of them, and how long making it may take.
+const LARGEST_LIMIT: usize = 8 * 1024;
+const LARGEST_TIME: Duration = Duration::from_secs(10);
+
+/// Removes what a git that was broken off leaves, with the directory `$1` of a script: it counts against the sandbox's disk
+/// limit, and a lock keeps the next git from working.
+const TIDY: &str = r#"
+if [ -n "$1" ]; then rm -rf "$1"; fi
+cd .git || exit 0
+rm -rf objects/??/tmp_obj_* objects/pack/tmp_* objects/tmp_*
+rm -f refs/heads/slipway-kept-*
+"#;
+const TIDY_TIME: Duration = Duration::from_secs(10);
 
 /// Lists untracked files and directories, those that are untracked as a whole as one.
 const PRODUCTS: &str =
@@ -166,14 +162,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) tree: &'a str,
     /// The last commit that the host knows of on the session's branch.
     pub(crate) tip: &'a str,
-    /// The commit the session started from.
-    pub(crate) base: &'a str,
     /// The session's branch when the commit becomes its tip; None for work in progress.
     pub(crate) branch: Option<&'a str>,
-    /// Name of the branch in the bundle.
-    pub(crate) bundled: &'a str,
-    /// Where the bundle is written, inside the sandbox.
-    pub(crate) bundle: &'a str,
     pub(crate) message: &'a str,
 }
 
@@ -189,16 +179,11 @@ pub(crate) struct Committed {
 pub(crate) struct Git<'a> {
     pub(crate) sandbox: &'a dyn Sandbox,
     pub(crate) author: &'a Author,
+    pub(crate) patience: Patience<'a>,
 }
 
 impl Git<'_> {
-    async fn run(
-        &self,
-        script: &str,
-        args: &[&str],
-        limit: usize,
-        stop: Option<&Stop>,
-    ) -> Result<Captured, Failure> {
+    fn env(&self) -> BTreeMap<String, String> {
         let Author { name, email } = self.author;
         let env = [
             ("GIT_AUTHOR_NAME", name.as_str()),
@@ -209,21 +194,58 @@ impl Git<'_> {
             ("GIT_PAGER", "cat"),
             ("LC_ALL", "C"),
         ];
-        let env: BTreeMap<String, String> =
-            env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    pub(super) async fn run(&self, script: &str, args: &[&str], limit: usize) -> Result<Captured, Failure> {
+        self.attempt(script, args, limit, None).await
+    }
+
+    /// Runs a script, with its output going to a file of the host if there is one.
+    async fn attempt(
+        &self,
+        script: &str,
+        args: &[&str],
+        limit: usize,
+        into: Option<&Path>,
+    ) -> Result<Captured, Failure> {
         let script = format!("{PRELUDE}{script}");
-        let command = Command { script: &script, args, env, cwd: WORKSPACE, timeout: TIMEOUT, limit };
-        let captured = command.run(self.sandbox, stop).await?;
-        if captured.code == 0 {
-            return Ok(captured);
+        let mut waits = CROWDED.into_iter();
+        loop {
+            let timeout = self.patience.left();
+            let command = Command { script: &script, args, env: self.env(), cwd: WORKSPACE, timeout, limit };
+            let stop = self.patience.stop();
+            let ended = match into {
+                Some(path) => command.run_into(self.sandbox, stop, path).await,
+                None => command.run(self.sandbox, stop).await,
+            };
+            let failure = match ended {
+                Ok(captured) if captured.code == 0 || (captured.cut && into.is_some()) => {
+                    return Ok(captured);
+                }
+                Ok(captured) => Failure::Problem(trouble(&captured, timeout)),
+                Err(failure) => failure,
+            };
+            let crowded = matches!(&failure, Failure::Problem(problem) if is_crowded(&problem.title));
+            match waits.next() {
+                Some(wait) if crowded && self.patience.pause(wait).await => {}
+                _ => return Err(failure),
+            }
         }
-        let said = captured.stderr.trim();
-        let said = if said.is_empty() { "it gave no reason" } else { said };
-        Err(Failure::Problem(
-            Problem::new(Code::DeliveryFailed, format!("git in the workspace failed: {said}")).hint(
-                "the workspace's repository may have been changed or removed by a command of this session",
-            ),
-        ))
+    }
+
+    /// Gives what a command gave. What one leaves that was broken off is removed.
+    pub(super) async fn tidied<T>(&self, work: &str, result: Result<T, Failure>) -> Result<T, Failure> {
+        let result = result.map_err(of_the_work);
+        if matches!(result, Err(Failure::Problem(_) | Failure::Stopped)) {
+            let (script, env) = (format!("{PRELUDE}{TIDY}"), self.env());
+            let tidy =
+                Command { script: &script, args: &[work], env, cwd: WORKSPACE, timeout: TIDY_TIME, limit: 0 };
+            if let Err(failure) = tidy.run(self.sandbox, None).await {
+                tracing::debug!(error = %failure.into_problem(), "what git left could not be removed");
+            }
+        }
+        result
     }
 
     /// Clones into the empty workspace.
@@ -241,7 +263,7 @@ impl Git<'_> {
             email,
             clone.source,
         ];
-        self.run(CLONE, &args, 0, Some(stop)).await.map(drop)
+        self.unless(stop).run(CLONE, &args, 0).await.map(drop)
     }
 
     /// Brings the workspace to a commit.
@@ -250,17 +272,21 @@ impl Git<'_> {
         let unfinished = if to.unfinished { "yes" } else { "" };
         let bundle = to.bundle.unwrap_or("");
         let args = [bundle, to.commit, to.branch, to.remote, to.base, unfinished, name, email, to.source];
-        self.run(MOVE, &args, 0, Some(stop)).await.map(drop)
+        self.unless(stop).run(MOVE, &args, 0).await.map(drop)
+    }
+
+    fn unless<'b>(&'b self, stop: &'b Stop) -> Git<'b> {
+        Git { sandbox: self.sandbox, author: self.author, patience: Patience::unless(stop) }
     }
 
     /// Puts the workspace on a branch, as it is.
     pub(crate) async fn branch(&self, name: &str) -> Result<(), Failure> {
-        self.run(BRANCH, &[name], 0, None).await.map(drop)
+        self.run(BRANCH, &[name], 0).await.map(drop)
     }
 
     /// What is in the workspace that git neither tracks nor ignores, as patterns that match exactly that.
     pub(crate) async fn products(&self) -> Result<Vec<String>, Failure> {
-        let listed = self.run(PRODUCTS, &[], PRODUCTS_LIMIT, None).await?;
+        let listed = self.run(PRODUCTS, &[], PRODUCTS_LIMIT).await.map_err(of_the_work)?;
         let text = String::from_utf8_lossy(&listed.stdout);
         // What was cut off in the middle is no name.
         let whole = text.rfind('\0').map_or("", |end| &text[..end]);
@@ -268,46 +294,99 @@ impl Git<'_> {
         Ok(names.map(pattern).collect())
     }
 
-    /// The id of the whole working tree, without what git ignores and what the set-up left there.
-    pub(crate) async fn tree(&self, products: Option<&[String]>) -> Result<String, Failure> {
-        let products: Vec<&str> = products.unwrap_or_default().iter().map(String::as_str).collect();
-        let captured = self.run(TREE, &products, 256, None).await?;
-        object_id(&String::from_utf8_lossy(&captured.stdout))
-    }
-
-    /// Commits the tree and bundles the result.
+    /// Commits the tree.
     pub(crate) async fn commit(&self, commit: &Commit<'_>) -> Result<Committed, Failure> {
-        let args = [
-            commit.tree,
-            commit.tip,
-            commit.branch.unwrap_or(""),
-            commit.bundled,
-            commit.bundle,
-            commit.base,
-            commit.message,
-        ];
-        let captured = self.run(COMMIT, &args, 512, None).await?;
-        let text = String::from_utf8_lossy(&captured.stdout).into_owned();
+        let args = [commit.tree, commit.tip, commit.branch.unwrap_or(""), commit.message];
+        let printed = self.run(COMMIT, &args, 512).await;
+        let printed = self.tidied("", printed).await?;
+        let text = String::from_utf8_lossy(&printed.stdout).into_owned();
         let (commit, parent) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         Ok(Committed { commit: object_id(commit)?, parent: object_id(parent)? })
     }
 
+    /// Writes a bundle of what is in a commit and not in `base` to a file of the host, as a branch of this name.
+    pub(crate) async fn bundle(
+        &self,
+        commit: &str,
+        base: &str,
+        branch: &str,
+        to: &Path,
+    ) -> Result<(), Failure> {
+        let limit = usize::try_from(forge::BUNDLE_LIMIT).unwrap_or(usize::MAX);
+        let bundled = self.attempt(BUNDLE, &[commit, branch, base], limit, Some(to)).await;
+        if !self.tidied("", bundled).await?.cut {
+            return Ok(());
+        }
+        let largest = self.largest(commit, base).await;
+        let most = forge::BUNDLE_LIMIT >> 20;
+        let title = format!("the work has more than {most} MiB, which is too much to keep{largest}");
+        let hint = "take large generated files out of the branch's commits, and list them in .gitignore";
+        self.tidied("", Err(Problem::new(Code::DeliveryFailed, title).hint(hint).into())).await
+    }
+
+    /// Words for the largest files that a commit brings. They are for show, so a failure costs only that.
+    async fn largest(&self, commit: &str, base: &str) -> String {
+        let git = Git { patience: Patience::at_most(LARGEST_TIME), ..*self };
+        let Ok(listed) = git.run(LARGEST, &[commit, base], LARGEST_LIMIT).await else { return String::new() };
+        let text = String::from_utf8_lossy(&listed.stdout);
+        let name = |line: &str| {
+            let (size, name) = line.split_once(" blob ")?;
+            Some(format!("{} ({} MiB)", harmless(name), size.parse::<u64>().ok()? >> 20))
+        };
+        let names: Vec<String> = text.lines().filter_map(name).collect();
+        if names.is_empty() { String::new() } else { format!("; the largest files: {}", names.join(", ")) }
+    }
+
     /// Files, lines added and lines removed between two commits or trees.
     pub(crate) async fn counts(&self, from: &str, to: &str) -> Result<(u32, u32, u32), Failure> {
-        let captured = self.run(NUMSTAT, &[from, to], PATCH_LIMIT, None).await?;
+        let captured = self.run(NUMSTAT, &[from, to], PATCH_LIMIT).await?;
         Ok(count(&String::from_utf8_lossy(&captured.stdout)))
     }
 
     /// The diff between two commits or trees.
     pub(crate) async fn diff(&self, from: &str, to: &str) -> Result<Diff, Failure> {
         let (files, insertions, deletions) = self.counts(from, to).await?;
-        let captured = self.run(PATCH, &[from, to], PATCH_LIMIT, None).await?;
+        let captured = self.run(PATCH, &[from, to], PATCH_LIMIT).await?;
         let mut patch = String::from_utf8_lossy(&captured.stdout).into_owned();
         if captured.cut {
             patch.push_str("\n[the diff is longer than 8 MiB and was cut here]\n");
         }
         Ok(Diff { base: from.to_owned(), patch, files, insertions, deletions })
     }
+}
+
+/// Why a script failed.
+fn trouble(captured: &Captured, timeout: Duration) -> Problem {
+    let said = captured.trouble(timeout);
+    if captured.code == TOLD {
+        return Problem::new(Code::DeliveryFailed, said)
+            .hint("remove what is not needed, or list it in .gitignore");
+    }
+    Problem::new(Code::DeliveryFailed, format!("git in the workspace failed: {said}"))
+        .hint("the workspace's repository may have been changed or removed by a command of this session")
+}
+
+/// What the guest refuses, such as to start a process over a limit, keeps the work from being kept, and nothing else.
+fn of_the_work(failure: Failure) -> Failure {
+    match failure {
+        Failure::Problem(Problem { code: Code::SandboxUnavailable, title, hint, .. }) => {
+            let problem = Problem::new(Code::DeliveryFailed, format!("git in the workspace failed: {title}"));
+            Failure::Problem(Problem { hint, ..problem })
+        }
+        other => other,
+    }
+}
+
+/// Whether a failure is for want of processes.
+fn is_crowded(said: &str) -> bool {
+    ["Cannot fork", "can't fork", "unable to fork", "fork failed", "limit of processes", "fork: "]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
+/// A name of the workspace as it can be shown.
+pub(super) fn harmless(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 
 /// The sums of `git diff --numstat`; binary files have dashes for numbers.
@@ -336,7 +415,7 @@ fn pattern(path: &str) -> String {
 }
 
 /// What the sandbox printed, if it is an object id and nothing else.
-fn object_id(text: &str) -> Result<String, Failure> {
+pub(super) fn object_id(text: &str) -> Result<String, Failure> {
     let id = text.trim();
     if matches!(id.len(), 40 | 64) && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(id.to_owned());

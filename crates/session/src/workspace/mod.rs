@@ -4,68 +4,47 @@
 pub(crate) mod address;
 mod freeze;
 mod git;
+mod keep;
 mod one_off;
+mod patience;
 mod person;
 mod prepare;
 pub(crate) mod recipe;
 mod saved;
 mod services;
 mod start;
+mod submodules;
 mod sync;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use forge::Mirror;
 use protocol::event::SandboxState;
-use protocol::{Actor, Code, Diff, Egress, Environment, EventBody, Problem, SandboxId, SessionId, TurnId};
+use protocol::{Actor, Code, Diff, Egress, Environment, EventBody, Problem, SandboxId, SessionId};
+use sandbox::Sandbox;
 use sandbox::egress::{Proxy, Rules};
-use sandbox::{Sandbox, WORKSPACE};
-use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex;
 
 use crate::builds::Builds;
 use crate::exits::{Door, Exit, Exits};
 use crate::failure::Failure;
-use crate::limits::Hit;
+use crate::limits::{Hit, Said};
 use crate::recorder::Recorder;
 use crate::{Duty, Options, environments};
-use git::{Commit, Git};
-use saved::{Found, Record};
+use git::Git;
+use saved::Record;
 
+pub(crate) use keep::{Changed, Keep, Kept};
 pub use one_off::{Arrival, SetUp, bring_to_tip};
+pub(crate) use patience::Patience;
 pub use prepare::prepare;
 pub(crate) use recipe::prefix;
 pub(crate) use saved::{Frozen, Saved, begin_with, known_with};
 pub(crate) use services::Expected;
 pub(crate) use start::Ready;
 pub(crate) use sync::{Came, Sync, Synced};
-
-/// How long an archive of a workspace may take that git cannot keep. A person waits for the end of the turn, and there are
-/// trees that no program gets to the end of; the snapshot has them anyway.
-const RESCUE: std::time::Duration = std::time::Duration::from_secs(30);
-/// Largest bundle that is read out of a sandbox.
-const BUNDLE_LIMIT: u64 = forge::BUNDLE_LIMIT;
-/// Bytes of one piece of a file that goes in or out.
-const PIECE: u64 = 8 * 1024 * 1024;
-
-/// How the work is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// As a commit on the session's branch, which can be delivered.
-    Commit,
-    /// As work in progress, which becomes uncommitted changes again.
-    Progress,
-}
-
-/// What was kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
-    pub(crate) commit: String,
-    pub(crate) files: u32,
-    pub(crate) insertions: u32,
-    pub(crate) deletions: u32,
-}
 
 /// A sandbox with its way out.
 #[derive(Clone)]
@@ -169,7 +148,7 @@ impl Workspace {
     }
 
     fn git<'a>(&'a self, sandbox: &'a dyn Sandbox) -> Git<'a> {
-        Git { sandbox, author: &self.options.author }
+        Git { sandbox, author: &self.options.author, patience: Patience::default() }
     }
 
     /// The sandbox if there is one that answers, without making one and without waiting for one that is being made.
@@ -210,17 +189,28 @@ impl Workspace {
         std::mem::replace(&mut *self.usage.lock().unwrap_or_else(PoisonError::into_inner), usage)
     }
 
-    /// Records the limits that the sandbox came to since it was last looked at, or that an output tells of.
+    /// Records the limits that the sandbox came to since it was last looked at, or that the words of something that failed
+    /// tell of.
     pub(crate) async fn tell_limits(
         &self,
         recorder: &Arc<Recorder>,
         sandbox: &dyn Sandbox,
-        output: &str,
+        said: &str,
+    ) -> Result<Vec<Hit>, store::Error> {
+        self.tell_limits_after(recorder, sandbox, &Said::by_failed(said)).await
+    }
+
+    /// The same of a command that may not have failed.
+    pub(crate) async fn tell_limits_after(
+        &self,
+        recorder: &Arc<Recorder>,
+        sandbox: &dyn Sandbox,
+        said: &Said,
     ) -> Result<Vec<Hit>, store::Error> {
         let hits = match sandbox.usage().await {
             Ok(after) => {
                 let before = self.looked(after.clone());
-                crate::limits::reached(&self.limits(), &before, &after, output)
+                crate::limits::told(&self.limits(), &before, &after, said)
             }
             Err(error) => {
                 tracing::debug!(session = %self.session, %error, "a sandbox's use cannot be read");
@@ -266,21 +256,6 @@ impl Workspace {
         }
     }
 
-    /// Remembers the working tree as a turn found it; a resumed turn keeps what it found first.
-    pub(crate) async fn begin(&self, sandbox: &dyn Sandbox, turn: TurnId) -> Result<(), Failure> {
-        let mut saved = self.require()?;
-        if saved.found.as_ref().is_some_and(|found| found.turn == turn) {
-            return Ok(());
-        }
-        let git = self.git(sandbox);
-        if saved.products.is_none() && saved.kept.is_none() {
-            saved.products = Some(git.products().await?);
-        }
-        let tree = git.tree(saved.products.as_deref()).await?;
-        saved.found = Some(Found { turn, tree });
-        Ok(self.record.put(saved)?)
-    }
-
     fn require(&self) -> Result<Saved, Failure> {
         self.record.get().ok_or_else(|| {
             Problem::new(Code::Internal, "the workspace file of this session is missing")
@@ -289,133 +264,9 @@ impl Workspace {
         })
     }
 
-    /// The working tree, if it differs from how the turn found it.
-    pub(crate) async fn changed(
-        &self,
-        sandbox: &dyn Sandbox,
-        turn: TurnId,
-    ) -> Result<Option<String>, Failure> {
-        let saved = self.require()?;
-        let tree = self.git(sandbox).tree(saved.products.as_deref()).await?;
-        let found = saved.found.filter(|found| found.turn == turn);
-        Ok(Some(tree).filter(|tree| found.is_none_or(|found| found.tree != *tree)))
-    }
-
-    /// Keeps a tree of the workspace on the host. None when it is as the session began: there is nothing to keep.
-    pub(crate) async fn keep(
-        &self,
-        sandbox: &dyn Sandbox,
-        tree: &str,
-        keep: Keep,
-        message: &str,
-    ) -> Result<Option<Kept>, Failure> {
-        let mut saved = self.require()?;
-        let git = self.git(sandbox);
-        let short = short(self.session);
-        let bundle = format!("/tmp/slipway-{short}-out.bundle");
-        let bundled = format!("slipway-kept-{short}");
-        let committed = git
-            .commit(&Commit {
-                tree,
-                tip: saved.tip.as_deref().unwrap_or(&saved.base),
-                base: &saved.base,
-                branch: match keep {
-                    Keep::Commit => Some(&saved.branch),
-                    Keep::Progress => None,
-                },
-                bundled: &bundled,
-                bundle: &bundle,
-                message,
-            })
-            .await?;
-        if committed.commit == saved.base {
-            return Ok(None);
-        }
-        let (files, insertions, deletions) = git.counts(&saved.base, tree).await?;
-        let scratch = self.scratch()?;
-        let out = scratch.path().join("out.bundle");
-        self.read_out(sandbox, &bundle, &out).await?;
-        let mirror = self.mirror().await?;
-        let commit = mirror.take(&out, &bundled, &saved.base, &self.session.to_string()).await?;
-        failpoint::hit(failpoint::Point::WorkKept);
-        saved.kept = Some(commit.clone());
-        saved.unfinished = keep == Keep::Progress && committed.commit != committed.parent;
-        if keep == Keep::Commit {
-            saved.tip = Some(commit.clone());
-        }
-        self.record.put(saved)?;
-        Ok(Some(Kept { commit, files, insertions, deletions }))
-    }
-
-    /// Saves everything in the workspace but git's own files as an archive beside the log.
-    pub(crate) async fn rescue(&self, sandbox: &dyn Sandbox) -> Result<PathBuf, Failure> {
-        let inside = "/tmp/slipway-rescue.tar";
-        let archive = crate::process::Command {
-            // What may not be read is left out, and the rest is still worth having.
-            script: r#"tar -cf "$1" --exclude=./.git --ignore-failed-read . || test -s "$1""#,
-            args: &[inside],
-            env: Default::default(),
-            cwd: WORKSPACE,
-            timeout: RESCUE,
-            limit: 0,
-        };
-        let archived = archive.run(sandbox, None).await?;
-        if archived.code != 0 {
-            let problem = Problem::new(
-                Code::DeliveryFailed,
-                format!("an archive of the workspace was not made within {} s", RESCUE.as_secs()),
-            );
-            return Err(problem.hint("the snapshot of this turn has every file: fork it, or go on").into());
-        }
-        let path = self.dir.join("rescued.tar");
-        self.read_out(sandbox, inside, &path).await?;
-        Ok(path)
-    }
-
-    /// Files, lines added and lines removed since the session began.
-    pub(crate) async fn counts(&self, sandbox: &dyn Sandbox) -> Result<(u32, u32, u32), Failure> {
-        let (git, saved) = (self.git(sandbox), self.require()?);
-        let tree = git.tree(saved.products.as_deref()).await?;
-        git.counts(&saved.base, &tree).await
-    }
-
     fn scratch(&self) -> Result<tempfile::TempDir, Failure> {
         let made = tempfile::Builder::new().prefix("tmp-").tempdir_in(&self.dir);
         made.map_err(|error| crate::problem::file(&self.dir, &error).into())
-    }
-
-    /// Copies a file of the sandbox to the host, in pieces, and removes it there.
-    async fn read_out(&self, sandbox: &dyn Sandbox, from: &str, to: &Path) -> Result<(), Failure> {
-        let failed = |error: std::io::Error| Failure::Problem(crate::problem::file(to, &error));
-        let mut file = tokio::fs::File::create(to).await.map_err(failed)?;
-        let mut offset = 0;
-        loop {
-            let (data, size) = sandbox.guest().read_file(from, offset, PIECE).await?;
-            if size > BUNDLE_LIMIT {
-                return Err(Failure::Problem(
-                    Problem::new(
-                        Code::DeliveryFailed,
-                        format!("the work has {size} bytes, which is too much to keep"),
-                    )
-                    .hint("take large generated files out of the workspace, or list them in .gitignore"),
-                ));
-            }
-            offset += data.len() as u64;
-            file.write_all(&data).await.map_err(failed)?;
-            if data.is_empty() || offset >= size {
-                break;
-            }
-        }
-        file.flush().await.map_err(failed)?;
-        let remove = crate::process::Command {
-            script: r#"rm -f "$1""#,
-            args: &[from],
-            env: std::collections::BTreeMap::new(),
-            cwd: "/",
-            timeout: std::time::Duration::from_secs(30),
-            limit: 0,
-        };
-        remove.run(sandbox, None).await.map(drop)
     }
 
     /// The diff from the commit the session began from: of the workspace while there is a sandbox, else of what was
@@ -431,7 +282,10 @@ impl Workspace {
         let Some(saved) = self.saved() else { return Ok(empty("")) };
         if let Some(held) = self.attached(recorder).await {
             let git = self.git(&*held.sandbox);
-            let inside = async { git.diff(&saved.base, &git.tree(saved.products.as_deref()).await?).await };
+            let inside = async {
+                let tree = git.tree(saved.products.as_deref()).await?;
+                git.diff(&saved.base, &tree.id).await
+            };
             match inside.await {
                 // Between a sandbox's death and the moment the actor learns of it, the kept work is the answer.
                 Err(Failure::Lost(_)) => {}

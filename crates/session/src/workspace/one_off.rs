@@ -7,7 +7,7 @@ use sandbox::image::Image;
 
 use super::prepare::{begun, set_up};
 use super::sync::{PATIENCE, Way, shortened};
-use super::{git, recipe, repository_url};
+use super::{Patience, git, recipe, repository_url};
 use crate::failure::Failure;
 use crate::stop::Stop;
 
@@ -85,7 +85,8 @@ async fn arrive(
     }
     let scratch = tempfile::tempdir().map_err(|error| crate::problem::file(&std::env::temp_dir(), &error))?;
     let saved = begun(resolved, &to, BRANCH.to_owned(), forge::public_url(url));
-    way.go(&git::Git { sandbox, author: &author }, &saved, scratch.path(), &stop).await?;
+    let git = git::Git { sandbox, author: &author, patience: Patience::default() };
+    way.go(&git, &saved, scratch.path(), &stop).await?;
     for step in &steps {
         match set_up(sandbox, step, &stop, None).await {
             Err(Failure::Problem(problem)) if problem.code == Code::SetupFailed => {

@@ -8,7 +8,7 @@ use protocol::{Actor, Code, Environment, EventBody, Problem, SetupStep};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::one_off::BRANCH;
-use super::{Workspace, branch_name, git, recipe, saved::Saved};
+use super::{Patience, Workspace, branch_name, git, recipe, saved::Saved};
 use crate::builds::ATTEMPTS;
 use crate::failure::Failure;
 use crate::process::{self, Ending};
@@ -131,6 +131,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         frozen: None,
         running: Vec::new(),
         products: None,
+        left_out: Vec::new(),
     }
 }
 
@@ -145,7 +146,7 @@ pub async fn prepare(
     let author = crate::Author::default();
     let work = async {
         let content = Content::of_the_repository(mirrors, environment, BRANCH.to_owned()).await?;
-        let git = git::Git { sandbox, author: &author };
+        let git = git::Git { sandbox, author: &author, patience: Patience::default() };
         content.put_in(git, scratch.path(), &Stop::default(), None).await
     };
     work.await.map_err(Failure::into_problem)
@@ -210,11 +211,16 @@ pub(super) async fn set_up(
             }
             None => Vec::new(),
         };
-        let Failed { how, output } = failed;
+        let Failed { how, output, late } = failed;
         if attempt == attempts {
             let tail = tail(&output);
             let hint = match hits.first() {
                 Some(hit) => hit.message.clone(),
+                None if late => {
+                    "raise the step's `timeout_s`, or make it end sooner; it reaches only the hosts that \
+                                 the environment's egress allows"
+                        .to_owned()
+                }
                 None => format!(
                     "correct the step in the environment or in the repository's .slipway.toml; it runs in {WORKSPACE} \
                      and reaches only the hosts that the environment's egress allows"
@@ -239,6 +245,8 @@ struct Failed {
     /// In words, without what it printed.
     how: String,
     output: String,
+    /// Whether it was ended because its time was over.
+    late: bool,
 }
 
 async fn attempt_step(
@@ -263,7 +271,8 @@ async fn attempt_step(
         (false, _, Some(signal)) => format!("was ended by signal {signal}"),
         (false, code, None) => format!("exited with {code}"),
     };
-    Ok(Some(Failed { how: format!("the set-up step `{command}` {how}"), output: collector.text() }))
+    let how = format!("the set-up step `{command}` {how}");
+    Ok(Some(Failed { how, output: collector.text(), late: exit.timed_out }))
 }
 
 /// The end of an output.

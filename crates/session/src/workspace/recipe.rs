@@ -6,6 +6,7 @@ use forge::{Mirror, Tip};
 use protocol::{Check, Code, Environment, Gate, Problem, Service, SetupStep};
 use serde::Deserialize;
 
+use super::submodules;
 use crate::failure::Failure;
 
 /// Name of the file in a repository's root.
@@ -62,6 +63,7 @@ pub(crate) async fn resolve(
     let file = mirror.read(&tip.commit, FILE).await?;
     let agents = mirror.read(&tip.commit, "AGENTS.md").await?;
     let mut resolved = merge(environment, file.as_deref(), agents.as_deref())?;
+    resolved.notices.extend(submodules::notice(mirror, tip, &resolved.setup).await?);
     if resolved.checks.is_empty() {
         let root = mirror.root(&tip.commit).await?;
         // `discover` is pure and asks by name; the few files it may ask for are read before it.

@@ -48,6 +48,9 @@ pub(crate) struct Saved {
     /// there before the work began, so it is no part of it. None before the first turn.
     #[serde(default)]
     pub(crate) products: Option<Vec<String>>,
+    /// Files that were too large to be kept, and of which that was said.
+    #[serde(default)]
+    pub(crate) left_out: Vec<String>,
 }
 
 /// A snapshot of the workspace.

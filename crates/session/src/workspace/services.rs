@@ -156,7 +156,8 @@ impl Workspace {
             Plan::Start(number) => {
                 let detail = format!("it {how}; it is started again ({number} of {RESTARTS}){output}");
                 self.tell_service(recorder, id, name, ServiceState::Down, detail).await?;
-                self.note(id, format!("(The service {name} {how} and is started again.{output})"));
+                let end = if output.is_empty() { "." } else { &output };
+                self.note(id, format!("(The service {name} {how} and is started again{end})"));
                 self.bring_up(recorder, sandbox, service, stop).await
             }
         }

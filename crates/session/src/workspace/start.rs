@@ -24,6 +24,9 @@ use crate::stop::Stop;
 const BLURRED: &str = "A process went on that could not be stopped when the snapshot was taken which this workspace goes on \
      from. Files that it wrote at that time can be of different moments: look at them before you rely on them.";
 
+/// How long a look at a workspace that was found may take.
+const LOOK: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// A workspace that takes commands.
 pub(crate) struct Ready {
     pub(crate) held: Held,
@@ -73,6 +76,9 @@ fatal!(store::Error, Problem, forge::Error, sandbox::Error);
 impl Workspace {
     /// The sandbox of this session, made if there is none. Whoever asks holds `making`.
     pub(super) async fn ensure_now(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Ready, Failure> {
+        if let Some(ready) = self.find_unsynced(recorder, stop).await? {
+            return Ok(ready);
+        }
         if let Some(ready) = self.find(recorder).await? {
             return Ok(ready);
         }
@@ -156,21 +162,80 @@ impl Workspace {
         Ok(None)
     }
 
+    /// A sandbox that a server before this one was bringing to the branch's tip: nothing was written in it yet, so it is
+    /// brought there anew. None when there is no such sandbox, or when it cannot be known how far it came.
+    async fn find_unsynced(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Option<Ready>, Failure> {
+        let known = recorder.stream().with_state(|state| state.sandbox());
+        let mut live = self.live.lock().await;
+        let (Some((id, SandboxState::Syncing)), None, None) = (known, live.as_ref(), self.saved()) else {
+            return Ok(None);
+        };
+        let Some(image) = self.current_image().await else { return Ok(None) };
+        let Some(held) = self.adopt(id, recorder).await else { return Ok(None) };
+        if *held.sandbox.stack() != image.stack || !self.is_whole(&*held.sandbox).await {
+            return Ok(None);
+        }
+        let making = Making { workspace: self, recorder, began: Instant::now(), stop };
+        let ready = match making.to_be_synced(held, &image).await {
+            Ok(ready) => Ready { made: false, ..ready },
+            Err(Trouble::Failure(failure @ (Failure::Store(_) | Failure::Stopped))) => return Err(failure),
+            // A new one either has none of it, or tells of it.
+            Err(Trouble::Origin(why)) => {
+                tracing::info!(session = %self.session, sandbox = %id, error = %why, "a sandbox is made again");
+                return Ok(None);
+            }
+            Err(Trouble::Failure(failure)) => {
+                let error = failure.into_problem();
+                tracing::info!(session = %self.session, sandbox = %id, %error, "a sandbox is made again");
+                return Ok(None);
+            }
+        };
+        *live = Some(ready.held.clone());
+        Ok(Some(ready))
+    }
+
+    /// Whether nothing is half done in a workspace whose server ended: no set-up step runs, and no git was broken off,
+    /// which would have left a lock.
+    async fn is_whole(&self, sandbox: &dyn Sandbox) -> bool {
+        let of_a_step = |process: &guest::ProcessState| {
+            process.exit.is_none() && !process.id.starts_with(service::PREFIX)
+        };
+        match sandbox.guest().processes().await {
+            Ok(processes) if !processes.iter().any(of_a_step) => {}
+            Ok(_) | Err(_) => return false,
+        }
+        let no_locks = crate::process::Command {
+            script: r#"test -d .git && test -z "$(find .git -path .git/objects -prune -o -name '*.lock' -print)""#,
+            args: &[],
+            env: Default::default(),
+            cwd: sandbox::WORKSPACE,
+            timeout: LOOK,
+            limit: 0,
+        };
+        no_locks.run(sandbox, None).await.is_ok_and(|ended| ended.code == 0)
+    }
+
+    /// The environment's image, if there is one and it is what this session is to work in.
+    async fn current_image(&self) -> Option<Image> {
+        let builds = &self.platform.builds;
+        let image = builds.current(&self.environment).filter(|image| self.fits(image))?;
+        // What the environment was before an edit is not.
+        let outdated = builds.outdated(&self.environment, &self.recipe, &image).await;
+        (!outdated).then_some(image)
+    }
+
+    /// Whether an image has this session's repository and branch.
+    fn fits(&self, image: &Image) -> bool {
+        self.recipe.repos.first().is_some_and(|repo| {
+            forge::public_url(&repo.url) == image.url
+                && repo.branch.as_ref().is_none_or(|branch| *branch == image.branch)
+        })
+    }
+
     /// The image to start from. Where the base is the host's, nobody waits for one that is not built yet.
     async fn image(&self, recorder: &Arc<Recorder>, stop: &Stop) -> Result<Option<Image>, Failure> {
         let builds = &self.platform.builds;
-        let fits = |image: &Image| {
-            let repo = self.recipe.repos.first();
-            repo.is_some_and(|repo| {
-                forge::public_url(&repo.url) == image.url
-                    && repo.branch.as_ref().is_none_or(|branch| *branch == image.branch)
-            })
-        };
-        let current = match builds.current(&self.environment).filter(fits) {
-            // What the environment was before an edit is not what this session is to work in.
-            Some(image) if builds.outdated(&self.environment, &self.recipe, &image).await => None,
-            other => other,
-        };
+        let current = self.current_image().await;
         if current.is_some() || self.recipe.base == "host" {
             return Ok(current);
         }
@@ -184,7 +249,7 @@ impl Workspace {
             }
             () = stop.given() => return Err(Failure::Stopped),
         }
-        let built = builds.current(&self.environment).filter(fits);
+        let built = builds.current(&self.environment).filter(|image| self.fits(image));
         built.map(Some).ok_or_else(|| {
             Problem::new(
                 Code::SetupFailed,
@@ -388,6 +453,14 @@ impl Making<'_> {
         if workspace.saved().is_some() {
             return self.kept_on_image(*id, held, &image).await;
         }
+        let ready = self.to_be_synced(held, &image).await?;
+        self.tell(*id, SandboxState::Syncing).await?;
+        Ok(ready)
+    }
+
+    /// A sandbox on the image's layers, with its services, as it is before it is brought to the branch's tip.
+    async fn to_be_synced(&self, held: Held, image: &Image) -> Result<Ready, Trouble> {
+        let workspace = self.workspace;
         let mirror = workspace.mirror().await?;
         let tip = forge::Tip { branch: image.branch.clone(), commit: image.commit.clone() };
         let resolved = recipe::resolve(&workspace.recipe, &mirror, &tip).await?;
@@ -396,7 +469,6 @@ impl Making<'_> {
         let notices = resolved.notices.clone();
         let branch = branch_name(&workspace.title, workspace.session);
         let saved = begun(resolved, &tip, branch, forge::public_url(workspace.url()?));
-        self.tell(*id, SandboxState::Syncing).await?;
         let sandbox = Arc::clone(&held.sandbox);
         let sync = Sync { sandbox, tip, saved: saved.clone(), began: self.began, failed: None };
         Ok(Ready { held, saved, notices, made: true, sync: Some(sync) })

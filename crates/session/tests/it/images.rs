@@ -92,18 +92,28 @@ async fn reads_are_served_at_once_and_writes_wait_for_the_tip() {
     world.end(sessions).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restart_in_the_middle_of_a_sync_starts_the_sandbox_over() {
+/// What the sandbox has when the server ends in the middle of its sync.
+#[derive(Clone, Copy, PartialEq)]
+enum Left {
+    Nothing,
+    /// A lock of a git that was broken off.
+    Lock,
+    /// A set-up step that still runs.
+    Step,
+}
+
+/// Ends the server while a sandbox waits for the tip of its branch; whether the next one goes on in that sandbox.
+async fn restart_in_a_sync(left: Left) -> bool {
     let gate = Gate::new();
     let script = Script::new()
         .call("read", json!({"path": "answer.txt"}))
         .answer(Reply::text("Never heard").stall(At::Response, &gate))
-        .call("shell", json!({"command": "cat answer.txt; echo 42 > answer.txt"}))
+        .call("shell", json!({"command": "cat answer.txt; git branch --show-current; echo 42 > answer.txt"}))
         .say("Done.");
     let world = World::new(script).await;
     let sessions = world.start().await;
     sessions.build_and_wait("plain").await.unwrap();
-    world.repo.commit("main", &[("answer.txt", "43\n")]);
+    let moved = world.repo.commit("main", &[("answer.txt", "43\n")]);
     let blocked = world.block_repository();
     let id = create(&sessions, "Correct the answer").await;
     let mut follow = Follow::new(&sessions, id).await;
@@ -112,15 +122,45 @@ async fn a_restart_in_the_middle_of_a_sync_starts_the_sandbox_over() {
     let first = sessions.get(id).await.unwrap().sandbox.unwrap();
     sessions.shut_down(ShutDown::KeepSandboxes).await;
     drop((sessions, follow));
+    let sandbox = world.driver.adopt(first).await.unwrap();
+    let guest = sandbox.guest();
+    match left {
+        Left::Nothing => {}
+        Left::Lock => guest.write_file("/workspace/.git/index.lock", Vec::new().into()).await.unwrap(),
+        Left::Step => {
+            let step = sandbox::shell::command("sleep 1000", None);
+            drop(guest.start("a-step", &step).await.unwrap());
+        }
+    }
+    drop(sandbox);
     blocked.release();
 
     let sessions = world.start().await;
     let mut follow = Follow::new(&sessions, id).await;
     let finished = follow.finished().await;
     assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
-    assert!(follow.last_output().contains("43\n"), "{}", follow.last_output());
-    assert_ne!(sessions.get(id).await.unwrap().sandbox, Some(first));
+    let text = follow.calls()[1].1.output.as_ref().unwrap().text.clone();
+    assert!(text.contains("43\nslipway/correct-the-answer-"), "it is at the tip, on its branch: {text}");
+    assert!(text.contains(&moved[..12]), "what came is told: {text}");
+    let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
+    assert_eq!(world.repo.file(&branch, "answer.txt").as_deref(), Some("42\n"));
+    let same = sessions.get(id).await.unwrap().sandbox == Some(first);
+    let stopped = states(&follow).contains(&SandboxState::Stopped);
+    assert_ne!(same, stopped, "it is told when it is made again");
     world.end(sessions).await;
+    same
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_in_the_middle_of_a_sync_goes_on_in_the_same_sandbox() {
+    assert!(restart_in_a_sync(Left::Nothing).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_whose_sync_left_something_half_done_is_made_again() {
+    for left in [Left::Lock, Left::Step] {
+        assert!(!restart_in_a_sync(left).await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

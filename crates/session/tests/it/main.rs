@@ -5,9 +5,12 @@
 
 mod approvals;
 mod backup;
+mod base_budget;
+mod budget;
 mod delivered;
 mod failures;
 mod images;
+mod large;
 mod outbox;
 mod queue;
 mod resume;
@@ -20,6 +23,7 @@ mod stop_anywhere;
 mod stop_delivery;
 mod support;
 mod terminal;
+mod told;
 mod turns;
 mod twisted;
 mod unbuilt;

@@ -24,6 +24,8 @@ async fn a_command_that_outlives_the_server_completes_normally() {
     let mut follow = Follow::new(&sessions, id).await;
     follow.text("one").await;
     let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    let ran = Duration::from_millis(700);
+    tokio::time::sleep(ran).await;
     sessions.shut_down(ShutDown::KeepSandboxes).await;
     drop((sessions, follow));
 
@@ -36,6 +38,8 @@ async fn a_command_that_outlives_the_server_completes_normally() {
     let (item, call) = follow.calls()[0];
     assert_eq!(item.status, ItemStatus::Completed);
     assert_eq!(call.output.as_ref().unwrap().text, "one\ntwo\n(exit code 0)");
+    let took = u128::from(call.duration_ms.unwrap());
+    assert!(took >= ran.as_millis(), "{took} ms is only since the restart");
     assert_eq!(follow.names().iter().filter(|name| **name == "turn.started").count(), 1);
     assert_eq!(sessions.get(id).await.unwrap().sandbox, Some(sandbox), "the same sandbox");
     assert_eq!(world.model.violations(), Vec::<String>::new());
@@ -164,6 +168,56 @@ async fn an_idle_sandbox_is_removed_and_one_damaged_log_harms_nobody_else() {
     assert_eq!(error.code, Code::StorageDamaged, "{error}");
     assert_eq!(sessions.get(sound).await.unwrap().id, sound);
     assert_eq!(sessions.list().await.unwrap().len(), 2);
+    world.end(sessions).await;
+}
+
+/// What a session that cannot be read has is not known, and its work may be nowhere else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sandbox_of_a_session_that_cannot_be_read_is_left_alone() {
+    let script = Script::new()
+        .call(
+            "shell",
+            json!({"command": "echo one; until [ -e /tmp/go ]; do sleep 0.02; done; echo 42 > answer.txt"}),
+        )
+        .say("Done.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Wait, then correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.text("one").await;
+    let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    let (log, data) = (sessions.store().session_dir(id).join("log.db"), sessions.store().dir().to_owned());
+    sessions.shut_down(ShutDown::KeepSandboxes).await;
+    drop((sessions, follow));
+    // The files are closed when the last of those who use them is gone.
+    while matches!(store::Store::open(&data), Err(store::Error::Locked(_))) {
+        tokio::task::yield_now().await;
+    }
+    let sound = std::fs::read(&log).unwrap();
+    for broken in [None, Some(vec![b'x'; 8192])] {
+        match broken {
+            Some(bytes) => std::fs::write(&log, bytes).unwrap(),
+            None => std::fs::remove_file(&log).unwrap(),
+        }
+        let stranger = sandbox::Spec::new(
+            sandbox::Stack::host(),
+            sandbox::Life::Own,
+            sandbox::Owner::Build("gone".to_owned()),
+        );
+        drop(world.driver.create(&stranger).await.unwrap());
+        let sessions = world.start().await;
+        world.until_gone(stranger.id).await;
+        sessions.shut_down(ShutDown::KeepSandboxes).await;
+        let left: Vec<_> = world.driver.list().await.unwrap().into_iter().map(|info| info.id).collect();
+        assert_eq!(left, [sandbox]);
+    }
+    std::fs::write(&log, sound).unwrap();
+    let sessions = world.start().await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let guest = world.driver.adopt(sandbox).await.unwrap();
+    guest.guest().write_file("/tmp/go", "".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(sessions.get(id).await.unwrap().sandbox, Some(sandbox), "the same sandbox");
     world.end(sessions).await;
 }
 

@@ -46,8 +46,9 @@ async fn one_that_ends_is_told_of_and_runs_again_for_the_next_command() {
     let finished = follow.finished().await;
     assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
     let told = |index: usize| follow.calls()[index].1.output.as_ref().unwrap().text.clone();
-    assert!(told(0).contains("(The service db was ended by signal 9 and is started again."), "{}", told(0));
-    assert!(told(0).contains("hello from db"), "with the end of its output: {}", told(0));
+    let words =
+        "(The service db was ended by signal 9 and is started again; the end of its output:\nhello from db)";
+    assert!(told(0).contains(words), "{}", told(0));
     assert!(told(1).starts_with("start\nstart\n"), "{}", told(1));
     assert!(!told(1).contains("service"), "told once: {}", told(1));
     let states: Vec<_> = changes(&follow).iter().map(|change| (change.0, change.1)).collect();

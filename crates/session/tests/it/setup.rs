@@ -125,10 +125,11 @@ async fn a_limit_in_a_warm_step_is_named_by_the_build() {
     world.end(sessions).await;
 }
 
-/// A base that is no more than a shell and two programs; None where they cannot be found.
+/// A base that is no more than what a session needs and two programs; None where they cannot be found.
 fn small_base(dir: &Path) -> Option<String> {
     let root = dir.join("root");
-    for program in ["sh", "head", "sleep"] {
+    let needed = ["sh", "cat", "cp", "find", "git", "grep", "mkdir", "rm", "stat", "tr", "wc", "xargs"];
+    for program in needed.into_iter().chain(["head", "sleep"]) {
         let file = Path::new("/bin").join(program);
         let said = Command::new("ldd").arg(&file).output().ok()?;
         let text = String::from_utf8(said.stdout).ok()?;

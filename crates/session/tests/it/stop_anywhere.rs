@@ -396,37 +396,35 @@ async fn while_the_checks_run() {
     .await;
 }
 
+/// Git ends with a server that is dropped here. What becomes of a push whose server is killed is seen with the program.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_it_is_pushed_the_push_comes_to_its_end() {
-    both(async |how| {
-        let world = World::new(calls("echo 42 > answer.txt")).await;
-        let hook = world.repo.path().join("hooks/pre-receive");
-        let (reached, go) = (world.dir.path().join("reached"), world.dir.path().join("go"));
-        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-        let script = format!(
-            "#!/bin/sh\ntouch {}\nuntil [ -e {} ]; do sleep 0.02; done\n",
-            reached.display(),
-            go.display()
-        );
-        std::fs::write(&hook, script).unwrap();
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let sessions = world.start().await;
-        let id = create(&sessions, "Begin").await;
-        let mut follow = Follow::new(&sessions, id).await;
-        follow.until(|body| matches!(body, EventBody::DeliveryUpdated(_))).await;
-        while !reached.exists() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-        drop(follow);
-        let (sessions, follow) = stop(&world, sessions, id, how).await;
-        std::fs::write(&go, "").unwrap();
-        holds(&world, &sessions, id, follow, Outcome::Done).await;
-        let delivery = sessions.get(id).await.unwrap().delivery.unwrap();
-        assert_eq!(delivery.state, DeliveryState::Pushed);
-        assert_eq!(world.repo.file(&delivery.branch, "answer.txt").as_deref(), Some("42\n"));
-        world.end(sessions).await;
-    })
-    .await;
+    let world = World::new(calls("echo 42 > answer.txt")).await;
+    let hook = world.repo.path().join("hooks/pre-receive");
+    let (reached, go) = (world.dir.path().join("reached"), world.dir.path().join("go"));
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let script = format!(
+        "#!/bin/sh\ntouch {}\nuntil [ -e {} ]; do sleep 0.02; done\n",
+        reached.display(),
+        go.display()
+    );
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let sessions = world.start().await;
+    let id = create(&sessions, "Begin").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.until(|body| matches!(body, EventBody::DeliveryUpdated(_))).await;
+    while !reached.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    drop(follow);
+    let (sessions, follow) = stop(&world, sessions, id, How::Often).await;
+    std::fs::write(&go, "").unwrap();
+    holds(&world, &sessions, id, follow, Outcome::Done).await;
+    let delivery = sessions.get(id).await.unwrap().delivery.unwrap();
+    assert_eq!(delivery.state, DeliveryState::Pushed);
+    assert_eq!(world.repo.file(&delivery.branch, "answer.txt").as_deref(), Some("42\n"));
+    world.end(sessions).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -159,3 +159,33 @@ async fn a_remote_that_never_answers_was_sent_nothing() {
     assert!(world.repo.branches().contains(&session.delivery.unwrap().branch));
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_for_a_delivery_that_is_under_way_gets_its_result() {
+    let world = World::new(calls("echo 42 > answer.txt")).await;
+    let hook = Hook::new(&world, "pre-receive");
+    let sessions = world.start().await;
+    let id = create(&sessions, "Begin").await;
+    hook.reached().await;
+    let (sessions, follow) = stop(&world, sessions, id, crate::stop_anywhere::How::Often).await;
+    holds(&world, &sessions, id, follow, Outcome::Cancelled).await;
+    std::fs::remove_file(&hook.reached).unwrap();
+
+    let asked = |name: &str| {
+        let (sessions, who) = (sessions.clone(), protocol::Actor::user(name));
+        tokio::spawn(async move { sessions.deliver(id, who).await })
+    };
+    let first = asked("ann");
+    hook.reached().await;
+    let others = [asked("bob"), asked("cid")];
+    // They have asked before the hook is let go.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let pid = std::fs::read_to_string(&hook.reached).unwrap();
+    std::fs::write(&hook.path, "#!/bin/sh\n").unwrap();
+    assert!(std::process::Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap().success());
+    assert!(first.await.unwrap().is_err(), "the hook was killed, so the remote refused it");
+    let [bob, cid] = others.map(|other| async move { other.await.unwrap().unwrap() });
+    let (bob, cid) = tokio::join!(bob, cid);
+    assert_eq!((bob.state, &bob), (DeliveryState::Pushed, &cid));
+    world.end(sessions).await;
+}

@@ -32,6 +32,7 @@ pub(crate) struct World {
     base_url: String,
     prebuild: bool,
     rebuild: Duration,
+    disk: sandbox::gc::Policy,
     pub(crate) outbox: session::Outbox,
 }
 
@@ -53,8 +54,8 @@ impl World {
         let base_url = model.url();
         let (idle, prebuild, rebuild) = (Duration::from_secs(600), false, Duration::from_secs(1800));
         let sleep = Duration::from_secs(60);
-        let outbox = session::Outbox::default();
-        Self { repo, model, dir, driver, environment, idle, sleep, base_url, prebuild, rebuild, outbox }
+        let (outbox, disk) = (session::Outbox::default(), sandbox::gc::Policy::default());
+        Self { repo, model, dir, driver, environment, idle, sleep, base_url, prebuild, rebuild, disk, outbox }
     }
 
     /// With images and warm sandboxes that are made without being asked.
@@ -93,6 +94,12 @@ impl World {
         self
     }
 
+    /// With so many bytes of disk for all sandboxes and snapshots.
+    pub(crate) fn budget(mut self, bytes: u64) -> Self {
+        self.disk.budget_bytes = bytes;
+        self
+    }
+
     /// Makes everybody who reads the repository wait.
     pub(crate) fn block_repository(&self) -> Blocked {
         let head = self.repo.path().join("HEAD");
@@ -128,7 +135,7 @@ impl World {
             pool: sandbox::pool::Pool::new(Arc::clone(&self.driver)),
             snapshots: Arc::new(snapshots),
             outside: Arc::new(Nowhere),
-            disk: sandbox::gc::Policy::default(),
+            disk: self.disk.clone(),
             pool_size: 1,
             rebuild: self.rebuild,
             prebuild: self.prebuild,
