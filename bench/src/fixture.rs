@@ -77,7 +77,9 @@ impl Fixture {
         let layer: LayerId = "bench-dependencies".parse()?;
         if !path.exists() {
             write_dependencies(&path).context("writing the dependency tree")?;
-            self.driver.import(&layer, &Archive { path: path.clone(), whiteouts: false }).await?;
+            self.driver
+                .import(&layer, &Archive { path: path.clone(), whiteouts: false, below: Vec::new() })
+                .await?;
         }
         Ok((layer, path))
     }

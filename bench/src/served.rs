@@ -124,7 +124,7 @@ impl Served {
     }
 
     /// Ends it as a crash would.
-    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }
 

@@ -1,5 +1,6 @@
 //! A server that is killed with a thousand turns under way: how long until the next one answers, and until all of them
-//! are going again. Each session has its own sandbox, which outlives the server, and waits for its model.
+//! are going again. Each session has its own sandbox, which outlives the server, has run a command in it, and waits for
+//! its model.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -31,12 +32,23 @@ const MAKING: Duration = Duration::from_secs(900);
 /// How long the sessions may take to go on.
 const GOING_ON: Duration = Duration::from_secs(120);
 
-/// The model: whom it was asked for, and what holds its answers back.
+/// How far a turn is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    /// It has asked the model for the first time; its sandbox may still be brought to the branch's tip.
+    Begun,
+    /// It has run a command, so its sandbox is ready.
+    Ran,
+}
+
+/// The model: it lets each wait, asks it for one command, and lets it wait again.
 #[derive(Default)]
 struct Calls {
-    asked: Mutex<HashSet<String>>,
+    /// Whose prompts wait for an answer.
+    waiting: Mutex<HashSet<(Step, String)>>,
     came: Notify,
-    gate: Gate,
+    begun: Gate,
+    ran: Gate,
 }
 
 impl Calls {
@@ -46,23 +58,31 @@ impl Calls {
                 Message::User { text } => Some(text.clone()),
                 _ => None,
             });
-            self.asked().insert(prompt.unwrap_or_default());
+            let ran = request.messages.iter().any(|message| matches!(message, Message::Tools { .. }));
+            let (step, reply, gate) = if ran {
+                (Step::Ran, Reply::text("Done."), &self.ran)
+            } else {
+                // Nothing writes before the sandbox is at the branch's tip.
+                (Step::Begun, Reply::new().call("shell", json!({ "command": "true" })), &self.begun)
+            };
+            self.waiting().insert((step, prompt.unwrap_or_default()));
             self.came.notify_one();
-            Reply::text("Done.").stall(At::Event(0), &self.gate)
+            reply.stall(At::Event(0), gate)
         })
     }
 
-    fn asked(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, HashSet<(Step, String)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget(&self) {
-        self.asked().clear();
+        self.waiting().clear();
     }
 
-    /// Waits until everybody's model was called; gives when that was.
-    async fn everybody(&self, whose: &str, patience: Duration) -> anyhow::Result<Instant> {
-        let count = || self.asked().iter().filter(|prompt| prompt.starts_with(whose)).count();
+    /// Waits until everybody waits for the model; gives when that was.
+    async fn everybody(&self, whose: &str, step: Step, patience: Duration) -> anyhow::Result<Instant> {
+        let is_meant = |(at, prompt): &&(Step, String)| *at == step && prompt.starts_with(whose);
+        let count = || self.waiting().iter().filter(is_meant).count();
         let end = Instant::now() + patience;
         while count() < SESSIONS {
             if tokio::time::timeout_at(end.into(), self.came.notified()).await.is_err() {
@@ -113,29 +133,33 @@ impl Bench {
     async fn measure(&self, settings: &Settings) -> anyhow::Result<Vec<Table>> {
         let mut server = Served::slipway(&self.slipway, self.dir.path()).await?;
         begin_sessions(&server).await?;
-        self.calls.everybody("ours", MAKING).await?;
+        self.calls.everybody("ours", Step::Begun, MAKING).await?;
+        // In the worst moment: the sandboxes are there, and few of them are ready.
+        let made = sandboxes(&list(&server).await?);
+        let began = self.again(&mut server).await?;
+        let unready = ms(self.calls.everybody("ours", Step::Begun, GOING_ON).await? - began);
+        self.calls.begun.open();
+        self.calls.everybody("ours", Step::Ran, MAKING).await?;
         let begun = list(&server).await?;
         let file = self.dir.path().join("plain.db");
         plain_server::write(&file, &self.rows(&begun)?)?;
         let (mut ours, mut plain) = (Samples::default(), Samples::default());
         let (mut had, mut replaced) = (sandboxes(&begun), Vec::new());
+        let unready_replaced = others(&made, &had);
         for _ in 0..settings.rounds(ROUNDS) {
             settings.interrupt.check()?;
-            server.kill().await?;
-            self.calls.forget();
-            server = Served::slipway(&self.slipway, self.dir.path()).await?;
-            list(&server).await?;
-            ours.reply.push(ms(server.began.elapsed()));
-            ours.going.push(ms(self.calls.everybody("ours", GOING_ON).await? - server.began));
-            // One that was not ready yet is made again; it is told how many, and none may be without.
+            let began = self.again(&mut server).await?;
+            ours.reply.push(ms(began.elapsed()));
+            ours.going.push(ms(self.calls.everybody("ours", Step::Ran, GOING_ON).await? - began));
+            // Each of them was ready, and none may be without; how many were made again all the same is told.
             let now = sandboxes(&list(&server).await?);
             ensure!(now.values().all(Option::is_some), "a session goes on without a sandbox");
-            replaced.push(now.iter().filter(|(id, sandbox)| had.get(*id) != Some(*sandbox)).count() as f64);
+            replaced.push(others(&had, &now));
             had = now;
-            let other = plain_server::start(&file, self.model.address()).await?;
+            let mut other = plain_server::start(&file, self.model.address()).await?;
             let _rows: Value = other.get("/sessions").await?;
             plain.reply.push(ms(other.began.elapsed()));
-            plain.going.push(ms(self.calls.everybody("plain", GOING_ON).await? - other.began));
+            plain.going.push(ms(self.calls.everybody("plain", Step::Ran, GOING_ON).await? - other.began));
             other.kill().await?;
         }
         let finished = self.finished(settings, server).await?;
@@ -157,14 +181,25 @@ impl Bench {
                 "slipway serve, with their sandboxes",
                 ours.going,
             )
-            .against(PLAIN, plain.going),
-            Table::new("sandboxes that were made again", "of 1,000", "slipway serve", replaced),
+            .against(PLAIN, plain.going)
+            .also("slipway serve, killed before their sandboxes were ready", vec![unready]),
+            Table::new("sandboxes that were made again", "of 1,000", "slipway serve", replaced)
+                .also("slipway serve, killed before they were ready", vec![unready_replaced]),
         ])
+    }
+
+    /// Kills the server and starts it again, until it answers; gives when its process was begun.
+    async fn again(&self, server: &mut Served) -> anyhow::Result<Instant> {
+        server.kill().await?;
+        self.calls.forget();
+        *server = Served::slipway(&self.slipway, self.dir.path()).await?;
+        list(server).await?;
+        Ok(server.began)
     }
 
     /// Lets every turn finish; then kills and starts the server again, until it answers.
     async fn finished(&self, settings: &Settings, mut server: Served) -> anyhow::Result<Vec<f64>> {
-        self.calls.gate.open();
+        self.calls.ran.open();
         let end = Instant::now() + GOING_ON;
         while !list(&server).await?.iter().all(|session| session.status == Status::Done) {
             ensure!(Instant::now() < end, "not every turn finished");
@@ -173,10 +208,7 @@ impl Bench {
         let mut replies = Vec::new();
         for _ in 0..settings.rounds(ROUNDS) {
             settings.interrupt.check()?;
-            server.kill().await?;
-            server = Served::slipway(&self.slipway, self.dir.path()).await?;
-            list(&server).await?;
-            replies.push(ms(server.began.elapsed()));
+            replies.push(ms(self.again(&mut server).await?.elapsed()));
         }
         server.end().await?;
         Ok(replies)
@@ -184,7 +216,7 @@ impl Bench {
 
     /// What the plain program has of each session: the same row, and a request as long as ours.
     fn rows(&self, sessions: &[Session]) -> anyhow::Result<Vec<(Value, Value)>> {
-        let request = self.model.requests().into_iter().next().context("the model was asked nothing")?;
+        let request = self.model.requests().pop().context("the model was asked nothing")?;
         let number = |(place, session)| {
             let mut request = request.json.clone();
             let messages = request["messages"].as_array_mut().context("a request without messages")?;
@@ -220,6 +252,14 @@ async fn list(server: &Served) -> anyhow::Result<Vec<Session>> {
 
 fn sandboxes(sessions: &[Session]) -> BTreeMap<SessionId, Option<SandboxId>> {
     sessions.iter().map(|session| (session.id, session.sandbox)).collect()
+}
+
+/// How many sessions have another sandbox than before.
+fn others(
+    before: &BTreeMap<SessionId, Option<SandboxId>>,
+    now: &BTreeMap<SessionId, Option<SandboxId>>,
+) -> f64 {
+    now.iter().filter(|(id, sandbox)| before.get(*id) != Some(*sandbox)).count() as f64
 }
 
 fn available_mib() -> u64 {

@@ -129,7 +129,7 @@ impl Client {
     pub(super) fn tell(&mut self, news: News, outbox: &mut Outbox) -> Result<(), End> {
         match news.0 {
             Kind::Told(Told::Frame(frame)) => match Utf8Bytes::try_from(frame.json.bytes()) {
-                Ok(text) => outbox.push(Message::Text(text)),
+                Ok(text) => outbox.push_event(text),
                 Err(error) => tracing::error!(%error, "an event is not text"),
             },
             Kind::Told(Told::Closing) => return Err(End::Shutdown),

@@ -35,8 +35,9 @@ pub(crate) const MAX_INBOUND: usize = 1024 * 1024;
 const MAX_WAITING: usize = 1024 * 1024;
 /// Clients send little, so the buffer that each connection keeps is small.
 const READ_BUFFER: usize = 2 * 1024;
-/// Messages are collected up to this before they are written. Each connection keeps as much.
-const WRITE_BUFFER: usize = 4 * 1024;
+/// Each message is handed to the connection at once, which collects them until they are flushed: a buffer up here would be
+/// kept by every WebSocket for as long as it is open.
+const WRITE_BUFFER: usize = 0;
 /// Things that are collected before they are sent together.
 const BATCH: usize = 64;
 /// The code of a close for more than is allowed.
@@ -82,17 +83,19 @@ impl End {
 }
 
 /// Serves a WebSocket to its end.
-pub(crate) async fn serve(mut socket: WebSocket, client: Client, stop: CancellationToken) -> End {
+pub(crate) async fn serve(socket: &mut WebSocket, mut client: Box<Client>, stop: &CancellationToken) -> End {
     let mut outbox = Outbox::new();
-    let end = Box::pin(pump(&mut socket, &mut outbox, client, &stop)).await;
+    let end = pump(socket, &mut outbox, &mut client, stop).await;
+    drop(client);
     // What was read before it broke is the client's, and so is the reason.
     if let End::Problem(_) = end {
-        let rest = Box::pin(send_rest(&mut socket, &mut outbox));
+        let rest = Box::pin(send_rest(socket, &mut outbox));
         if stop.run_until_cancelled(rest).await.is_none() {
             tracing::debug!("the server ends before a client has taken the reason");
         }
     }
-    say_goodbye(&mut socket, &end).await;
+    // The end is boxed, so that a WebSocket that is open takes no room for it.
+    Box::pin(say_goodbye(socket, &end)).await;
     end
 }
 
@@ -129,7 +132,7 @@ async fn say_goodbye(socket: &mut WebSocket, end: &End) {
 async fn pump(
     socket: &mut WebSocket,
     outbox: &mut Outbox,
-    mut client: Client,
+    client: &mut Client,
     stop: &CancellationToken,
 ) -> End {
     let mut pulse = Pulse::default();
@@ -185,7 +188,7 @@ async fn pump(
                 }
             }
         }
-        if outbox.bytes() > MAX_WAITING {
+        if outbox.owed() > MAX_WAITING {
             return End::Misuse(OVER_LIMIT, "more than 1 MiB waits for you; connect again, with after");
         }
     }

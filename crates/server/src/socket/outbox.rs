@@ -24,8 +24,11 @@ pub(super) enum Io {
 
 /// Messages that wait to be sent.
 pub(super) struct Outbox {
-    queue: VecDeque<Message>,
+    /// With whether it is one that the client's own doing brings about.
+    queue: VecDeque<(Message, bool)>,
     bytes: usize,
+    /// Bytes of those.
+    owed: usize,
     busy: bool,
     /// When the client last took something, or had nothing to take.
     moved: Instant,
@@ -33,7 +36,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        Self { queue: VecDeque::new(), bytes: 0, busy: false, moved: Instant::now() }
+        Self { queue: VecDeque::new(), bytes: 0, owed: 0, busy: false, moved: Instant::now() }
     }
 
     /// Whether there is room for more events.
@@ -41,9 +44,9 @@ impl Outbox {
         self.bytes < ROOM
     }
 
-    /// Bytes that wait.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// Bytes that wait of what the client's own doing brings about: it can ask for more than it takes.
+    pub(super) fn owed(&self) -> usize {
+        self.owed
     }
 
     /// Since when the client has not taken anything, if something waits for it.
@@ -52,12 +55,22 @@ impl Outbox {
     }
 
     pub(super) fn push(&mut self, message: Message) {
+        self.owed += size(&message);
+        self.add(message, true);
+    }
+
+    /// An event. However long it is, it is in the log, and whoever follows has to get it: those that come after it wait there.
+    pub(super) fn push_event(&mut self, text: Utf8Bytes) {
+        self.add(Message::Text(text), false);
+    }
+
+    fn add(&mut self, message: Message, is_owed: bool) {
         if !self.busy {
             self.busy = true;
             self.moved = Instant::now();
         }
         self.bytes += size(&message);
-        self.queue.push_back(message);
+        self.queue.push_back((message, is_owed));
     }
 
     /// JSON text.
@@ -94,8 +107,9 @@ impl Outbox {
     ) -> Poll<Result<(), axum::Error>> {
         while !self.queue.is_empty() {
             ready!(socket.poll_ready_unpin(context))?;
-            let Some(message) = self.queue.pop_front() else { break };
+            let Some((message, is_owed)) = self.queue.pop_front() else { break };
             self.bytes -= size(&message);
+            self.owed -= if is_owed { size(&message) } else { 0 };
             self.moved = Instant::now();
             socket.start_send_unpin(message)?;
         }
@@ -115,4 +129,18 @@ fn size(message: &Message) -> usize {
             Message::Binary(data) | Message::Ping(data) | Message::Pong(data) => data.len(),
             Message::Close(_) => 0,
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_event_waits_like_any_other_and_only_answers_are_owed() {
+        let mut outbox = Outbox::new();
+        outbox.push_event("x".repeat(super::super::MAX_WAITING + 1).into());
+        assert_eq!((outbox.owed(), outbox.has_room()), (0, false));
+        outbox.push(Message::Text("answer".into()));
+        assert!(outbox.owed() > 0 && outbox.owed() < 100);
+    }
 }
