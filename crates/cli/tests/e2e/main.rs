@@ -8,6 +8,7 @@ mod bad_input;
 mod canary;
 mod control;
 mod crash;
+mod decisions;
 mod demo;
 mod egress;
 mod forge;
