@@ -10,7 +10,6 @@ mod segment;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::SessionId;
@@ -23,10 +22,6 @@ use segment::Segment;
 
 pub(crate) use entry::{Entries, NewRow};
 
-/// What the last frame of a segment may take beyond its length.
-const AHEAD: u64 = 1 << 20;
-/// After this part of a segment the next one is made in advance.
-const BUSY: u64 = 16;
 /// A segment that is longer is not written to any more.
 const LONG: u64 = 16 << 20;
 
@@ -43,14 +38,7 @@ fn long() -> u64 {
 pub(crate) struct Journal {
     dir: PathBuf,
     state: Mutex<State>,
-    /// A segment with zeros in it, made in advance: syncs of new blocks wait for what others do to the file system.
-    spare: AtomicU8,
 }
-
-/// States of the spare.
-const NOT_NEEDED: u8 = 0;
-const WANTED: u8 = 1;
-const READY: u8 = 2;
 
 #[derive(Default)]
 struct State {
@@ -106,11 +94,7 @@ impl Journal {
             next = number + 1;
             state.old.push_back(Old { path, inherited: true, sessions });
         }
-        let journal = Arc::new(Self {
-            dir: dir.to_owned(),
-            state: Mutex::new(state),
-            spare: AtomicU8::new(NOT_NEEDED),
-        });
+        let journal = Arc::new(Self { dir: dir.to_owned(), state: Mutex::new(state) });
         Ok((Arc::clone(&journal), Pen { journal, next, current: None }))
     }
 
@@ -143,27 +127,9 @@ impl Journal {
         Ok(())
     }
 
-    fn spare(&self) -> PathBuf {
-        self.dir.join("spare")
-    }
-
-    /// Makes the next segment in advance if so much is written that it will be needed.
-    pub(crate) fn prepare(&self) {
-        if self.spare.load(Ordering::Acquire) != WANTED {
-            return;
-        }
-        match segment::prepare(&self.spare(), long() + AHEAD) {
-            Ok(true) => self.spare.store(READY, Ordering::Release),
-            Ok(false) => {}
-            Err(error) => tracing::debug!(%error, "no spare segment for the journal"),
-        }
-    }
-
     /// Removes everything: every log of this process is synced, and nothing more will be written. What an earlier process
     /// left and nobody looked at yet stays, and all that came later with it.
     pub(crate) fn clear(&self) -> Result<(), Error> {
-        let spare = self.spare();
-        segment::remove(&spare).map_err(|e| Error::io(&spare, &e))?;
         if self.state().old.iter().any(|old| old.inherited) {
             return Ok(());
         }
@@ -182,7 +148,7 @@ impl Pen {
     /// Makes sure that there is room for this many bytes, in as many entries as there may be.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
         let bytes = (bytes + segment::HEADER) as u64;
-        if self.current.as_ref().is_some_and(|current| self.is_over(&current.segment)) {
+        if self.current.as_ref().is_some_and(|current| current.segment.length() > long()) {
             self.retire();
         }
         match &mut self.current {
@@ -191,23 +157,11 @@ impl Pen {
         }
     }
 
-    /// Whether another segment is to be begun.
-    fn is_over(&self, segment: &Segment) -> bool {
-        let has_spare = self.journal.spare.load(Ordering::Acquire) == READY;
-        segment.length() > if has_spare && !segment.is_prepared() { long() / BUSY } else { long() }
-    }
-
     fn begin(&mut self, room: u64) -> Result<&mut Current, Error> {
         let number = self.next;
         // Also when it fails: a name that was taken stays taken.
         self.next += 1;
-        let dir = &self.journal.dir;
-        let ready =
-            self.journal.spare.compare_exchange(READY, NOT_NEEDED, Ordering::AcqRel, Ordering::Acquire);
-        let mut segment = match ready {
-            Ok(_) => Segment::adopt(dir, number, &self.journal.spare()),
-            Err(_) => Segment::create(dir, number),
-        }?;
+        let mut segment = Segment::create(&self.journal.dir, number)?;
         if let Err(error) = segment.reserve(room) {
             segment.remove();
             return Err(error);
@@ -226,10 +180,6 @@ impl Pen {
         if result.is_err() {
             // What a disk did not take once is not tried again in the same place.
             self.retire();
-        } else if current.segment.length() > long() / BUSY
-            && self.journal.spare.load(Ordering::Relaxed) == NOT_NEEDED
-        {
-            self.journal.spare.store(WANTED, Ordering::Release);
         }
         result
     }

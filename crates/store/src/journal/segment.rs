@@ -34,8 +34,6 @@ pub(super) struct Segment {
     reserved: u64,
     /// What was free when that was last asked, since the last frame.
     free: Option<u64>,
-    /// It was a spare: its blocks are written, so a sync has nothing to do but these bytes.
-    is_prepared: bool,
 }
 
 impl Segment {
@@ -44,22 +42,7 @@ impl Segment {
         let io = |error: io::Error| Error::io(&path, &error);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(io)?;
         sync_dir(dir)?;
-        Ok(Self { file, path, number, length: 0, frames: 0, reserved: 0, free: None, is_prepared: false })
-    }
-
-    /// Makes a spare the next segment. What is in it is zeros, which are no frame.
-    pub(super) fn adopt(dir: &Path, number: u64, spare: &Path) -> Result<Self, Error> {
-        let path = dir.join(format!("{number:016}"));
-        let io = |error: io::Error| Error::io(&path, &error);
-        let file = OpenOptions::new().write(true).open(spare).map_err(io)?;
-        let reserved = file.metadata().map_err(io)?.len();
-        fs::rename(spare, &path).map_err(io)?;
-        sync_dir(dir)?;
-        Ok(Self { file, path, number, length: 0, frames: 0, reserved, free: None, is_prepared: true })
-    }
-
-    pub(super) fn is_prepared(&self) -> bool {
-        self.is_prepared
+        Ok(Self { file, path, number, length: 0, frames: 0, reserved: 0, free: None })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -147,25 +130,6 @@ fn free(file: &File) -> io::Result<u64> {
     let disk = rustix::fs::fstatvfs(file)?;
     let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
     Ok(blocks.saturating_mul(disk.f_frsize))
-}
-
-/// Makes a spare of this length; false when the disk has better use for it.
-pub(super) fn prepare(path: &Path, length: u64) -> io::Result<bool> {
-    /// A disk on which this many of them do not fit has none to spare.
-    const MANY: u64 = 16;
-    const PIECE: usize = 1 << 18;
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    if free(&file)? < length * MANY {
-        fs::remove_file(path)?;
-        return Ok(false);
-    }
-    let mut at = 0;
-    while at < length {
-        file.write_all_at(&vec![0; PIECE.min((length - at) as usize)], at)?;
-        at += PIECE as u64;
-    }
-    file.sync_all()?;
-    Ok(true)
 }
 
 /// Removes a segment.

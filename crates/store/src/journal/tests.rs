@@ -129,28 +129,3 @@ fn a_failure_is_told_and_the_next_one_gets_a_new_segment() {
     assert_eq!(journal.oldest().unwrap().sessions, HashSet::from([session]));
     assert_eq!(seqs(&found(&place), session), [1, 2]);
 }
-
-#[test]
-fn what_is_written_to_a_spare_is_found_and_a_spare_alone_is_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let session = SessionId::new();
-    let (journal, mut pen) = open(dir.path());
-    journal.prepare();
-    assert!(!journal.spare().exists(), "nobody needs one yet");
-    journal.spare.store(WANTED, Ordering::Release);
-    journal.prepare();
-    write(&mut pen, &entries(session, 1));
-    assert!(!journal.spare().exists() && pen.current.as_ref().unwrap().segment.is_prepared());
-    write(&mut pen, &entries(session, 2));
-    journal.spare.store(WANTED, Ordering::Release);
-    journal.prepare();
-    assert_eq!(seqs(&found(dir.path()), session), [1, 2]);
-    pen.retire();
-    write(&mut pen, &entries(session, 3));
-    assert_eq!(seqs(&found(dir.path()), session), [1, 2, 3]);
-    journal.spare.store(WANTED, Ordering::Release);
-    journal.prepare();
-    drop(pen);
-    journal.clear().unwrap();
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-}

@@ -20,11 +20,11 @@ use crate::row::Encoded;
 use crate::thread::{answer, drain};
 
 /// How long a log's file may be behind.
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// Time between two files that are written only because they are behind: many at once would take the processors away from
 /// those who append and read. When very many are behind it is less.
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What the thread has.
 pub(super) struct Appender {

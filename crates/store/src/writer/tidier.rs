@@ -1,5 +1,4 @@
-//! Lets go of the old segments of the journal: has their logs synced, one after the other so that nobody waits for it. And
-//! makes the next segment in advance.
+//! Lets go of the old segments of the journal: has their logs synced, one after the other so that nobody waits for it.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
@@ -19,7 +18,6 @@ pub(super) fn tidy(queue: &Receiver<()>, appender: &Sender<Order>, journal: &Jou
     let mut pause = TIDY;
     while queue.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = TIDY;
-        journal.prepare();
         while let Some(old) = journal.oldest() {
             match sync_all(queue, appender, &old).and_then(|()| journal.remove(&old).map_err(Some)) {
                 Ok(()) => {}
