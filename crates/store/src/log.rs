@@ -59,7 +59,7 @@ impl Log {
             .collect::<Result<_, _>>()
             .map_err(|detail| Error::other(&self.store.log_path(self.session), detail))?;
         let (epoch, last_seq) = (self.epoch, self.last_seq.clone());
-        self.store.ask(self.session, |reply| Job::Append(Append { epoch, drafts, last_seq, reply })).await
+        self.store.append(self.session, |reply| Append { epoch, drafts, last_seq, reply }).await
     }
 
     /// Events with `seq > after`, in order, at most `limit`. Fails with `Damaged` when one of them is not as it was

@@ -153,15 +153,11 @@ impl LogFile {
         if owner != session.to_string() {
             return Err(Error::damaged(path, format!("it is the log of session {owner}")));
         }
-        Ok(Self {
-            database,
-            session,
-            head,
-            filed: head,
-            pending: Vec::new(),
-            broken: OnceCell::new(),
-            ahead: 0,
-        })
+        Ok(Self::ending(database, session, head))
+    }
+
+    fn ending(database: Database, session: SessionId, head: Head) -> Self {
+        Self { database, session, head, filed: head, pending: Vec::new(), broken: OnceCell::new(), ahead: 0 }
     }
 
     /// What is appended from now on is made durable by the journal; the file itself is written later, and synced last.
@@ -224,15 +220,7 @@ impl LogFile {
     pub(crate) fn salvage(layout: &Layout, session: SessionId, broken: Error) -> Result<Self, Error> {
         let database = Database::stand_in(&layout.log(session))?;
         let head = Head { epoch: 0, seq: u64::MAX, at: 0, hash: None };
-        Ok(Self {
-            database,
-            session,
-            head,
-            filed: head,
-            pending: Vec::new(),
-            broken: OnceCell::from(broken),
-            ahead: 0,
-        })
+        Ok(Self { broken: OnceCell::from(broken), ..Self::ending(database, session, head) })
     }
 
     /// Notes that the log once had this event. One that ends earlier has lost its end: it is read up to there, and nothing

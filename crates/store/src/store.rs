@@ -10,7 +10,7 @@ use crate::catalogue::{Catalogue, Claim, SavedKey, environments, index, keys, re
 use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::logfile::KeptFold;
-use crate::writer::{Counts, Job, Reply, Writers};
+use crate::writer::{Append, Counts, Job, Reply, Writers};
 use crate::{Error, Log};
 
 /// The data directory, opened. Clones and logs share it; when the last of them is dropped, every file is closed and the
@@ -225,8 +225,21 @@ impl Inner {
         session: SessionId,
         job: impl FnOnce(Reply<T>) -> Job,
     ) -> Result<T, Error> {
+        self.answer(session, |reply| self.writers.send(session, job(reply))).await
+    }
+
+    /// Appends, and waits until that is on disk.
+    pub(crate) async fn append(
+        &self,
+        session: SessionId,
+        append: impl FnOnce(Reply<Vec<Event>>) -> Append,
+    ) -> Result<Vec<Event>, Error> {
+        self.answer(session, |reply| self.writers.append(session, append(reply))).await
+    }
+
+    async fn answer<T>(&self, session: SessionId, ask: impl FnOnce(Reply<T>)) -> Result<T, Error> {
         let (reply, result) = oneshot::channel();
-        self.writers.send(session, job(reply));
+        ask(reply);
         result.await.unwrap_or_else(|_| Err(self.stopped(session)))
     }
 

@@ -6,12 +6,30 @@ use std::time::Duration;
 
 use protocol::chat::Message;
 use protocol::event::{DeliveryState, SandboxState};
-use protocol::{Code, EventBody, ItemStatus, Outcome};
+use protocol::{Code, EventBody, ItemStatus, Outcome, SandboxId, SessionId};
 use serde_json::json;
-use session::ShutDown;
+use session::{Sessions, ShutDown};
 use testkit::model::{At, Gate, Reply, Script};
 
 use crate::support::{Follow, World, ann, create};
+
+/// A server with a session whose command has printed "one" and waits.
+async fn waiting(world: &World) -> (Sessions, SessionId, Follow, SandboxId) {
+    let sessions = world.start().await;
+    let id = create(&sessions, "Wait, then correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.text("one").await;
+    let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    (sessions, id, follow, sandbox)
+}
+
+/// A sandbox that no session has.
+async fn stranger(world: &World) -> SandboxId {
+    let owner = sandbox::Owner::Build("gone".to_owned());
+    let stranger = sandbox::Spec::new(sandbox::Stack::host(), sandbox::Life::Own, owner);
+    drop(world.driver.create(&stranger).await.unwrap());
+    stranger.id
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_outlives_the_server_completes_normally() {
@@ -19,11 +37,7 @@ async fn a_command_that_outlives_the_server_completes_normally() {
         .call("shell", json!({"command": "echo one; until [ -e /tmp/go ]; do sleep 0.02; done; echo 42 > answer.txt; echo two"}))
         .say("Done.");
     let world = World::new(script).await;
-    let sessions = world.start().await;
-    let id = create(&sessions, "Wait, then correct the answer").await;
-    let mut follow = Follow::new(&sessions, id).await;
-    follow.text("one").await;
-    let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    let (sessions, id, follow, sandbox) = waiting(&world).await;
     let ran = Duration::from_millis(700);
     tokio::time::sleep(ran).await;
     sessions.shut_down(ShutDown::KeepSandboxes).await;
@@ -80,20 +94,11 @@ async fn a_model_call_is_made_again_and_the_queue_survives() {
 async fn a_call_whose_sandbox_is_gone_is_interrupted_and_strangers_are_removed() {
     let script = Script::new().call("shell", json!({"command": "echo one; sleep 1000"})).say("So be it.");
     let world = World::new(script).await;
-    let sessions = world.start().await;
-    let id = create(&sessions, "Wait").await;
-    let mut follow = Follow::new(&sessions, id).await;
-    follow.text("one").await;
-    let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    let (sessions, id, follow, sandbox) = waiting(&world).await;
     sessions.shut_down(ShutDown::KeepSandboxes).await;
     drop((sessions, follow));
     world.driver.remove(sandbox).await.unwrap();
-    let stranger = sandbox::Spec::new(
-        sandbox::Stack::host(),
-        sandbox::Life::Own,
-        sandbox::Owner::Build("gone".to_owned()),
-    );
-    drop(world.driver.create(&stranger).await.unwrap());
+    let stranger = stranger(&world).await;
 
     let sessions = world.start().await;
     let mut follow = Follow::new(&sessions, id).await;
@@ -108,7 +113,7 @@ async fn a_call_whose_sandbox_is_gone_is_interrupted_and_strangers_are_removed()
             .iter()
             .any(|event| matches!(event.body, EventBody::SandboxChanged { state: SandboxState::Lost, .. }))
     );
-    world.until_gone(stranger.id).await;
+    world.until_gone(stranger).await;
     world.end(sessions).await;
 }
 
@@ -181,11 +186,7 @@ async fn the_sandbox_of_a_session_that_cannot_be_read_is_left_alone() {
         )
         .say("Done.");
     let world = World::new(script).await;
-    let sessions = world.start().await;
-    let id = create(&sessions, "Wait, then correct the answer").await;
-    let mut follow = Follow::new(&sessions, id).await;
-    follow.text("one").await;
-    let sandbox = sessions.get(id).await.unwrap().sandbox.unwrap();
+    let (sessions, id, follow, sandbox) = waiting(&world).await;
     let (log, data) = (sessions.store().session_dir(id).join("log.db"), sessions.store().dir().to_owned());
     sessions.shut_down(ShutDown::KeepSandboxes).await;
     drop((sessions, follow));
@@ -199,14 +200,9 @@ async fn the_sandbox_of_a_session_that_cannot_be_read_is_left_alone() {
             Some(bytes) => std::fs::write(&log, bytes).unwrap(),
             None => std::fs::remove_file(&log).unwrap(),
         }
-        let stranger = sandbox::Spec::new(
-            sandbox::Stack::host(),
-            sandbox::Life::Own,
-            sandbox::Owner::Build("gone".to_owned()),
-        );
-        drop(world.driver.create(&stranger).await.unwrap());
+        let stranger = stranger(&world).await;
         let sessions = world.start().await;
-        world.until_gone(stranger.id).await;
+        world.until_gone(stranger).await;
         sessions.shut_down(ShutDown::KeepSandboxes).await;
         let left: Vec<_> = world.driver.list().await.unwrap().into_iter().map(|info| info.id).collect();
         assert_eq!(left, [sandbox]);

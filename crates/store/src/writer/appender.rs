@@ -124,7 +124,7 @@ impl Appender {
         let mut goes_on = true;
         for order in batch {
             match order {
-                Order::Job(session, Job::Append(append)) => self.append(session, append),
+                Order::Append(session, append) => self.append(session, append),
                 Order::Job(session, job) => jobs.push((session, job)),
                 Order::End(session, end) => self.begin(session, end),
                 Order::Filed(session, bytes, result) => self.filed(session, bytes, result),

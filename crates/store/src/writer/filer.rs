@@ -209,8 +209,6 @@ impl Filer {
                 answer(reply, result);
             }
             Job::End(reply) => answer(reply, self.with(session, |file| Ok(file.last_seq()))),
-            // The appender does not pass them on.
-            Job::Append(append) => answer(append.reply, Err(Error::Fenced)),
             Job::Read { after, limit, reply } => {
                 let read = |file: &LogFile| file.read(after, limit.min(READ_EVENTS));
                 let result = self.look(session, read, |page| page.damage.as_ref());

@@ -40,7 +40,7 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 /// A log that was just opened: the epoch that was taken and where the log ends.
 pub(crate) type Opened = (Epoch, u64);
 
-/// What is asked of a session's log.
+/// What is asked of a session's log and its file.
 pub(crate) enum Job {
     /// Make the log.
     Create(Reply<Opened>),
@@ -48,8 +48,6 @@ pub(crate) enum Job {
     Open { known: u64, reply: Reply<Opened> },
     /// Where the log ends, without taking it over.
     End(Reply<u64>),
-    /// Append.
-    Append(Append),
     /// Read events after `after`, as many as one job reads at most.
     Read { after: u64, limit: u64, reply: Reply<Page> },
     /// Read rows after `after` for a copy, as many as one job reads at most.
@@ -77,7 +75,9 @@ pub(crate) struct Append {
 
 /// What the appender hears.
 enum Order {
-    /// Somebody wants something of a log.
+    /// Somebody appends to a log.
+    Append(SessionId, Append),
+    /// Somebody wants something else of it.
     Job(SessionId, Job),
     /// Where a log ends, as was asked of its filer.
     End(SessionId, Result<End, Error>),
@@ -91,7 +91,7 @@ enum Order {
 
 /// What a filer is asked to do.
 enum Task {
-    /// A job; none of them is an append.
+    /// A job.
     Do(Job),
     /// Tell the appender where the log ends.
     End,
@@ -171,9 +171,17 @@ impl Writers {
         Ok(Self { tidier: Some(tidier), appender: Some(appender), filers, shared })
     }
 
+    pub(crate) fn append(&self, session: SessionId, append: Append) {
+        self.order(Order::Append(session, append));
+    }
+
     pub(crate) fn send(&self, session: SessionId, job: Job) {
+        self.order(Order::Job(session, job));
+    }
+
+    fn order(&self, order: Order) {
         if let Some(appender) = &self.appender {
-            appender.send(Order::Job(session, job));
+            appender.send(order);
         }
     }
 

@@ -13,10 +13,10 @@ fn draft() -> Encoded {
     Encoded::new(Draft { actor: Actor::system(), body }).unwrap()
 }
 
-fn append(epoch: u64) -> (Job, Receiver<Result<Vec<Event>, Error>>) {
+fn append(epoch: u64) -> (Append, Receiver<Result<Vec<Event>, Error>>) {
     let (reply, result) = oneshot::channel();
     let append = Append { epoch: Epoch(epoch), drafts: vec![draft()], last_seq: Arc::default(), reply };
-    (Job::Append(append), result)
+    (append, result)
 }
 
 fn layout(dir: &tempfile::TempDir) -> Layout {
@@ -47,11 +47,11 @@ fn what_waits_is_one_sync() {
     let mut batch = Vec::new();
     for n in 0..10 {
         let (job, result) = append(1);
-        batch.push(Order::Job(sessions[n % 2], job));
+        batch.push(Order::Append(sessions[n % 2], job));
         results.push(result);
     }
     let (late, refused) = append(0);
-    batch.insert(4, Order::Job(sessions[0], late));
+    batch.insert(4, Order::Append(sessions[0], late));
     assert!(appender.handle(batch));
     // The filers say where the two logs end.
     let ends = (0..2).map(|_| queue.recv().unwrap()).collect();
@@ -72,7 +72,7 @@ fn whoever_reads_or_takes_over_finds_what_was_confirmed() {
     let (mut epoch, mut last) = ask(&writers, session, Job::Create).unwrap();
     for _ in 0..20 {
         let (job, result) = append(epoch.0);
-        writers.send(session, job);
+        writers.append(session, job);
         last += 1;
         assert_eq!(result.blocking_recv().unwrap().unwrap()[0].seq, last);
         let page = ask(&writers, session, |reply| Job::Read { after: 0, limit: 100, reply }).unwrap();
@@ -81,7 +81,7 @@ fn whoever_reads_or_takes_over_finds_what_was_confirmed() {
         let (job, result) = append(epoch.0);
         let (reply, opened) = oneshot::channel();
         writers.send(session, Job::Open { known: last, reply });
-        writers.send(session, job);
+        writers.append(session, job);
         let (taken, end) = opened.blocking_recv().unwrap().unwrap();
         match result.blocking_recv().unwrap() {
             Ok(events) => assert_eq!(events[0].seq, end),
@@ -113,7 +113,7 @@ fn a_log_with_events_that_the_journal_lacks_is_synced_before_it_goes_on() {
 
     let killed_again = Writers::start(&layouts[1]).unwrap();
     let (job, result) = append(1);
-    killed_again.send(session, job);
+    killed_again.append(session, job);
     assert_eq!(result.blocking_recv().unwrap().unwrap()[0].seq, 2);
     // The power goes: what was not synced is lost.
     copy(&layouts[1].log(session), &layouts[2].log(session));
