@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-slow bench fmt clean
+.PHONY: help demo model build test test-slow bench fmt clean
 
 # A fresh rustup is often not on PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -11,10 +11,17 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Build slipway and see it work on a small bundled repository
+demo: ## See it work on a small bundled repository; with MODEL=local a real model works, on this machine
 	@scripts/need.sh build
 	cargo build --release --locked --package cli
+ifeq ($(MODEL),local)
+	@exec scripts/model.py with sh -c 'exec "$$1" --config "$$SLIPWAY_LOCAL_CONFIG" demo' sh $(TARGET)/release/slipway
+else
 	@exec $(TARGET)/release/slipway demo
+endif
+
+model: ## Serve a small real model on this machine (fetches 1.2 GB, once)
+	@exec scripts/model.py serve
 
 build: ## Build slipway as target/release/slipway
 	@scripts/need.sh build
@@ -25,8 +32,10 @@ test: ## Check format, lints and rules, and run every test
 
 test-slow: ## Run every test, those that take minutes too
 	@scripts/need.sh test
-	PROPTEST_CASES=4096 cargo nextest run --locked --workspace --all-features --profile slow --run-ignored all
+	PROPTEST_CASES=4096 cargo nextest run --locked --workspace --all-features --profile slow --run-ignored all \
+		-E 'not test(/^local_model::/)'
 	scripts/websocket-conformance.sh
+	scripts/local-model.sh
 
 bench: ## Measure, and print a table
 	@scripts/need.sh build

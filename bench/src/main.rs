@@ -2,12 +2,14 @@
 //! more of the machine than of the program.
 
 mod fixture;
+mod harness;
 mod install;
 mod interrupt;
 mod life;
 mod load;
 mod machine;
 mod peers;
+mod process;
 mod report;
 mod rows;
 mod served;
@@ -41,7 +43,7 @@ struct Arguments {
     /// List the rows
     #[arg(long)]
     list: bool,
-    /// Install the alternatives that are missing, with apt-get
+    /// Install the alternatives that are missing, with apt-get and npm
     #[arg(long)]
     install: bool,
 }

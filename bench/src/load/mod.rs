@@ -39,8 +39,10 @@ pub(crate) enum Order {
     Open { sockets: Vec<String>, each: usize },
     /// Send this many messages a second to each session for so long.
     Stream { rate: u32, seconds: u32 },
-    /// Begin a turn whose one command prints this many bytes; answers at once.
+    /// Begin a turn whose one command prints this many bytes; answers when the first of it shows.
     Flood { bytes: u64 },
+    /// Wait until that turn is over.
+    Calm,
     /// Tell what came, and forget it. So many messages should come on each socket.
     Report { expected: u64 },
 }
@@ -52,7 +54,7 @@ pub(crate) struct Seen {
     pub(crate) messages: u64,
     /// Messages that came out of order, twice or not at all.
     pub(crate) wrong: u64,
-    /// From sending to arrival, in milliseconds, for each message.
+    /// From sending to arrival, in milliseconds, for each message: one socket after the other, in order.
     pub(crate) latencies_ms: Vec<f32>,
 }
 
@@ -177,15 +179,16 @@ fn read_message(text: &str) -> Option<(u64, u64)> {
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-/// Calls `send` so many times a second for each of the sessions, evenly spread.
+/// Calls `send` so many times a second for each of the sessions, evenly spread. Gives what it says, one session after the
+/// other, in order.
 async fn stream<F>(
     sessions: usize,
     rate: u32,
     seconds: u32,
     send: impl Fn(usize, u64) -> F + Clone + Send + 'static,
-) -> anyhow::Result<()>
+) -> anyhow::Result<Vec<f32>>
 where
-    F: Future<Output = anyhow::Result<()>> + Send,
+    F: Future<Output = anyhow::Result<f32>> + Send,
 {
     let period = Duration::from_secs(1) / rate;
     let begin = Instant::now() + Duration::from_millis(100);
@@ -195,15 +198,15 @@ where
         let offset = period * u32::try_from(session)? / u32::try_from(sessions)?;
         tasks.spawn(async move {
             let mut ticks = tokio::time::interval_at((begin + offset).into(), period);
+            let mut said = Vec::new();
             for number in 1..=u64::from(rate) * u64::from(seconds) {
                 ticks.tick().await;
-                send(session, number).await?;
+                said.push(send(session, number).await?);
             }
-            anyhow::Ok(())
+            anyhow::Ok((session, said))
         });
     }
-    while let Some(done) = tasks.join_next().await {
-        done??;
-    }
-    Ok(())
+    let mut all = tasks.join_all().await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    all.sort_by_key(|(session, _)| *session);
+    Ok(all.into_iter().flat_map(|(_, said)| said).collect())
 }

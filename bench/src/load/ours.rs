@@ -12,7 +12,7 @@ use session::{Sessions, ShutDown};
 use testkit::model::{Reply, Script};
 use testkit::repo::Repo;
 
-use super::{Order, Orders, answer, message, stream};
+use super::{Order, Orders, answer, message, now, read_message, stream};
 
 /// The server with what it stands on.
 struct World {
@@ -20,6 +20,8 @@ struct World {
     ids: Arc<Vec<SessionId>>,
     address: std::net::SocketAddr,
     script: tokio::sync::watch::Sender<u64>,
+    /// Somebody who watches the noisy turn to its end.
+    watcher: Option<tokio::task::JoinHandle<()>>,
     _model: testkit::model::Server,
     _repo: Repo,
     _dir: tempfile::TempDir,
@@ -33,6 +35,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
             Order::Make { sessions } => world.make(sessions).await,
             Order::Stream { rate, seconds } => world.stream(rate, seconds).await,
             Order::Flood { bytes } => world.flood(bytes).await,
+            Order::Calm => world.calm().await,
             other => bail!("this process cannot do {other:?}"),
         };
         answer(result).await?;
@@ -55,7 +58,7 @@ impl World {
         served.limits.sockets_per_user = usize::MAX;
         drop(tokio::spawn(server::serve(listener, served, std::future::pending::<()>())));
         let ids = Arc::default();
-        Ok(Self { sessions, ids, address, script, _model: model, _repo: repo, _dir: dir })
+        Ok(Self { sessions, ids, address, script, watcher: None, _model: model, _repo: repo, _dir: dir })
     }
 
     async fn make(&mut self, count: usize) -> anyhow::Result<Value> {
@@ -77,14 +80,19 @@ impl World {
         let (sessions, ids) = (self.sessions.clone(), Arc::clone(&self.ids));
         let send = move |place: usize, number| {
             let (sessions, id) = (sessions.clone(), ids[place]);
-            async move { Ok(sessions.tell(id, message(number)).await?) }
+            async move {
+                let text = message(number);
+                let (_, sent) = read_message(&text).context("a message without its time")?;
+                let on_disk = sessions.tell(id, text).await?;
+                let on_disk = now() - u64::try_from(on_disk.elapsed().as_nanos())?;
+                Ok((on_disk.saturating_sub(sent) as f64 / 1e6) as f32)
+            }
         };
-        stream(self.ids.len(), rate, seconds, send).await?;
-        Ok(Value::Null)
+        Ok(json!(stream(self.ids.len(), rate, seconds, send).await?))
     }
 
     /// A turn in a real sandbox, whose output everybody could follow.
-    async fn flood(&self, bytes: u64) -> anyhow::Result<Value> {
+    async fn flood(&mut self, bytes: u64) -> anyhow::Result<Value> {
         self.script.send_replace(bytes);
         let request =
             CreateSession { environment: "plain".to_owned(), prompt: "Print a lot".to_owned(), model: None };
@@ -99,9 +107,21 @@ impl World {
                 _ => {}
             }
         }
-        // Somebody watches it to its end.
-        drop(tokio::spawn(async move { while let Ok(Some(_)) = feed.next().await {} }));
+        self.watcher = Some(tokio::spawn(async move {
+            while let Ok(Some(frame)) = feed.next().await {
+                if frame.kind == "turn.finished" {
+                    break;
+                }
+            }
+        }));
         Ok(json!(session.id))
+    }
+
+    async fn calm(&mut self) -> anyhow::Result<Value> {
+        if let Some(watcher) = self.watcher.take() {
+            watcher.await?;
+        }
+        Ok(Value::Null)
     }
 }
 
@@ -141,6 +161,7 @@ fn options(dir: &std::path::Path, repo: &str, model: &str) -> anyhow::Result<ses
             key: None,
             headers: Default::default(),
             price: None,
+            overrides: llm::Overrides::default(),
         }],
         default_model: Some("main".to_owned()),
         mirrors: forge::Mirrors::new(&dir.join("mirrors")),

@@ -14,6 +14,7 @@ use store::{Draft, Store};
 use super::Settings;
 use super::fan_out::Load;
 use crate::load::{Order, Part, Process};
+use crate::process::cpu_seconds;
 use crate::report::Table;
 use crate::served::{self, Served};
 
@@ -153,13 +154,4 @@ fn resident_kib(id: u32) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
     Ok(line.split_whitespace().nth(1).context("no number")?.parse()?)
-}
-
-fn cpu_seconds(id: u32) -> anyhow::Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
-    // The name in parentheses may have blanks.
-    let rest = stat.rsplit_once(')').context("no name")?.1;
-    let ticks: f64 =
-        rest.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().unwrap_or(0.0)).sum();
-    Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
 }

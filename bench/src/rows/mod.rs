@@ -5,6 +5,7 @@ mod appends;
 mod density;
 mod exec;
 mod fan_out;
+mod first_token;
 mod idle_sockets;
 mod image_start;
 mod loop_overhead;
@@ -14,6 +15,8 @@ mod restart;
 mod sandbox_memory;
 mod sandbox_start;
 mod snapshot;
+mod token_stream;
+mod turn;
 
 use std::time::Duration;
 
@@ -37,6 +40,12 @@ pub(crate) enum Name {
     Exec,
     /// Agent loop: what we add to each step of a scripted turn of 20
     LoopOverhead,
+    /// Turn: 20 steps from the shell, against other harnesses
+    Turn,
+    /// Model: from the prompt to the first token, against a bare client
+    FirstToken,
+    /// Model: 100 turns at once, 50 tokens a second each
+    TokenStream,
     /// Log: durable appends, of one session and of 200
     Appends,
     /// Feed: 100 sessions with three readers each
@@ -106,6 +115,9 @@ impl Name {
             Self::IdleSockets => "idle-sockets",
             Self::Restart => "restart",
             Self::LoopOverhead => "loop-overhead",
+            Self::Turn => "turn",
+            Self::FirstToken => "first-token",
+            Self::TokenStream => "token-stream",
             Self::SandboxMemory => "sandbox-memory",
         }
     }
@@ -125,6 +137,9 @@ impl Name {
             Self::IdleSockets => idle_sockets::run(settings).await,
             Self::Restart => restart::run(settings).await,
             Self::LoopOverhead => loop_overhead::run(settings).await,
+            Self::Turn => turn::run(settings).await,
+            Self::FirstToken => first_token::run(settings).await,
+            Self::TokenStream => token_stream::run(settings).await,
             Self::SandboxMemory => sandbox_memory::run(settings).await,
         }
     }

@@ -55,7 +55,7 @@ impl Calls {
     fn script(self: Arc<Self>) -> Script {
         Script::from_fn(move |request: &Request, _| {
             let prompt = request.messages.iter().find_map(|message| match message {
-                Message::User { text } => Some(text.clone()),
+                Message::User { text, .. } => Some(text.clone()),
                 _ => None,
             });
             let ran = request.messages.iter().any(|message| matches!(message, Message::Tools { .. }));

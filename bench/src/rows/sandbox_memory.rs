@@ -12,6 +12,7 @@ use sandbox::{Driver, Life, Owner, Sandbox, Spec, Stack};
 use super::{Settings, Skipped};
 use crate::peers::tree::Tree;
 use crate::peers::{Missing, bwrap};
+use crate::process::descendants;
 use crate::report::Table;
 
 const ROUNDS: usize = 5;
@@ -150,10 +151,4 @@ fn average(roots: &[u32]) -> anyhow::Result<Memory> {
 fn parent(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
-}
-
-fn descendants(pid: u32) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children: Vec<u32> = children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-    children.iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
 }

@@ -13,9 +13,8 @@ use crate::tools::{recorded_input, replayed_arguments};
 /// the answer it is handed, and doing it twice changes nothing.
 pub fn normalise(messages: &[Message], mut completion: Completion) -> Completion {
     if !completion.parts.iter().any(|part| matches!(part, Part::Call(_))) {
-        let first = 1 + calls(messages).filter(|call| call.id.starts_with(salvage::ID_PREFIX)).count();
         let text: Vec<&str> = completion.parts.iter().filter_map(text).collect();
-        let salvaged = salvage::calls(&text.join("\n"), first);
+        let salvaged = salvage::calls(&text.join("\n"), next_number(messages));
         completion.parts.extend(salvaged.into_iter().map(Part::Call));
     }
     let mut ids = HashSet::new();
@@ -67,8 +66,15 @@ pub(crate) fn text(part: &Part) -> Option<&str> {
     }
 }
 
-fn calls(messages: &[Message]) -> impl Iterator<Item = &Call> {
-    messages.iter().flat_map(calls_of)
+/// The number of the next call that is found in text. Numbers go on after the calls that are still in the conversation.
+pub(crate) fn next_number(messages: &[Message]) -> usize {
+    let number = |call: &Call| call.id.strip_prefix(salvage::ID_PREFIX)?.parse::<usize>().ok();
+    1 + messages.iter().flat_map(calls_of).filter_map(number).max().unwrap_or(0)
+}
+
+/// A call that was found in text.
+pub(crate) fn text_call(number: usize, tool: String, arguments: String) -> Call {
+    Call { id: format!("{}{number}", salvage::ID_PREFIX), tool, arguments }
 }
 
 #[cfg(test)]

@@ -2,14 +2,31 @@
 
 use protocol::Outcome;
 use protocol::chat::Request;
+use protocol::event::CompactionLevel;
 
 use crate::tools::Invocation;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Call the model and give back `Answered` or `ModelFailed`.
+    /// Call the model and give back `Answered`, `Overflowed` or `ModelFailed`.
     CallModel(Request),
+    /// Make the context shorter, record how, and give back `Compacted`. See [`crate::compaction`].
+    Compact {
+        /// How much is given up.
+        level: CompactionLevel,
+        /// Tokens of the context as it is.
+        tokens: u64,
+        /// Bytes that the conversation may have.
+        room: u64,
+    },
+    /// Look at the files of the workspace and give back `Surveyed`.
+    Survey {
+        /// Words among which the names of files that matter may be.
+        hints: String,
+        /// Most bytes of all texts together.
+        room: usize,
+    },
     /// Run a tool and give back `ToolEnded`. Several in one batch run in order.
     RunTool {
         /// The call.

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use protocol::chat::{Call, Message, Part, ToolResult};
+use protocol::event::{Compaction, CompactionLevel};
 use protocol::item::ToolCall;
 use protocol::{Event, EventBody, Item, ItemId, ItemKind, ItemStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, calls_of};
+use crate::compaction;
 use crate::tools::replayed_arguments;
 
 /// The result of a call that was under way when the server or the sandbox went away.
@@ -19,8 +21,12 @@ pub const CANCELLED: &str = "cancelled: a person stopped the turn while this ran
 pub const STOPPED_HERE: &str = " [stopped here]";
 
 /// The code that a kept [`History`] follows from: one that other code made is not to be used.
-pub const SOURCES: [&[u8]; 3] =
-    [include_bytes!("history.rs"), include_bytes!("answer.rs"), include_bytes!("tools/arguments.rs")];
+pub const SOURCES: [&[u8]; 4] = [
+    include_bytes!("history.rs"),
+    include_bytes!("answer.rs"),
+    include_bytes!("compaction.rs"),
+    include_bytes!("tools/arguments.rs"),
+];
 
 /// The messages that these events of one session stand for, oldest first. Calls without a result (the server died)
 /// get one that says so, so that calls and results always pair.
@@ -51,6 +57,14 @@ pub(crate) fn answer_open_calls(messages: &mut Vec<Message>, given: &[Option<Too
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     messages: Vec<Message>,
+    /// The event that each message began with.
+    starts: Vec<u64>,
+    /// Every prompt so far, with its event.
+    prompts: Vec<(u64, String)>,
+    /// Messages of the last answer's request with that answer, and the tokens that its server counted.
+    measured: Option<(usize, u64)>,
+    /// The event that the step which is not closed began with.
+    began: u64,
     /// The parts of the step that is not closed yet.
     parts: Vec<Part>,
     /// Its calls, in order.
@@ -73,6 +87,9 @@ struct Known {
 impl History {
     /// Takes in the next event of the log.
     pub fn apply(&mut self, event: &Event) {
+        if self.parts.is_empty() {
+            self.began = event.seq;
+        }
         match &event.body {
             EventBody::ItemStarted { item, .. } => match &item.kind {
                 ItemKind::ToolCall(call) => {
@@ -84,18 +101,24 @@ impl History {
                 | ItemKind::Report(_)
                 | ItemKind::Notice { .. } => {}
             },
-            EventBody::ItemCompleted { item, .. } => self.completed(item),
-            EventBody::UsageRecorded { .. }
-            | EventBody::TurnStarted { .. }
-            | EventBody::TurnFinished { .. } => self.close_step(),
+            EventBody::ItemCompleted { item, .. } => self.completed(item, event.seq),
+            EventBody::UsageRecorded { usage, .. } => {
+                self.close_step();
+                // The results of the calls were not counted with the answer.
+                let calls = usize::from(matches!(self.messages.last(), Some(Message::Tools { .. })));
+                self.measured = (usage.prompt() > 0).then(|| (self.messages.len() - calls, usage.total()));
+            }
+            EventBody::TurnStarted { .. } | EventBody::TurnFinished { .. } => self.close_step(),
+            EventBody::ContextCompacted(compaction) => self.compact(compaction),
             EventBody::SessionCreated { .. }
             | EventBody::SessionRenamed { .. }
+            | EventBody::SessionRestored { .. }
             | EventBody::PromptQueued { .. }
             | EventBody::PromptEdited { .. }
             | EventBody::PromptRemoved { .. }
             | EventBody::PromptMoved { .. }
             | EventBody::QueuePaused { .. }
-            | EventBody::QueueResumed {}
+            | EventBody::QueueResumed { .. }
             | EventBody::TurnStopping { .. }
             | EventBody::ApprovalRequested { .. }
             | EventBody::ApprovalResolved { .. }
@@ -113,12 +136,16 @@ impl History {
         }
     }
 
-    fn completed(&mut self, item: &Item) {
+    fn completed(&mut self, item: &Item, seq: u64) {
         let whole = item.status == ItemStatus::Completed;
         match &item.kind {
             ItemKind::Prompt { text, .. } | ItemKind::Notice { text } => {
                 self.close_step();
-                self.messages.push(Message::User { text: text.clone() });
+                if matches!(item.kind, ItemKind::Prompt { .. }) {
+                    self.prompts.push((seq, text.clone()));
+                }
+                self.messages.push(Message::user(text.clone()));
+                self.starts.push(seq);
             }
             ItemKind::Message { text } if whole => self.parts.push(Part::Text { text: text.clone() }),
             ItemKind::Message { text } if text.trim().is_empty() => {}
@@ -187,6 +214,52 @@ impl History {
         if !results.is_empty() {
             self.messages.push(Message::Tools { results });
         }
+        self.starts.resize(self.messages.len(), self.began);
+    }
+
+    /// Makes the conversation shorter, as the log says.
+    pub(crate) fn compact(&mut self, compaction: &Compaction) {
+        self.close_step();
+        let first_kept = |keep_from| self.starts.partition_point(|start| *start < keep_from);
+        let kept = compaction.keep_from.map_or(self.messages.len(), first_kept);
+        match compaction.level {
+            CompactionLevel::Masked => self.messages[..kept].iter_mut().for_each(compaction::mask),
+            CompactionLevel::Summarised | CompactionLevel::Fresh => {
+                let text = compaction.text.clone().unwrap_or_default();
+                self.messages.splice(..kept, [Message::user(text)]);
+                // It stands before everything that is kept, so that the starts stay in order.
+                self.starts.splice(..kept, [0]);
+            }
+        }
+        // The rate of the old context is not that of the new one, and its results have their places elsewhere.
+        self.measured = None;
+        self.calls.values_mut().for_each(|known| known.answered = true);
+    }
+
+    /// The messages of every step that is closed.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The event that each of the messages began with.
+    pub(crate) fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    /// The messages that began before this event.
+    pub(crate) fn before(&self, seq: u64) -> &[Message] {
+        &self.messages[..self.starts.partition_point(|start| *start < seq)]
+    }
+
+    /// The prompts that came before this event; all without one.
+    pub(crate) fn prompts_before(&self, seq: Option<u64>) -> Vec<&str> {
+        let before = self.prompts.iter().take_while(|(at, _)| seq.is_none_or(|seq| *at < seq));
+        before.map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// How many of the messages the last answer's server counted, and the tokens that they were.
+    pub fn measured(&self) -> Option<(usize, u64)> {
+        self.measured
     }
 
     /// The messages, with the step that is not closed yet as the last.

@@ -1,7 +1,9 @@
 //! What a turn is given: what it begins with, and what happens while it runs.
 
 use protocol::chat::{Completion, Message};
-use protocol::{Check, Report};
+use protocol::{Check, EditFormat, Report, ToolMode};
+
+use crate::mode::FileText;
 
 /// What a turn begins with.
 #[derive(Debug, Clone)]
@@ -14,6 +16,36 @@ pub struct Setup {
     pub checks: Vec<Check>,
     /// When the turn has had enough.
     pub limits: Limits,
+    /// How the model is worked with.
+    pub profile: Profile,
+    /// What this turn is about: the prompt's own text.
+    pub task: String,
+    /// How many of the messages the last answer's server counted, and the tokens that they were.
+    pub measured: Option<(usize, u64)>,
+}
+
+/// How a model is worked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    /// Tokens of request and answer together.
+    pub context: u64,
+    /// Most tokens of one answer that the model gives.
+    pub max_output: Option<u32>,
+    /// How it calls tools.
+    pub tool_mode: ToolMode,
+    /// How it changes files.
+    pub edit_format: EditFormat,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            context: 128_000,
+            max_output: None,
+            tool_mode: ToolMode::default(),
+            edit_format: EditFormat::default(),
+        }
+    }
 }
 
 /// When a turn has had enough.
@@ -38,6 +70,26 @@ pub enum Input {
     ModelFailed {
         /// What went wrong and what to do.
         message: String,
+    },
+    /// The request was longer than the model can read.
+    Overflowed {
+        /// What went wrong and what to do.
+        message: String,
+    },
+    /// The context was made shorter; without messages it could not be.
+    Compacted {
+        /// The conversation, as the log gives it now.
+        messages: Option<Vec<Message>>,
+    },
+    /// The workspace was looked at.
+    Surveyed {
+        /// Its files, with the text of those that matter most.
+        files: Vec<FileText>,
+    },
+    /// Something was recorded that the model should read, beside what the turn itself says.
+    Noticed {
+        /// What the model reads.
+        text: String,
     },
     /// A tool ended: what the model reads, and whether it failed.
     ToolEnded {

@@ -4,18 +4,26 @@
 //! [`Input`]s. [`history::fold`] rebuilds the conversation from the log, so that a turn can go on after a restart.
 
 mod answer;
+pub mod compaction;
 mod effect;
+mod fit;
 pub mod history;
 mod input;
+mod mode;
 mod prompt;
 mod repetition;
 mod rounds;
 mod salvage;
+mod survey;
 pub mod tools;
 mod turn;
+mod window;
 
 pub use answer::normalise;
 pub use effect::Effect;
-pub use input::{CheckResult, Input, Limits, Setup, Verification};
+pub use input::{CheckResult, Input, Limits, Profile, Setup, Verification};
+pub use mode::FileText;
 pub use prompt::system_prompt;
+pub use survey::files_that_matter;
 pub use turn::Turn;
+pub use window::Window;

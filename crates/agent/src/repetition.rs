@@ -1,25 +1,25 @@
-//! Noticing that a model goes in circles: the same calls with the same results again and again, alone or in a cycle of
-//! two or three.
+//! Noticing that a model goes in circles: the same calls with the same results again and again, alone or in a cycle of a
+//! few. It is told, what it repeats is withheld for a step, and if that does not help the turn ends.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol::chat::{Call, ToolResult};
 
-/// Repetitions after which the model is told.
-const NUDGE: usize = 3;
-/// Repetitions after which the turn ends.
-const GIVE_UP: usize = 6;
 /// Longest cycle that is noticed.
-const CYCLE: usize = 3;
+const CYCLE: usize = 4;
 /// Characters of a call that a message shows.
 const SHOWN: usize = 200;
 
 /// The last calls of a turn with their results.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Repetition {
     seen: VecDeque<Seen>,
     nudged: bool,
+    /// Repetitions after which the model is told.
+    nudge: usize,
+    /// Repetitions after which the turn ends.
+    give_up: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -34,25 +34,47 @@ struct Seen {
 pub(crate) enum Verdict {
     /// Something new, or something already said.
     GoOn,
-    /// The model should be told, in these words.
-    Nudge(String),
+    /// The model should be told, and not have these tools in its next step.
+    Nudge {
+        /// What it is told.
+        text: String,
+        /// The tools that it repeats.
+        tools: Vec<String>,
+    },
     /// Telling it did not help; why the turn ends.
     GiveUp(String),
 }
 
 impl Repetition {
+    /// Nothing seen yet.
+    pub(crate) fn new((nudge, give_up): (usize, usize)) -> Self {
+        Self { seen: VecDeque::new(), nudged: false, nudge, give_up }
+    }
+
     /// Adds a call that was run.
     pub(crate) fn saw(&mut self, call: &Call, result: &ToolResult) {
         let mut hasher = DefaultHasher::new();
         (&result.text, result.is_error).hash(&mut hasher);
-        if self.seen.len() == GIVE_UP * CYCLE {
-            self.seen.pop_front();
-        }
-        self.seen.push_back(Seen {
+        self.push(Seen {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
             result: hasher.finish(),
         });
+    }
+
+    /// Adds a call that was withheld, and so would have given what it gave before.
+    pub(crate) fn saw_again(&mut self, call: &Call) {
+        let same = |seen: &&Seen| seen.tool == call.tool && seen.arguments == call.arguments;
+        if let Some(seen) = self.seen.iter().rev().find(same).cloned() {
+            self.push(seen);
+        }
+    }
+
+    fn push(&mut self, seen: Seen) {
+        if self.seen.len() == self.give_up * CYCLE {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(seen);
     }
 
     /// Judges the calls so far.
@@ -62,13 +84,13 @@ impl Repetition {
             // The shortest cycle of equals is the truest description.
             .max_by_key(|(count, period)| (*count, CYCLE - period))
             .unwrap_or_default();
-        if count < NUDGE {
+        if count < self.nudge {
             self.nudged = false;
             return Verdict::GoOn;
         }
         let calls: Vec<String> = self.seen.range(self.seen.len() - period..).map(Seen::show).collect();
         let calls = calls.join(", then ");
-        if count >= GIVE_UP {
+        if count >= self.give_up {
             return Verdict::GiveUp(format!(
                 "the model repeated itself {count} times with the same result: {calls}"
             ));
@@ -77,9 +99,15 @@ impl Repetition {
             return Verdict::GoOn;
         }
         self.nudged = true;
-        Verdict::Nudge(format!(
-            "You have made the same call {count} times and got the same result each time: {calls}. Repeating it will not help. Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you."
-        ))
+        let mut tools: Vec<String> =
+            self.seen.range(self.seen.len() - period..).map(|seen| seen.tool.clone()).collect();
+        tools.sort();
+        tools.dedup();
+        let text = format!(
+            "You have made the same call {count} times and got the same result each time: {calls}. Repeating it will not help. Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you. For the next step you have no {}.",
+            tools.join(" and no ")
+        );
+        Verdict::Nudge { text, tools }
     }
 
     /// How often the last `period` calls stand at the end, one run after the other.
@@ -108,7 +136,7 @@ mod tests {
     use super::*;
 
     fn verdicts(calls: &[(&str, &str)]) -> String {
-        let mut repetition = Repetition::default();
+        let mut repetition = Repetition::new((3, 6));
         calls
             .iter()
             .map(|(arguments, result)| {
@@ -117,7 +145,7 @@ mod tests {
                 repetition.saw(&call, &result);
                 match repetition.verdict() {
                     Verdict::GoOn => '.',
-                    Verdict::Nudge(_) => 'n',
+                    Verdict::Nudge { .. } => 'n',
                     Verdict::GiveUp(_) => 'G',
                 }
             })

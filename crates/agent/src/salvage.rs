@@ -4,6 +4,7 @@
 use protocol::chat::Call;
 use serde_json::Value;
 
+use crate::answer::text_call;
 use crate::tools;
 
 /// Ids of calls that were found in text begin with this.
@@ -19,11 +20,7 @@ pub(crate) fn calls(text: &str, first: usize) -> Vec<Call> {
     found
         .into_iter()
         .enumerate()
-        .map(|(index, (tool, arguments))| Call {
-            id: format!("{ID_PREFIX}{}", first + index),
-            tool,
-            arguments,
-        })
+        .map(|(index, (tool, arguments))| text_call(first + index, tool, arguments))
         .collect()
 }
 

@@ -2,16 +2,20 @@
 //! ignored, and it finishes exactly once whatever happens.
 
 use protocol::chat::{Call, Completion, Message, Request, Stop, ToolResult, ToolSpec};
-use protocol::{Check, Outcome};
+use protocol::event::CompactionLevel;
+use protocol::{Check, EditFormat, Outcome};
 
 use crate::answer::{self, calls_of};
 use crate::effect::Effect;
+use crate::fit::Fit;
 use crate::history::{self, CANCELLED, INTERRUPTED, STOPPED_HERE};
 use crate::input::{CheckResult, Input, Limits, Setup, Verification};
-use crate::prompt::system_prompt;
+use crate::mode::{self, FileText, Mode, View};
+use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
 use crate::rounds::{self, Rounds};
 use crate::tools;
+use crate::window::Window;
 
 /// How often in a row an answer may be cut off, and how often empty, before the turn fails.
 const NUDGES: u32 = 3;
@@ -33,6 +37,10 @@ enum State {
     Running(Batch),
     /// The gate's result.
     Verifying,
+    /// A shorter context.
+    Compacting,
+    /// A look at the files.
+    Surveying,
     /// Nothing: it finished.
     Over,
 }
@@ -62,14 +70,32 @@ pub struct Turn {
     rejected: u32,
     repetition: Repetition,
     rounds: Rounds,
+    mode: &'static dyn Mode,
+    edit_format: EditFormat,
+    task: String,
+    fit: Fit,
+    /// Tools that the model does not have in its next step.
+    withheld: Vec<String>,
+    /// The files as the model is shown them in this round.
+    files: Option<Vec<FileText>>,
+    /// What is to be read after the results of the calls that run.
+    noticed: Vec<String>,
+    /// Rounds in a row that changed nothing.
+    unchanged: u32,
+    /// What the model's server said when the last request was too long.
+    overflow: Option<String>,
 }
 
 impl Turn {
     /// A turn that has not begun.
     pub fn new(setup: Setup) -> Self {
-        Self {
-            system: system_prompt(&setup.instructions, &setup.checks),
-            tools: tools::specs(),
+        let profile = setup.profile;
+        let mode = mode::of(profile.tool_mode);
+        let prompt = if mode.in_rounds() { round_prompt } else { system_prompt };
+        let answer = profile.max_output.unwrap_or(u32::MAX).min(setup.limits.max_output_tokens);
+        let mut turn = Self {
+            system: prompt(&setup.instructions, &setup.checks),
+            tools: tools::specs(profile.edit_format),
             messages: setup.messages,
             checks: setup.checks,
             limits: setup.limits,
@@ -78,9 +104,24 @@ impl Turn {
             cut_off: 0,
             empty: 0,
             rejected: 0,
-            repetition: Repetition::default(),
+            repetition: Repetition::new(mode.patience()),
             rounds: Rounds::default(),
+            mode,
+            edit_format: profile.edit_format,
+            task: setup.task,
+            fit: Fit::new(Window::new(profile.context, answer.into())),
+            withheld: Vec::new(),
+            files: None,
+            noticed: Vec::new(),
+            unchanged: 0,
+            overflow: None,
+        };
+        if let Some((counted, tokens)) = setup.measured.filter(|_| !mode.in_rounds()) {
+            let counted = counted.min(turn.messages.len());
+            let request = turn.mode.request(&View { messages: &turn.messages[..counted], ..turn.view() });
+            turn.fit.measure(&request, &[], tokens);
         }
+        turn
     }
 
     /// The same turn with steps taken before a restart, so that its budget goes on from there.
@@ -99,6 +140,26 @@ impl Turn {
         &self.messages
     }
 
+    /// The answer in the form in which it is recorded and replayed: calls that were written as text are calls, and every
+    /// call has an id of its own. Record what this gives: the turn does the same to the answer that it is handed, and doing
+    /// it twice changes nothing.
+    pub fn read(&self, completion: Completion) -> Completion {
+        self.mode.read(&self.view(), completion)
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            system: &self.system,
+            tools: &self.tools,
+            messages: &self.messages,
+            task: &self.task,
+            files: self.files.as_deref().unwrap_or_default(),
+            round: self.steps,
+            room: self.fit.last_round_bytes(),
+            max_output_tokens: self.fit.answer(),
+        }
+    }
+
     /// Takes what happened and gives what is to be done, in order.
     pub fn handle(&mut self, input: Input) -> Vec<Effect> {
         match (&self.state, input) {
@@ -111,9 +172,23 @@ impl Turn {
                 self.tool_ended(ToolResult { call_id, text, is_error })
             }
             (State::Verifying, Input::Verified(verification)) => self.verified(&verification),
-            (_, Input::Begin | Input::Answered(_) | Input::ToolEnded { .. } | Input::Verified(_)) => {
-                Vec::new()
+            (State::Calling, Input::Overflowed { message }) => self.overflowed(message),
+            (State::Compacting, Input::Compacted { messages }) => self.compacted(messages),
+            (State::Surveying, Input::Surveyed { files }) => {
+                self.files = Some(files);
+                self.proceed()
             }
+            (_, Input::Noticed { text }) => self.noticed(text),
+            (
+                _,
+                Input::Begin
+                | Input::Answered(_)
+                | Input::Overflowed { .. }
+                | Input::Compacted { .. }
+                | Input::Surveyed { .. }
+                | Input::ToolEnded { .. }
+                | Input::Verified(_),
+            ) => Vec::new(),
         }
     }
 
@@ -135,8 +210,11 @@ impl Turn {
     }
 
     fn answered(&mut self, completion: Completion) -> Vec<Effect> {
+        let Completion { parts, stop, usage } = self.read(completion);
         self.steps += 1;
-        let Completion { parts, stop, usage: _ } = answer::normalise(&self.messages, completion);
+        self.files = None;
+        self.overflow = None;
+        self.fit.answered(&parts, usage.total());
         let message = answer::message(parts);
         let calls: Vec<Call> = message.iter().flat_map(calls_of).cloned().collect();
         let said = message.as_ref().map(words).unwrap_or_default();
@@ -153,6 +231,10 @@ impl Turn {
                     self.limits.max_output_tokens
                 ),
             ),
+            Stop::Length if drones(&said) => self.call_model(Some(
+                "Your answer said the same again and again until it was cut off. Stop that, and take one next step."
+                    .to_owned(),
+            )),
             Stop::Length => self.call_model(Some(
                 "Your answer was cut off at the token limit. Continue where it stopped, in smaller pieces: one tool call at a time, and large files in several edits."
                     .to_owned(),
@@ -182,8 +264,18 @@ impl Turn {
         let mut effects = Vec::new();
         let mut results = Vec::new();
         let mut problem = None;
+        let withheld = std::mem::take(&mut self.withheld);
         for (index, call) in calls.iter().enumerate() {
-            match tools::parse(&call.tool, &call.arguments) {
+            let parsed = if withheld.contains(&call.tool) {
+                self.repetition.saw_again(call);
+                Err(format!(
+                    "{} is withheld for this step, because it was repeated without a new result. Use another tool, or finish.",
+                    call.tool
+                ))
+            } else {
+                tools::parse(self.edit_format, &call.tool, &call.arguments)
+            };
+            match parsed {
                 Ok(tool) => {
                     effects.push(Effect::RunTool { call_id: call.id.clone(), tool });
                     results.push(None);
@@ -244,10 +336,21 @@ impl Turn {
                 self.repetition.saw(call, result);
             }
         }
+        let wrote = batch
+            .calls
+            .iter()
+            .zip(&results)
+            .any(|(call, result)| tools::changes_files(&call.tool) && !result.is_error);
         self.messages.push(Message::Tools { results });
+        self.messages.extend(std::mem::take(&mut self.noticed).into_iter().map(Message::user));
         match self.repetition.verdict() {
             Verdict::GiveUp(reason) => self.finish(Outcome::Escalated, reason),
-            Verdict::Nudge(text) => self.call_model(Some(text)),
+            Verdict::Nudge { text, tools } => {
+                self.withhold(tools);
+                self.call_model(Some(text))
+            }
+            // A model that works in rounds gives all it has in one answer, so it is checked at once.
+            Verdict::GoOn if wrote && self.mode.in_rounds() => self.verify(),
             Verdict::GoOn => self.call_model(None),
         }
     }
@@ -259,6 +362,12 @@ impl Turn {
 
     fn verified(&mut self, verification: &Verification) -> Vec<Effect> {
         let failing: Vec<&CheckResult> = verification.checks.iter().filter(|check| !check.passed).collect();
+        if !verification.changed
+            && self.mode.in_rounds()
+            && let Some(effects) = self.nothing_changed()
+        {
+            return effects;
+        }
         if !verification.changed || failing.is_empty() {
             self.state = State::Over;
             return vec![Effect::Finish { outcome: Outcome::Done, reason: None }];
@@ -299,17 +408,106 @@ impl Turn {
         }
         let mut effects = Vec::new();
         if let Some(text) = tell {
-            self.messages.push(Message::User { text: text.clone() });
+            self.messages.push(Message::user(text.clone()));
             effects.push(Effect::Tell { text });
         }
-        self.state = State::Calling;
-        effects.push(Effect::CallModel(Request {
-            system: self.system.clone(),
-            messages: self.messages.clone(),
-            tools: self.tools.clone(),
-            max_output_tokens: self.limits.max_output_tokens,
-        }));
+        effects.extend(self.proceed());
         effects
+    }
+
+    /// Calls the model once the request fits its window.
+    fn proceed(&mut self) -> Vec<Effect> {
+        if self.mode.in_rounds() && self.files.is_none() {
+            self.state = State::Surveying;
+            let hints: Vec<&str> = self.messages.iter().rev().take(3).filter_map(said_to_model).collect();
+            let hints = format!("{}\n{}", self.task, hints.join("\n"));
+            return vec![Effect::Survey { hints, room: self.fit.files_bytes(&self.system) }];
+        }
+        let mut request = self.mode.request(&self.view());
+        if !self.withheld.is_empty() {
+            let tools: Vec<ToolSpec> =
+                self.tools.iter().filter(|tool| !self.withheld.contains(&tool.name)).cloned().collect();
+            request = self.mode.request(&View { tools: &tools, ..self.view() });
+        }
+        if !self.mode.in_rounds() {
+            match self.fit.due(&request, &self.messages) {
+                Some(level) => return self.compact(level, &request),
+                None if self.fit.is_hopeless(&request) => {
+                    let ours = format!(
+                        "the instructions and the prompt alone are longer than the {} tokens that the model can read: shorten them, or choose a model with a larger context",
+                        self.fit.context()
+                    );
+                    let reason = self.overflow.take().unwrap_or(ours);
+                    return self.finish(Outcome::Failed, reason);
+                }
+                None => {}
+            }
+        }
+        self.state = State::Calling;
+        self.fit.sent(&request);
+        vec![Effect::CallModel(request)]
+    }
+
+    fn compact(&mut self, level: CompactionLevel, request: &Request) -> Vec<Effect> {
+        self.state = State::Compacting;
+        let (tokens, room) = self.fit.measures(request);
+        vec![Effect::Compact { level, tokens, room }]
+    }
+
+    fn compacted(&mut self, messages: Option<Vec<Message>>) -> Vec<Effect> {
+        match messages {
+            Some(messages) => self.messages = messages,
+            None => self.fit.could_not(),
+        }
+        self.proceed()
+    }
+
+    /// The model says that the request is too long: its window is smaller than was thought.
+    fn overflowed(&mut self, message: String) -> Vec<Effect> {
+        self.files = None;
+        if !self.fit.overflowed() {
+            return self.finish(Outcome::Failed, message);
+        }
+        self.overflow = Some(message);
+        self.proceed()
+    }
+
+    /// Takes in what was recorded beside the turn. While tools run it stands after their results, as in the log.
+    fn noticed(&mut self, text: String) -> Vec<Effect> {
+        match self.state {
+            State::Running(_) => self.noticed.push(text),
+            _ => self.messages.push(Message::user(text)),
+        }
+        Vec::new()
+    }
+
+    /// Takes tools away for the next step, unless nothing would be left.
+    fn withhold(&mut self, tools: Vec<String>) {
+        if self.tools.iter().any(|tool| !tools.contains(&tool.name)) {
+            self.withheld = tools;
+        }
+    }
+
+    /// A round that changed nothing: the model is told, unless it has only answered and means it.
+    fn nothing_changed(&mut self) -> Option<Vec<Effect>> {
+        let wrote = self
+            .messages
+            .iter()
+            .rev()
+            .take(2)
+            .flat_map(calls_of)
+            .any(|call| tools::changes_files(&call.tool));
+        self.unchanged += 1;
+        match (wrote, self.unchanged) {
+            (true, 1..=NUDGES) => Some(self.call_model(Some(
+                "Your answer changed nothing: the files are as they were. Change what must change.".to_owned(),
+            ))),
+            (true, _) => Some(self.finish(Outcome::Escalated, "the model writes files without changing them".to_owned())),
+            (false, 1) => Some(self.call_model(Some(
+                "Your answer has no file and no command. If something must change, write the path and the whole new text of the file; if nothing must, say so again.".to_owned(),
+            ))),
+            (false, _) => None,
+        }
     }
 
     fn out_of_steps(&self) -> bool {
@@ -324,7 +522,12 @@ impl Turn {
     fn finish(&mut self, outcome: Outcome, reason: String) -> Vec<Effect> {
         let results = match std::mem::replace(&mut self.state, State::Over) {
             State::Running(batch) => batch.results,
-            State::New | State::Calling | State::Verifying | State::Over => Vec::new(),
+            State::New
+            | State::Calling
+            | State::Verifying
+            | State::Compacting
+            | State::Surveying
+            | State::Over => Vec::new(),
         };
         let broken_off = if outcome == Outcome::Cancelled { CANCELLED } else { INTERRUPTED };
         history::answer_open_calls(&mut self.messages, &results, broken_off);
@@ -342,6 +545,25 @@ fn words(message: &Message) -> String {
         Message::Assistant { parts } => parts.iter().filter_map(answer::text).collect::<Vec<_>>().join(" "),
         Message::User { .. } | Message::Tools { .. } => String::new(),
     }
+}
+
+/// What a message tells the model.
+fn said_to_model(message: &Message) -> Option<&str> {
+    match message {
+        Message::User { text, .. } => Some(text),
+        Message::Assistant { .. } | Message::Tools { .. } => None,
+    }
+}
+
+/// Whether a text ends with the same words many times over.
+fn drones(text: &str) -> bool {
+    const TIMES: usize = 8;
+    const LONGEST: usize = 400;
+    let bytes = text.trim_end().as_bytes();
+    (4..=LONGEST.min(bytes.len() / TIMES)).any(|length| {
+        let end = &bytes[bytes.len() - length * TIMES..];
+        end[length..] == end[..length * (TIMES - 1)] && end.iter().any(u8::is_ascii_alphanumeric)
+    })
 }
 
 fn refusal(said: &str) -> String {

@@ -257,14 +257,20 @@ impl Api {
     /// Every event of a session in the log now; of a damaged log, those before the damage, which is told.
     pub(crate) async fn events(&self, id: SessionId) -> anyhow::Result<Vec<Event>> {
         let mut events = Vec::new();
+        let mut lineage = None;
         loop {
             let after = events.last().map_or(0, |event: &Event| event.seq);
             let request = self
                 .http
-                .get(format!("{}/api/v1/sessions/{id}/events?after={after}", self.url))
+                .get(format!("{}/api/v1/sessions/{id}/events?{}", self.url, position(after, lineage)))
                 .header("Accept", "application/json");
             let response = match self.accepted(request).await {
                 Ok(response) => response,
+                // The server was restored from a backup meanwhile.
+                Err(error) if after > 0 && error.downcast_ref().is_some_and(is_elsewhere) => {
+                    (events, lineage) = (Vec::new(), None);
+                    continue;
+                }
                 Err(error) if !events.is_empty() && is_damage(&error) => {
                     crate::render::style::error(&format!("after event {after}: {error}"));
                     return Ok(events);
@@ -273,6 +279,7 @@ impl Api {
             };
             let page: EventPage = response.json().await?;
             let more = page.more;
+            lineage = page.lineage;
             events.extend(page.events);
             if !more {
                 return Ok(events);
@@ -280,10 +287,29 @@ impl Api {
         }
     }
 
-    /// Follows a session after an event.
-    pub(crate) fn follow(&self, session: SessionId, after: u64) -> Stream {
-        Stream { api: self.clone(), session, begun_after: after, after, socket: None, broken_since: None }
+    /// Follows a session after an event, of a lineage if that is known.
+    pub(crate) fn follow(&self, session: SessionId, after: u64, lineage: Option<LineageId>) -> Stream {
+        Stream {
+            api: self.clone(),
+            session,
+            begun_after: after,
+            after,
+            lineage,
+            socket: None,
+            broken_since: None,
+        }
     }
+}
+
+/// Where to begin, as it is written in an address.
+fn position(after: u64, lineage: Option<LineageId>) -> String {
+    let lineage = lineage.map(|lineage| format!("&lineage={lineage}")).unwrap_or_default();
+    format!("after={after}{lineage}")
+}
+
+/// Whether what we have of a session is not what its log has.
+fn is_elsewhere(problem: &Problem) -> bool {
+    matches!(problem.code, Code::AfterEnd | Code::OtherLineage)
 }
 
 fn is_damage(error: &anyhow::Error) -> bool {
@@ -298,17 +324,6 @@ fn segment(name: &str) -> String {
         .collect()
 }
 
-/// Why nothing comes after this frame, if that is what it says.
-fn why_it_ends(frame: &Frame) -> Option<Problem> {
-    if frame.meaning.is_some() {
-        return None;
-    }
-    match serde_json::from_str::<ServerMessage>(&frame.text).ok()?.body {
-        ServerBody::Unsubscribed { problem } => problem,
-        _ => None,
-    }
-}
-
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
 /// A session's stream of frames.
@@ -317,6 +332,7 @@ pub(crate) struct Stream {
     session: SessionId,
     begun_after: u64,
     after: u64,
+    lineage: Option<LineageId>,
     socket: Option<Socket>,
     broken_since: Option<tokio::time::Instant>,
 }
@@ -331,11 +347,13 @@ pub(crate) struct Frame {
 pub(crate) enum Meaning {
     Event(Box<Event>),
     Ephemeral(Ephemeral),
+    /// What came so far is not what the log has now; it comes again from the beginning.
+    StartOver,
 }
 
 impl Stream {
     /// The next frame. A broken connection is made again and goes on after the last event, so nothing is lost or seen
-    /// twice; a server that stays away is an error.
+    /// twice, unless the log is another one by then; a server that stays away is an error.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Frame> {
         loop {
             let socket = match &mut self.socket {
@@ -348,11 +366,9 @@ impl Stream {
             match socket.next().await {
                 Some(Ok(Message::Text(text))) => {
                     self.broken_since = None;
-                    let frame = self.read(text.to_string());
-                    if let Some(problem) = why_it_ends(&frame) {
-                        return Err(self.end(problem));
+                    if let Some(frame) = self.read(text.to_string())? {
+                        return Ok(frame);
                     }
-                    return Ok(frame);
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => self.socket = None,
                 Some(Ok(_)) => {}
@@ -360,7 +376,8 @@ impl Stream {
         }
     }
 
-    fn read(&mut self, text: String) -> Frame {
+    /// What a message is to whoever follows, if it is anything.
+    fn read(&mut self, text: String) -> anyhow::Result<Option<Frame>> {
         let meaning = match serde_json::from_str::<Event>(&text) {
             Ok(event) => {
                 self.after = event.seq;
@@ -368,16 +385,30 @@ impl Stream {
             }
             Err(_) => serde_json::from_str(&text).ok().map(Meaning::Ephemeral),
         };
-        Frame { text, meaning }
+        if meaning.is_some() {
+            return Ok(Some(Frame { text, meaning }));
+        }
+        match serde_json::from_str::<ServerMessage>(&text).map(|message| message.body) {
+            Ok(ServerBody::Subscribed { lineage }) => {
+                self.lineage = lineage;
+                Ok(None)
+            }
+            Ok(ServerBody::Unsubscribed { problem: Some(problem) }) if self.is_to_start_over(&problem) => {
+                (self.begun_after, self.after, self.lineage, self.socket) = (0, 0, None, None);
+                Ok(Some(Frame { text, meaning: Some(Meaning::StartOver) }))
+            }
+            Ok(ServerBody::Unsubscribed { problem: Some(problem) }) => Err(problem.into()),
+            _ => Ok(Some(Frame { text, meaning })),
+        }
     }
 
-    /// Nothing more comes, for this reason.
-    fn end(&self, problem: Problem) -> anyhow::Error {
-        // Who asked for too much at first typed it; later it is the server that has less than before.
-        if problem.code == Code::AfterEnd && self.after != self.begun_after {
-            return anyhow!("{problem}");
+    /// Who asks for too much at first typed it; later it is the server that has less than before, or something else.
+    fn is_to_start_over(&self, problem: &Problem) -> bool {
+        match problem.code {
+            Code::OtherLineage => self.after > 0,
+            Code::AfterEnd => self.after != self.begun_after,
+            _ => false,
         }
-        problem.into()
     }
 
     async fn connect(&mut self) -> anyhow::Result<Socket> {
@@ -391,7 +422,7 @@ impl Stream {
             if let tungstenite::Error::Http(response) = &error {
                 let problem =
                     response.body().as_deref().and_then(|body| serde_json::from_slice::<Problem>(body).ok());
-                return Err(problem.map_or_else(|| error.into(), |problem| self.end(problem)));
+                return Err(problem.map_or_else(|| error.into(), Into::into));
             }
             if since.elapsed() > PATIENCE {
                 return Err(self.api.unreachable(&error));
@@ -402,8 +433,9 @@ impl Stream {
 
     async fn try_connect(&self) -> Result<Socket, tungstenite::Error> {
         let url = self.api.url.replacen("http", "ws", 1);
-        let mut request = format!("{url}/api/v1/sessions/{}/socket?after={}", self.session, self.after)
-            .into_client_request()?;
+        let position = position(self.after, self.lineage);
+        let mut request =
+            format!("{url}/api/v1/sessions/{}/socket?{position}", self.session).into_client_request()?;
         if let Some(token) = &self.api.token
             && let Ok(value) = format!("Bearer {token}").parse()
         {

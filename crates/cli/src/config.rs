@@ -1,6 +1,7 @@
 //! `slipway.toml`: what can be set, what it is when it is not set, and where it is looked for. Unknown keys are an
 //! error, because a misspelled key that is ignored is a setting that silently does not hold.
 
+mod models;
 mod outside;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use protocol::Environment;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use models::Model;
 
 /// Name of the configuration file in the data directory.
 const FILE: &str = "slipway.toml";
@@ -162,22 +165,6 @@ impl Sandbox {
     }
 }
 
-/// A model.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Model {
-    pub(crate) provider: llm::Provider,
-    pub(crate) model: String,
-    #[serde(default)]
-    pub(crate) base_url: Option<String>,
-    #[serde(default)]
-    pub(crate) api_key_env: Option<String>,
-    #[serde(default)]
-    pub(crate) headers: BTreeMap<String, String>,
-    #[serde(default)]
-    pub(crate) price: Option<llm::Price>,
-}
-
 /// Where configuration comes from, as the command line says it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
@@ -209,11 +196,7 @@ impl Config {
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let config: Self =
             toml::from_str(text).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
-        for (name, model) in &config.models {
-            if model.provider == llm::Provider::OpenAiCompatible && model.base_url.is_none() {
-                bail!("[models.{name}] needs base_url, such as \"http://127.0.0.1:8000/v1\"");
-            }
-        }
+        models::check(&config.models)?;
         for (name, environment) in &config.environments {
             check_environment(name, environment)?;
         }
@@ -231,10 +214,15 @@ impl Config {
         Ok(config)
     }
 
-    /// Paths of repositories, bases, secrets and certificates are relative to the file they stand in.
+    /// Paths of repositories, bases, keys, secrets and certificates are relative to the file they stand in.
     fn resolve_paths(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
         if let Some(file) = self.sandbox.ca_file.to_str().filter(|file| !file.is_empty()) {
             self.sandbox.ca_file = resolve(file, dir)?.into();
+        }
+        for file in self.models.values_mut().filter_map(|model| model.api_key_file.as_mut()) {
+            if let Some(path) = file.to_str() {
+                *file = resolve(path, dir)?.into();
+            }
         }
         for environment in self.environments.values_mut() {
             for repo in &mut environment.repos {

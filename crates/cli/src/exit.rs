@@ -90,6 +90,7 @@ fn code_of(error: &anyhow::Error) -> Exit {
         Some(
             Code::BadRequest
             | Code::AfterEnd
+            | Code::OtherLineage
             | Code::NotFound
             | Code::EnvironmentNotFound
             | Code::ModelNotFound

@@ -69,35 +69,10 @@ const BUILT_IN: [(&str, llm::Provider, &str); 3] = [
 /// The configured models; without any, those that a key in the environment makes available.
 pub(crate) fn models(config: &Config) -> Vec<llm::Model> {
     if !config.models.is_empty() {
-        return config
-            .models
-            .iter()
-            .map(|(name, model)| llm::Model {
-                name: name.clone(),
-                provider: model.provider,
-                model: model.model.clone(),
-                base_url: model.base_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
-                key: model
-                    .api_key_env
-                    .as_deref()
-                    .or(model.provider.key_variable())
-                    .and_then(llm::Key::from_env),
-                headers: model.headers.clone(),
-                price: model.price,
-            })
-            .collect();
+        return config.models.iter().map(|(name, model)| model.callable(name)).collect();
     }
     let built_in = |&(name, provider, model): &(&str, llm::Provider, &str)| {
-        let key = llm::Key::from_env(provider.key_variable()?)?;
-        Some(llm::Model {
-            name: name.to_owned(),
-            provider,
-            model: model.to_owned(),
-            base_url: None,
-            key: Some(key),
-            headers: Default::default(),
-            price: None,
-        })
+        Some(crate::config::Model::new(provider, model).callable(name)).filter(llm::Model::has_key)
     };
     BUILT_IN.iter().filter_map(built_in).collect()
 }
@@ -256,12 +231,8 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         );
     }
     for (name, model) in &config.models {
-        if let Some(variable) = &model.api_key_env
-            && llm::Key::from_env(variable).is_none()
-        {
-            tracing::warn!(
-                "[models.{name}] takes its key from {variable}, which is not set: requests go out without a key"
-            );
+        if let Some(why) = model.lacks_key() {
+            tracing::warn!("[models.{name}] has no key: {why}; requests go out without one");
         }
     }
     let models = models(config);

@@ -120,7 +120,8 @@ impl Mirror {
         }
         if self.resolve(&format!("{PUSHED}{branch}")).await?.is_none() {
             return Err(Error::Refused(format!(
-                "the branch {branch} was there before and is not ours to move: choose another name"
+                "the branch {branch} was there before and is not ours to move: rename or remove it there and deliver \
+                 again, or fork the session, which gives it a branch of its own"
             )));
         }
         let tip = name::commit(tip)?;
@@ -177,7 +178,10 @@ impl Mirror {
 }
 
 fn moved(branch: &str) -> Error {
-    Error::Refused(format!("someone else pushed to {branch}: take their commits in, or choose another name"))
+    Error::Refused(format!(
+        "someone else pushed to {branch}, and what is theirs is not overwritten: move it to another branch there and deliver \
+         again, or fork the session, which gives it a branch of its own"
+    ))
 }
 
 /// Only what the remote's hooks and rules said, shortened; empty when they were silent.

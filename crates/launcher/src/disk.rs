@@ -4,8 +4,9 @@
 //! still use, its files are counted. What others free at the same time can hide what it writes, so they are also counted
 //! every few seconds while it works. An idle sandbox costs next to nothing, and one that writes without end is stopped
 //! within about a second of reaching its limit. As long as it is over the limit it is looked at many times a second, and what it
-//! can write is held back.
+//! can write is held back. While it has to be counted because it may have taken too much, it is slowed down.
 
+mod brake;
 mod curb;
 mod hidden;
 mod line;
@@ -22,6 +23,7 @@ use rustix::io::Result;
 use rustix::process::Pid;
 
 use crate::spec::{Cause, Disk, DiskUsage, Launch, Rlimit, files};
+use brake::Brake;
 use curb::Curb;
 use line::{Line, Sight, Verdict};
 use shared::Shared;
@@ -78,6 +80,7 @@ pub(crate) struct Keeper {
     bytes: Line,
     inodes: Line,
     curb: Curb,
+    brake: Brake,
 }
 
 /// What has to be done about what was found.
@@ -112,6 +115,7 @@ impl Keeper {
             bytes: Line::new(limit.bytes, SLACK.0, EXCESS.0),
             inodes: Line::new(limit.inodes, SLACK.1, EXCESS.1),
             curb: Curb::default(),
+            brake: Brake::of(&launch.cgroups),
         })
     }
 
@@ -134,9 +138,12 @@ impl Keeper {
         self.usage.shared_hits += u64::from(self.shared.filled());
         let Ok(now) = free(&self.upper) else { return Order::None };
         let quiet = self.counted.elapsed();
+        let suspect = self.could_be_over(now);
+        // Until it is counted, so that no more comes in the meantime than can be helped.
+        self.brake.set(suspect);
         let due = match self.is_over() {
             false => {
-                self.could_be_over(now)
+                suspect
                     || (quiet >= self.took * SHARE && self.fell(now))
                     || (quiet >= WORK_PERIOD.max(self.took * WORK_SHARE) && self.work.went_on(init))
             }
@@ -144,7 +151,7 @@ impl Keeper {
             true => {
                 let period = OVER_WORK_PERIOD.max(self.took * OVER_WORK_SHARE);
                 let open = self.bytes.is_open() || self.inodes.is_open();
-                (quiet >= self.took * OVER_SHARE && (open || self.could_be_over(now) || self.rose(now)))
+                (quiet >= self.took * OVER_SHARE && (open || suspect || self.rose(now)))
                     || (quiet >= period && self.work.went_on(init))
             }
         };
@@ -221,6 +228,8 @@ impl Keeper {
         self.usage.inode_hits += u64::from(inodes != Verdict::Fine);
         // Before anything is ended, so that what starts afterwards is held back from the first.
         self.curb.set(self.bytes.is_over(), init);
+        // Whoever took too much is about to be ended, and whoever did not has waited long enough.
+        self.brake.set(false);
         self.counted = Instant::now();
         self.took = begun.elapsed();
         match (bytes, inodes) {

@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// Most descriptors in one message.
-const MOST: usize = 6;
+const MOST: usize = 8;
 
 /// Sends bytes, all of them at once or not at all, with descriptors.
 pub fn send(stream: &UnixStream, bytes: &[u8], descriptors: &[OwnedFd]) -> Result<(), Errno> {

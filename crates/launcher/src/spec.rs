@@ -72,13 +72,17 @@ pub enum Command {
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// With the descriptors, in this order: the explicit proxy's listener, the socket for names, if `names` the listener for
-    /// names, and, if `transparent`, the listener for redirected connections and the socket for other datagrams.
+    /// names, if `transparent` the listener for redirected connections and the socket for other datagrams, and, if `ipv6`,
+    /// that listener, the socket for names and that for other datagrams once more for IPv6.
     Sockets {
         /// Whether the kernel redirects.
         transparent: bool,
         /// Whether names can be asked for over a connection; older monitors do not know of that.
         #[serde(default)]
         names: bool,
+        /// Whether the kernel redirects IPv6, too; older monitors do not do that.
+        #[serde(default)]
+        ipv6: bool,
     },
     /// What is on the disk, and how often a limit was reached.
     Disk(DiskUsage),

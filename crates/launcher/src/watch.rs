@@ -111,7 +111,10 @@ impl Watch {
             Command::Sockets if sockets.is_empty() => {
                 (Answer::Refused("this sandbox has no network".to_owned()), &[] as &[OwnedFd])
             }
-            Command::Sockets => (Answer::Sockets { transparent: sockets.len() > 3, names: true }, sockets),
+            Command::Sockets => {
+                let (transparent, ipv6) = (sockets.len() > 3, sockets.len() > 5);
+                (Answer::Sockets { transparent, names: true, ipv6 }, sockets)
+            }
             Command::Disk => {
                 end = obey(disk.count(init), handle).or(end);
                 (Answer::Disk(disk.usage()), &[])

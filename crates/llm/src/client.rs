@@ -1,18 +1,23 @@
 //! The client: sends one request and reads the answer as it streams. It follows no redirect, which could carry the key
 //! away, and uses no proxy for this machine's own addresses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use protocol::chat::{Completion, Request};
+use protocol::chat::{Completion, Message, Part, Request};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Response, Url, redirect};
+use reqwest::{Method, RequestBuilder, Response, Url, redirect};
 
 use crate::body::{Body, Trouble};
-use crate::error::{Class, Complaint, Error, excerpt};
+use crate::complaint::Complaint;
+use crate::convert;
+use crate::error::{Class, Error, excerpt};
+use crate::hints;
 use crate::model::{Model, is_loopback};
-use crate::wire::{self, Fault, Fold, Progress, Quirks, Sink};
+use crate::prepare::{Prepared, completion_as_text, delta_as_text, prepare};
+use crate::quirks::Quirks;
+use crate::wire::{self, Fault, Fold, Progress, Sink};
 
 /// The most bytes of one answer; more than any model writes, and less than would hurt.
 const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
@@ -25,6 +30,9 @@ const SETTLED_WAIT: Duration = Duration::from_secs(5);
 
 /// How long to wait for the end of the body after the end of the answer, which usually comes with it.
 const DRAIN_WAIT: Duration = Duration::from_millis(100);
+
+/// The most signatures that are remembered as refused by one server; they are of a few conversations.
+const REFUSED_LIMIT: usize = 4096;
 
 /// A piece of the answer while it streams.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,21 +61,46 @@ pub struct Answer {
     pub first_token: Duration,
     /// Until the last piece came.
     pub duration: Duration,
+    /// Whether it came as a stream.
+    pub streamed: bool,
+    /// What had to be left out or written differently, and what was learned about the server, for people.
+    pub notes: Vec<String>,
 }
 
-/// How long to wait. There is no limit for a whole answer: a model may think for long, as long as it shows life.
+/// How long to wait. A model may think for long as long as it shows life, so the two limits are far apart.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
     /// For a connection.
     pub connect: Duration,
     /// For the next byte.
     pub idle: Duration,
+    /// For the whole answer, also if the server shows life.
+    pub total: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), idle: Duration::from_secs(300) }
+        Self {
+            connect: Duration::from_secs(10),
+            idle: Duration::from_secs(300),
+            total: Duration::from_secs(3600),
+        }
     }
+}
+
+/// What a server taught us.
+#[derive(Debug, Clone, Default)]
+struct Learned {
+    quirks: Option<Quirks>,
+    /// Signatures that it would not take.
+    refused: HashSet<u64>,
+}
+
+/// A call that was accepted.
+struct Opened {
+    response: Response,
+    answer_is_call: bool,
+    notes: Vec<String>,
 }
 
 /// Calls models. Cheap to clone.
@@ -79,7 +112,7 @@ pub struct Client {
     outward: reqwest::Client,
     timeouts: Timeouts,
     /// What servers turned out not to understand, so that only their first call pays for it.
-    quirks: Arc<Mutex<HashMap<(String, String), Quirks>>>,
+    learned: Arc<Mutex<HashMap<(String, String), Learned>>>,
 }
 
 impl Client {
@@ -121,7 +154,7 @@ impl Client {
             direct: direct.map_err(failed)?,
             outward: outward.map_err(failed)?,
             timeouts,
-            quirks: Arc::default(),
+            learned: Arc::default(),
         })
     }
 
@@ -133,56 +166,104 @@ impl Client {
         request: &Request,
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
-        let answer = self.call(model, request, sink).await;
+        let total = model.overrides.total.unwrap_or(self.timeouts.total);
+        let answer = match tokio::time::timeout(total, self.call(model, request, sink)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::new(
+                Class::TimedOut,
+                format!(
+                    "The answer of the model server at {} took more than {total:?} in all. Choose a faster model, or raise \
+                     timeout_s of [models.{}] in slipway.toml.",
+                    model.address(),
+                    model.name
+                ),
+            )),
+        };
         answer.map_err(|error| error.redact(&model.secrets()))
     }
 
     async fn call(&self, model: &Model, request: &Request, sink: &mut Sink<'_>) -> Result<Answer, Error> {
         let started = Instant::now();
-        let response = self.open(model, request).await?;
+        let Opened { response, answer_is_call, notes } = self.open(model, request).await?;
         tracing::debug!(model = model.name, elapsed = ?started.elapsed(), "the model server accepted the call");
         let mut first_token = None;
         let mut timed = |delta: Delta| {
             first_token.get_or_insert_with(|| started.elapsed());
-            sink(delta);
+            let delta = if answer_is_call { delta_as_text(delta) } else { Some(delta) };
+            if let Some(delta) = delta {
+                sink(delta);
+            }
         };
         let mut fold = wire::fold(model, request);
-        let read = self.read(response, fold.as_mut(), &mut timed).await;
-        let completion = read.and_then(|()| fold.finish().map_err(Trouble::Fault));
+        let mut body = Body::default();
+        let read = self.read(model, response, &mut body, fold.as_mut(), &mut timed).await;
+        let streamed = matches!(body, Body::Events { .. });
+        let ended = match read {
+            Ok(Ended::Whole) => Ok(()),
+            Ok(Ended::Body) => body.end(fold.as_mut(), &mut timed),
+            Err(trouble) => Err(trouble),
+        };
+        let completion = ended.and_then(|()| fold.finish().map_err(Trouble::Fault));
         let completion = completion.map_err(|trouble| self.explain(trouble, model))?;
+        let completion = if answer_is_call { completion_as_text(completion) } else { completion };
         let duration = started.elapsed();
-        Ok(Answer { completion, first_token: first_token.unwrap_or(duration), duration })
+        let first_token = first_token.unwrap_or(duration);
+        Ok(Answer { completion, first_token, duration, streamed, notes })
     }
 
     /// Sends the request, at most once more for each thing that the server turns out not to understand.
-    async fn open(&self, model: &Model, request: &Request) -> Result<Response, Error> {
+    async fn open(&self, model: &Model, request: &Request) -> Result<Opened, Error> {
         let url = model.endpoint()?;
-        let headers = model.request_headers()?;
+        let key = model.key_text()?;
+        let headers = model.request_headers(key.as_deref())?;
         let place = (url.to_string(), model.model.clone());
         let first = Quirks::of(model);
-        let mut quirks = {
-            let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
-            known.get(&place).copied().unwrap_or(first)
-        };
+        let mut learned = self.known(&place);
+        let mut notes = Vec::new();
         loop {
-            let body = wire::body(model, request, quirks).to_string();
+            let quirks = learned.quirks.unwrap_or(first);
+            let Prepared { request: prepared, notes: changed, answer_is_call } =
+                prepare(model, request, quirks, &learned.refused);
+            let body = wire::body(model, &prepared, quirks).to_string();
             let response = self.send(model, url.clone(), headers.clone(), body).await?;
             let status = response.status();
             if status.is_success() {
-                return Ok(response);
+                notes.extend(changed);
+                return Ok(Opened { response, answer_is_call, notes });
             }
-            let retry_after = retry_after(response.headers());
-            let body = self.complaint(response).await;
-            let complaint = Complaint::from_body(status.as_u16(), &body);
-            match quirks.adapt(first, &complaint) {
-                Some(adapted) => {
-                    quirks = adapted;
-                    let mut known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
-                    known.insert(place.clone(), adapted);
-                }
-                None => return Err(complaint.into_error(model, retry_after)),
-            }
+            let hints = hints::from_headers(response.headers());
+            let body = self.complaint(model, response).await;
+            let complaint = Complaint::from_response(status.as_u16(), hints, &body);
+            let foreign = signatures(request).filter(|mark| !learned.refused.contains(mark));
+            let foreign: Vec<u64> = foreign.collect();
+            let taught = if complaint.refuses_signatures() && !foreign.is_empty() {
+                learned.refused.extend(foreign);
+                "the server does not take earlier reasoning of this conversation, so it was left out"
+            } else if let Some((adapted, taught)) = quirks.adapt(first, &complaint) {
+                learned.quirks = Some(adapted);
+                taught
+            } else {
+                return Err(complaint.into_error(model));
+            };
+            tracing::warn!(model = model.name, "{taught}");
+            notes.push(taught.to_owned());
+            self.remember(&place, &learned);
         }
+    }
+
+    fn known(&self, place: &(String, String)) -> Learned {
+        let known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(place).cloned().unwrap_or_default()
+    }
+
+    fn remember(&self, place: &(String, String), learned: &Learned) {
+        let mut known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = known.entry(place.clone()).or_default();
+        entry.quirks = learned.quirks.or(entry.quirks);
+        if entry.refused.len() > REFUSED_LIMIT {
+            entry.refused.clear();
+        }
+        entry.refused.extend(&learned.refused);
     }
 
     async fn send(
@@ -192,9 +273,9 @@ impl Client {
         headers: HeaderMap,
         body: String,
     ) -> Result<Response, Error> {
-        let client = if is_loopback(&url) { &self.direct } else { &self.outward };
-        let request = client.post(url).header(CONTENT_TYPE, "application/json").headers(headers).body(body);
-        match tokio::time::timeout(self.timeouts.idle, request.send()).await {
+        let request = self.request(Method::POST, url);
+        let request = request.header(CONTENT_TYPE, "application/json").headers(headers).body(body);
+        match tokio::time::timeout(self.idle(model), request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(unreachable(model, &error)),
             Err(_) => Err(self.explain(Trouble::Silent, model)),
@@ -202,7 +283,7 @@ impl Client {
     }
 
     /// The beginning of a failure's body; what cannot be read is left out, as the status alone already tells much.
-    async fn complaint(&self, mut response: Response) -> String {
+    async fn complaint(&self, model: &Model, mut response: Response) -> String {
         let mut body = Vec::new();
         let read = async {
             while let Ok(Some(piece)) = response.chunk().await {
@@ -212,37 +293,49 @@ impl Client {
                 }
             }
         };
-        if tokio::time::timeout(self.timeouts.idle.min(Duration::from_secs(10)), read).await.is_err() {
+        if tokio::time::timeout(self.idle(model).min(Duration::from_secs(10)), read).await.is_err() {
             tracing::debug!("the model server did not finish the body of its refusal");
         }
         body.truncate(COMPLAINT_LIMIT);
         String::from_utf8_lossy(&body).into_owned()
     }
 
+    /// A request, through the proxy if there is one that can know the address.
+    pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        let client = if is_loopback(&url) { &self.direct } else { &self.outward };
+        client.request(method, url)
+    }
+
+    fn idle(&self, model: &Model) -> Duration {
+        model.overrides.idle.unwrap_or(self.timeouts.idle)
+    }
+
     /// Reads the answer to its end, streamed or whole.
     async fn read(
         &self,
+        model: &Model,
         mut response: Response,
+        body: &mut Body,
         fold: &mut dyn Fold,
         sink: &mut Sink<'_>,
-    ) -> Result<(), Trouble> {
-        let mut body = Body::default();
+    ) -> Result<Ended, Trouble> {
+        let idle = self.idle(model);
         let mut progress = Progress::Open;
         let mut received = 0;
         loop {
             let wait = match progress {
-                Progress::Open => self.timeouts.idle,
-                Progress::Settled => SETTLED_WAIT.min(self.timeouts.idle),
+                Progress::Open => idle,
+                Progress::Settled => SETTLED_WAIT.min(idle),
                 Progress::Closed => {
                     drain(response).await;
-                    return Ok(());
+                    return Ok(Ended::Whole);
                 }
             };
             let piece = match tokio::time::timeout(wait, response.chunk()).await {
                 Ok(Ok(Some(piece))) => piece,
-                Ok(Ok(None)) => return body.end(fold, sink),
+                Ok(Ok(None)) => return Ok(Ended::Body),
                 // The answer itself is whole; only its usage is lost.
-                Ok(Err(_)) | Err(_) if progress == Progress::Settled => return Ok(()),
+                Ok(Err(_)) | Err(_) if progress == Progress::Settled => return Ok(Ended::Whole),
                 Ok(Err(error)) => {
                     tracing::debug!(cause = root_cause(&error), "the connection to the model server broke");
                     return Err(Trouble::Fault(Fault::BrokeOff));
@@ -264,10 +357,10 @@ impl Client {
                 format!(
                     "The model server at {} sent nothing for {:?}. Check that it is not stuck, or choose a faster model.",
                     model.address(),
-                    self.timeouts.idle
+                    self.idle(model)
                 ),
             ),
-            Trouble::Fault(Fault::Server(complaint)) => complaint.into_error(model, None),
+            Trouble::Fault(Fault::Server(complaint)) => complaint.into_error(model),
             Trouble::Fault(Fault::BrokeOff) => Error::new(
                 Class::BadResponse,
                 format!(
@@ -288,6 +381,26 @@ impl Client {
             ),
         }
     }
+}
+
+/// How reading an answer ended.
+enum Ended {
+    /// The answer said that it is whole.
+    Whole,
+    /// The body ended, which may say the same.
+    Body,
+}
+
+/// The signatures of earlier reasoning, by their marks.
+fn signatures(request: &Request) -> impl Iterator<Item = u64> {
+    let parts = request.messages.iter().flat_map(|message| match message {
+        Message::Assistant { parts } => parts.as_slice(),
+        Message::User { .. } | Message::Tools { .. } => &[],
+    });
+    parts.filter_map(|part| match part {
+        Part::Reasoning { signature: Some(signature), .. } => Some(convert::mark(signature)),
+        Part::Reasoning { .. } | Part::Text { .. } | Part::Call(_) => None,
+    })
 }
 
 /// Reads the end of a body that has nothing more to say: only then can the connection serve the next call.
@@ -330,42 +443,4 @@ fn root_cause(error: &reqwest::Error) -> String {
         cause = inner;
     }
     cause.to_string()
-}
-
-/// How long the server asks us to wait: milliseconds, seconds or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let seconds = |text: &str, unit: f64| {
-        let number: f64 = text.parse().ok()?;
-        Duration::try_from_secs_f64(number / unit).ok()
-    };
-    if let Some(wait) = text("retry-after-ms").and_then(|text| seconds(text, 1000.0)) {
-        return Some(wait);
-    }
-    let value = text("retry-after")?;
-    seconds(value, 1.0).or_else(|| {
-        let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-        Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or(Duration::ZERO))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wait(name: &'static str, value: &str) -> Option<Duration> {
-        retry_after(&HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]))
-    }
-
-    #[test]
-    fn the_wait_is_read_in_every_form() {
-        assert_eq!(wait("retry-after-ms", "1500"), Some(Duration::from_millis(1500)));
-        assert_eq!(wait("retry-after", " 7 "), Some(Duration::from_secs(7)));
-        assert_eq!(wait("retry-after", "0.5"), Some(Duration::from_millis(500)));
-        assert_eq!(wait("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
-        assert!(wait("retry-after", "Fri, 31 Dec 2100 23:59:59 GMT").unwrap() > Duration::from_secs(86_400));
-        for nonsense in ["soon", "-3", "inf", "NaN", ""] {
-            assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
-        }
-    }
 }

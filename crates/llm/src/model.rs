@@ -4,92 +4,60 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
+use protocol::{EditFormat, ToolMode};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::{Class, Error};
+use crate::key::Key;
 use crate::price::Price;
+use crate::provider::{Auth, Path, Provider};
 use crate::wire::Format;
 
-/// A key that cannot be printed by accident.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key(String);
-
-impl Key {
-    /// A key as a person typed or stored it; white space around it is dropped.
-    pub fn new(secret: String) -> Self {
-        Self(secret.trim().to_owned())
-    }
-
-    /// The key in an environment variable, unless that is unset, empty or not text.
-    pub fn from_env(name: &str) -> Option<Self> {
-        let key = Self::new(std::env::var(name).ok()?);
-        if key.0.is_empty() { None } else { Some(key) }
-    }
-
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)")
-    }
-}
-
-/// Who serves the model.
+/// How much a model should think before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Provider {
-    /// Anthropic's messages API.
-    Anthropic,
-    /// OpenAI's chat completions API.
-    #[serde(rename = "openai")]
-    OpenAi,
-    /// OpenAI's responses API.
-    #[serde(rename = "openai-responses")]
-    OpenAiResponses,
-    /// Google's Gemini, through its OpenAI-compatible address.
-    Gemini,
-    /// Google's Gemini in its own format.
-    GeminiNative,
-    /// Any server that speaks chat completions; needs a `base_url`.
-    #[serde(rename = "openai-compatible")]
-    OpenAiCompatible,
+#[serde(rename_all = "snake_case")]
+pub enum Effort {
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
 }
 
-impl Provider {
-    /// The provider's own address, when it has one.
-    pub fn base_url(self) -> Option<&'static str> {
+impl Effort {
+    /// The word for it that providers share.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Anthropic => Some("https://api.anthropic.com/v1"),
-            Self::OpenAi | Self::OpenAiResponses => Some("https://api.openai.com/v1"),
-            Self::Gemini => Some("https://generativelanguage.googleapis.com/v1beta/openai"),
-            Self::GeminiNative => Some("https://generativelanguage.googleapis.com/v1beta"),
-            Self::OpenAiCompatible => None,
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
         }
     }
+}
 
-    /// The environment variable in which people usually keep the provider's key.
-    pub fn key_variable(self) -> Option<&'static str> {
-        match self {
-            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::OpenAi | Self::OpenAiResponses => Some("OPENAI_API_KEY"),
-            Self::Gemini | Self::GeminiNative => Some("GEMINI_API_KEY"),
-            Self::OpenAiCompatible => None,
-        }
-    }
-
-    pub(crate) fn format(self) -> Format {
-        match self {
-            Self::Anthropic => Format::Anthropic,
-            Self::OpenAi | Self::Gemini | Self::OpenAiCompatible => Format::Chat,
-            Self::OpenAiResponses => Format::Responses,
-            Self::GeminiNative => Format::Gemini,
-        }
-    }
+/// What someone said about a model, which wins over what is known by its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Tokens that it can read and write in one call.
+    pub context: Option<u64>,
+    /// Most tokens of one answer.
+    pub max_output: Option<u32>,
+    /// How it is made to act.
+    pub tool_mode: Option<ToolMode>,
+    /// How it changes files.
+    pub edit_format: Option<EditFormat>,
+    /// How much it should think; as it likes when absent.
+    pub effort: Option<Effort>,
+    /// Our names of the models that take over, in order, when this one fails.
+    pub fallback: Vec<String>,
+    /// How long the server may be silent.
+    pub idle: Option<Duration>,
+    /// How long one answer may take.
+    pub total: Option<Duration>,
 }
 
 /// A model that can be called.
@@ -109,6 +77,8 @@ pub struct Model {
     pub headers: BTreeMap<String, String>,
     /// Overrides the bundled table.
     pub price: Option<Price>,
+    /// Overrides what is known by its name.
+    pub overrides: Overrides,
 }
 
 impl fmt::Debug for Model {
@@ -121,6 +91,7 @@ impl fmt::Debug for Model {
             .field("key", &self.key)
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("price", &self.price)
+            .field("overrides", &self.overrides)
             .finish()
     }
 }
@@ -128,22 +99,31 @@ impl fmt::Debug for Model {
 impl Model {
     /// The URL of one call.
     pub(crate) fn endpoint(&self) -> Result<Url, Error> {
-        let base = self.base()?;
-        let text = format!("{}{}", base.trim().trim_end_matches('/'), self.path());
+        self.url(&self.path()).map(|mut url| {
+            if self.provider.format() == Format::Gemini {
+                // Without it, the stream is one array that ends only with the answer.
+                url.query_pairs_mut().append_pair("alt", "sse");
+            }
+            url
+        })
+    }
+
+    /// The base with something behind its path; a query that the base has stays.
+    pub(crate) fn url(&self, path: &str) -> Result<Url, Error> {
+        let base = self.base()?.trim();
+        let (place, query) = base.split_once('?').map_or((base, None), |(place, query)| (place, Some(query)));
+        let text = format!("{}{path}", place.trim_end_matches('/'));
         match Url::parse(&text) {
             Ok(mut url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
-                if self.provider.format() == Format::Gemini {
-                    // Without it, the stream is one array that ends only with the answer.
-                    url.query_pairs_mut().append_pair("alt", "sse");
-                }
+                url.set_query(query);
                 Ok(url)
             }
             Ok(_) | Err(_) => Err(Error::new(
                 Class::BadRequest,
                 format!(
-                    "The base_url of [models.{}] in slipway.toml is not an http or https address; give one such as \
-                     http://127.0.0.1:8000/v1.",
-                    self.name
+                    "The base_url of [models.{}] in slipway.toml is not an http or https address; give one such as {}.",
+                    self.name,
+                    self.provider.example_url()
                 ),
             )),
         }
@@ -151,15 +131,17 @@ impl Model {
 
     /// What a call adds to the base, without its query.
     fn path(&self) -> String {
-        match self.provider.format() {
-            Format::Chat => "/chat/completions".to_owned(),
-            Format::Responses => "/responses".to_owned(),
-            Format::Anthropic => "/messages".to_owned(),
-            Format::Gemini => {
-                let name = self.model.strip_prefix("models/").unwrap_or(&self.model);
-                let name = name.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
-                format!("/models/{name}:streamGenerateContent")
+        let facts = self.provider.facts();
+        let name = self.model.strip_prefix("models/").unwrap_or(&self.model);
+        let name = name.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+        match (facts.path, facts.format) {
+            (Path::Published(publisher, method), _) => {
+                format!("/publishers/{publisher}/models/{name}:{method}")
             }
+            (Path::Usual, Format::Chat) => "/chat/completions".to_owned(),
+            (Path::Usual, Format::Responses) => "/responses".to_owned(),
+            (Path::Usual, Format::Anthropic) => "/messages".to_owned(),
+            (Path::Usual, Format::Gemini) => format!("/models/{name}:streamGenerateContent"),
         }
     }
 
@@ -168,9 +150,9 @@ impl Model {
             Error::new(
                 Class::BadRequest,
                 format!(
-                    "Model \"{0}\" has no address; set base_url of [models.{0}] in slipway.toml, for example \
-                     http://127.0.0.1:8000/v1.",
-                    self.name
+                    "Model \"{0}\" has no address; set base_url of [models.{0}] in slipway.toml, for example {1}.",
+                    self.name,
+                    self.provider.example_url()
                 ),
             )
         })
@@ -188,46 +170,68 @@ impl Model {
         url.set_query(None);
         url.set_fragment(None);
         let text = url.as_str();
-        let base = match self.provider.format() {
-            Format::Gemini => text.rsplit_once("/models/").map(|(base, _)| base),
-            Format::Chat | Format::Responses | Format::Anthropic => text.strip_suffix(&self.path()),
+        let end = match self.provider.facts().path {
+            Path::Published(..) => "/publishers/",
+            Path::Usual if self.provider.format() == Format::Gemini => "/models/",
+            Path::Usual => return text.strip_suffix(&self.path()).unwrap_or(text).to_owned(),
         };
-        base.unwrap_or(text).to_owned()
+        text.rsplit_once(end).map_or(text, |(base, _)| base).to_owned()
+    }
+
+    /// Whether it is served by this machine, or by a server that people run for themselves.
+    pub fn is_local(&self) -> bool {
+        self.provider.facts().local || self.url("").is_ok_and(|url| is_loopback(&url))
+    }
+
+    /// Whether a call would go out with a key, or needs none.
+    pub fn has_key(&self) -> bool {
+        match &self.key {
+            Some(key) => key.check().is_ok(),
+            None => self.is_local() || !self.headers.is_empty(),
+        }
+    }
+
+    /// Whether calls may go out without a key: to servers of one's own, and where a header does a key's work.
+    fn may_lack_key(&self) -> bool {
+        self.provider.facts().local || self.base_url.is_some() || !self.headers.is_empty()
+    }
+
+    /// The key's text, when there is one.
+    pub(crate) fn key_text(&self) -> Result<Option<String>, Error> {
+        let no_key = |message: String| Error::new(Class::Auth, format!("{message} {}", self.key_advice()));
+        match &self.key {
+            Some(key) => {
+                let text = key.expose();
+                text.map(Some).map_err(|why| no_key(format!("Model \"{}\" has no key: {why}.", self.name)))
+            }
+            None if self.may_lack_key() => Ok(None),
+            None => Err(no_key(format!("Model \"{}\" has no key.", self.name))),
+        }
     }
 
     /// Our headers, then the configured ones.
-    pub(crate) fn request_headers(&self) -> Result<HeaderMap, Error> {
+    pub(crate) fn request_headers(&self, key: Option<&str>) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         if self.provider.format() == Format::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
-        match &self.key {
-            Some(key) => {
-                let (name, text) = match self.provider.format() {
-                    Format::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
-                    Format::Gemini => (HeaderName::from_static("x-goog-api-key"), key.expose().to_owned()),
-                    Format::Chat | Format::Responses => (AUTHORIZATION, format!("Bearer {}", key.expose())),
-                };
-                let mut value = HeaderValue::try_from(text).map_err(|_| {
-                    Error::new(
-                        Class::Auth,
-                        format!(
-                            "The key of model \"{}\" has characters that no key has. {}",
-                            self.name,
-                            self.key_advice()
-                        ),
-                    )
-                })?;
-                value.set_sensitive(true);
-                headers.insert(name, value);
-            }
-            None if self.base_url.is_none() && self.headers.is_empty() => {
-                return Err(Error::new(
+        if let Some(key) = key {
+            let (name, text) = match self.provider.facts().auth {
+                Auth::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
+                Auth::Header(name) => (HeaderName::from_static(name), key.to_owned()),
+            };
+            let mut value = HeaderValue::try_from(text).map_err(|_| {
+                Error::new(
                     Class::Auth,
-                    format!("Model \"{}\" has no key. {}", self.name, self.key_advice()),
-                ));
-            }
-            None => {}
+                    format!(
+                        "The key of model \"{}\" has characters that no key has. {}",
+                        self.name,
+                        self.key_advice()
+                    ),
+                )
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
         }
         for (name, value) in &self.headers {
             let pair =
@@ -250,9 +254,10 @@ impl Model {
     /// Where the key comes from and so what to check.
     pub(crate) fn key_advice(&self) -> String {
         match self.provider.key_variable() {
-            Some(variable) => {
-                format!("Check {variable}, or api_key_env of [models.{}] in slipway.toml.", self.name)
-            }
+            Some(variable) => format!(
+                "Check {variable}, or api_key_file or api_key_env of [models.{}] in slipway.toml.",
+                self.name
+            ),
             None => format!(
                 "Check api_key_env of [models.{}] in slipway.toml and the variable that it names.",
                 self.name
@@ -261,12 +266,13 @@ impl Model {
     }
 
     /// Texts that must never be shown, should a server echo them.
-    pub(crate) fn secrets(&self) -> Vec<&str> {
-        let key = self.key.as_ref().map(Key::expose);
-        key.into_iter()
-            .chain(self.headers.values().map(String::as_str))
-            .filter(|text| text.len() >= 6)
-            .collect()
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let key = self.key.as_ref().and_then(|key| key.expose().ok());
+        let query = self.base_url.as_deref().and_then(|base| base.split_once('?'));
+        let query = query.into_iter().flat_map(|(_, query)| query.split('&'));
+        let values = query.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
+        let secrets = key.into_iter().chain(self.headers.values().cloned()).chain(values);
+        secrets.filter(|text| text.len() >= 6).collect()
     }
 }
 
@@ -277,41 +283,59 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// A model for tests.
+#[cfg(test)]
+pub(crate) fn sample(provider: Provider, model: &str) -> Model {
+    Model {
+        name: "main".into(),
+        provider,
+        model: model.into(),
+        base_url: None,
+        key: None,
+        headers: BTreeMap::new(),
+        price: None,
+        overrides: Overrides::default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn model(provider: Provider, base_url: Option<&str>) -> Model {
         Model {
-            name: "main".into(),
-            provider,
-            model: "m".into(),
             base_url: base_url.map(Into::into),
             key: Some(Key::new(" sk-secret \n".into())),
             headers: BTreeMap::from([("x-gateway".into(), "gateway-secret".into())]),
-            price: None,
+            ..sample(provider, "m")
         }
+    }
+
+    fn headers(provider: Provider) -> HeaderMap {
+        let model = model(provider, Some("http://127.0.0.1:1"));
+        model.request_headers(model.key_text().unwrap().as_deref()).unwrap()
     }
 
     #[test]
     fn each_provider_has_its_address() {
         let endpoint = |provider, base| model(provider, base).endpoint().unwrap().to_string();
-        assert_eq!(endpoint(Provider::Anthropic, None), "https://api.anthropic.com/v1/messages");
-        assert_eq!(endpoint(Provider::OpenAi, None), "https://api.openai.com/v1/chat/completions");
-        assert_eq!(
-            endpoint(Provider::Gemini, None),
-            "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"
-        );
-        assert_eq!(endpoint(Provider::OpenAiResponses, None), "https://api.openai.com/v1/responses");
+        let google = "https://generativelanguage.googleapis.com/v1beta";
+        for (provider, url) in [
+            (Provider::Anthropic, "https://api.anthropic.com/v1/messages"),
+            (Provider::OpenAi, "https://api.openai.com/v1/chat/completions"),
+            (Provider::OpenAiResponses, "https://api.openai.com/v1/responses"),
+            (Provider::OpenRouter, "https://openrouter.ai/api/v1/chat/completions"),
+            (Provider::Ollama, "http://127.0.0.1:11434/v1/chat/completions"),
+            (Provider::Vllm, "http://127.0.0.1:8000/v1/chat/completions"),
+            (Provider::LlamaCpp, "http://127.0.0.1:8080/v1/chat/completions"),
+        ] {
+            assert_eq!(endpoint(provider, None), url);
+        }
+        assert_eq!(endpoint(Provider::Gemini, None), format!("{google}/openai/chat/completions"));
         assert_eq!(
             endpoint(Provider::GeminiNative, None),
-            "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse"
+            format!("{google}/models/m:streamGenerateContent?alt=sse")
         );
-        for provider in
-            [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::GeminiNative]
-        {
-            assert_eq!(model(provider, Some("http://[::1]:9/v1/")).address(), "http://[::1]:9/v1");
-        }
         for base in ["http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1/", " http://127.0.0.1:8000/v1//"] {
             assert_eq!(
                 endpoint(Provider::OpenAiCompatible, Some(base)),
@@ -322,16 +346,24 @@ mod tests {
     }
 
     #[test]
-    fn providers_have_the_names_that_people_write() {
-        for (name, provider) in [
-            ("anthropic", Provider::Anthropic),
-            ("openai", Provider::OpenAi),
-            ("openai-responses", Provider::OpenAiResponses),
-            ("gemini", Provider::Gemini),
-            ("gemini-native", Provider::GeminiNative),
-            ("openai-compatible", Provider::OpenAiCompatible),
-        ] {
-            assert_eq!(serde_json::from_value::<Provider>(name.into()).unwrap(), provider);
+    fn clouds_have_addresses_of_their_own_shape() {
+        let vertex = "https://r-aiplatform.googleapis.com/v1/projects/p/locations/r";
+        let at = |provider, base: &str| model(provider, Some(base));
+        assert_eq!(
+            at(Provider::VertexAnthropic, vertex).endpoint().unwrap().as_str(),
+            format!("{vertex}/publishers/anthropic/models/m:streamRawPredict")
+        );
+        assert_eq!(
+            at(Provider::VertexGemini, vertex).endpoint().unwrap().as_str(),
+            format!("{vertex}/publishers/google/models/m:streamGenerateContent?alt=sse")
+        );
+        let azure = "https://r.openai.azure.com/openai/deployments/d?api-version=2024-10-21";
+        assert_eq!(
+            at(Provider::Azure, azure).endpoint().unwrap().as_str(),
+            "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
+        );
+        for provider in Provider::ALL {
+            assert_eq!(at(provider, "http://[::1]:9/v1/").address(), "http://[::1]:9/v1", "{provider:?}");
         }
     }
 
@@ -342,37 +374,46 @@ mod tests {
             assert_eq!(error.class, Class::BadRequest);
             assert!(error.message.contains("base_url of [models.main]"), "{base:?}: {}", error.message);
         }
+        let error = model(Provider::Bedrock, None).endpoint().unwrap_err();
+        assert!(error.message.contains("https://bedrock-runtime.REGION"), "{}", error.message);
     }
 
     #[test]
     fn nothing_secret_is_printed() {
-        let model = model(Provider::OpenAiCompatible, Some("https://user:password@example.com/v1?key=query"));
-        let text = format!("{model:?} {:?} {:?}", model.key, model.request_headers().unwrap());
-        for secret in ["sk-secret", "gateway-secret", "password", "query"] {
+        let model =
+            model(Provider::OpenAiCompatible, Some("https://user:password@example.com/v1?key=in-query"));
+        let headers = model.request_headers(Some("sk-secret")).unwrap();
+        let text = format!("{model:?} {:?} {headers:?}", model.key);
+        for secret in ["sk-secret", "gateway-secret", "password", "in-query"] {
             assert!(!text.contains(secret), "{secret} is in {text}");
         }
         assert_eq!(model.address(), "https://example.com/v1");
+        assert!(model.secrets().contains(&"in-query".to_owned()));
     }
 
     #[test]
     fn keys_lose_white_space_and_go_where_the_provider_wants_them() {
-        let headers = model(Provider::OpenAi, None).request_headers().unwrap();
-        assert_eq!(headers["authorization"], "Bearer sk-secret");
-        let headers = model(Provider::Anthropic, None).request_headers().unwrap();
-        assert_eq!(headers["x-api-key"], "sk-secret");
-        assert_eq!(headers["anthropic-version"], "2023-06-01");
-        let headers = model(Provider::OpenAiResponses, None).request_headers().unwrap();
-        assert_eq!(headers["authorization"], "Bearer sk-secret");
-        let headers = model(Provider::GeminiNative, None).request_headers().unwrap();
-        assert_eq!(headers["x-goog-api-key"], "sk-secret");
+        for provider in Provider::ALL {
+            let headers = headers(provider);
+            let (name, value) = match provider {
+                Provider::Anthropic | Provider::BedrockAnthropic => ("x-api-key", "sk-secret"),
+                Provider::GeminiNative => ("x-goog-api-key", "sk-secret"),
+                Provider::Azure | Provider::AzureResponses => ("api-key", "sk-secret"),
+                _ => ("authorization", "Bearer sk-secret"),
+            };
+            assert_eq!(headers[name], value, "{provider:?}");
+            let versioned = provider.format() == Format::Anthropic;
+            assert_eq!(headers.contains_key("anthropic-version"), versioned, "{provider:?}");
+        }
     }
 
     #[test]
     fn a_hosted_model_without_a_key_is_not_called() {
-        let model = Model { key: None, headers: BTreeMap::new(), ..model(Provider::Gemini, None) };
-        let error = model.request_headers().unwrap_err();
+        let model = sample(Provider::Gemini, "m");
+        let error = model.key_text().unwrap_err();
         assert_eq!(error.class, Class::Auth);
-        assert!(error.message.contains("GEMINI_API_KEY"), "{}", error.message);
+        assert!(error.message.contains("GEMINI_API_KEY") && !model.has_key(), "{}", error.message);
+        assert_eq!(sample(Provider::Ollama, "m").key_text().unwrap(), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use protocol::Usage;
 
-use crate::model::{Model, Provider};
+use crate::model::Model;
+use crate::provider::Provider;
 
 /// Dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
@@ -33,17 +34,36 @@ pub fn cost_usd(model: &Model, usage: &Usage) -> Option<f64> {
     )
 }
 
+/// The price that counts: the configured one, or the listed one for a prompt of ordinary length.
+pub fn price(model: &Model) -> Option<Price> {
+    model.price.or_else(|| listed(model.provider, &model.model, 0))
+}
+
 fn listed(provider: Provider, model: &str, prompt: u64) -> Option<Price> {
     let table = match provider {
         Provider::Anthropic => ANTHROPIC,
         Provider::OpenAi | Provider::OpenAiResponses => OPENAI,
         Provider::Gemini | Provider::GeminiNative => GEMINI,
-        // The same name can be sold by many at different prices, or run at home for nothing.
-        Provider::OpenAiCompatible => return None,
+        // What runs at home has no price by the token.
+        Provider::Ollama | Provider::Vllm | Provider::LlamaCpp => return Some(entry(0.0, 0.0, 0.0)),
+        // The same name is sold by many, at prices that depend on the region and the contract.
+        Provider::OpenRouter
+        | Provider::Azure
+        | Provider::AzureResponses
+        | Provider::Bedrock
+        | Provider::BedrockResponses
+        | Provider::BedrockAnthropic
+        | Provider::Vertex
+        | Provider::VertexAnthropic
+        | Provider::VertexGemini
+        | Provider::OpenAiCompatible => return None,
     };
-    let &(_, mut price) = table.iter().find(|(name, _)| model.strip_prefix(name).is_some_and(is_release))?;
-    if model.starts_with("gemini-2.5-pro") && prompt > 200_000 {
-        price = entry(2.5, 15.0, 0.25);
+    let model = model.strip_prefix("models/").unwrap_or(model);
+    let &(known, mut price) =
+        table.iter().find(|(name, _)| model.strip_prefix(name).is_some_and(is_release))?;
+    let long = LONG.iter().find(|(name, over, _)| *name == known && prompt > *over);
+    if let Some((_, _, dearer)) = long {
+        price = *dearer;
     }
     if provider == Provider::Anthropic {
         price.cache_write = Some(price.input * 1.25);
@@ -62,24 +82,49 @@ const fn entry(input: f64, output: f64, cache_read: f64) -> Price {
     Price { input, output, cache_read: Some(cache_read), cache_write: None }
 }
 
+/// What writing to the cache costs more than reading the prompt, where that is so.
+const fn writing(price: Price, cache_write: f64) -> Price {
+    Price { cache_write: Some(cache_write), ..price }
+}
+
 const ANTHROPIC: &[(&str, Price)] = &[
+    ("claude-fable-5-1", entry(10.0, 50.0, 0.25)),
+    ("claude-fable-5", entry(10.0, 50.0, 1.0)),
+    ("claude-mythos-5-1", entry(10.0, 50.0, 0.25)),
+    ("claude-mythos-5", entry(10.0, 50.0, 1.0)),
+    ("claude-opus-5-5", entry(4.0, 20.0, 0.2)),
+    ("claude-opus-5", entry(5.0, 25.0, 0.5)),
+    ("claude-opus-4-8", entry(5.0, 25.0, 0.5)),
+    ("claude-opus-4-7", entry(5.0, 25.0, 0.5)),
     ("claude-opus-4-6", entry(5.0, 25.0, 0.5)),
     ("claude-opus-4-5", entry(5.0, 25.0, 0.5)),
     ("claude-opus-4-1", entry(15.0, 75.0, 1.5)),
     ("claude-opus-4-0", entry(15.0, 75.0, 1.5)),
     ("claude-opus-4", entry(15.0, 75.0, 1.5)),
+    ("claude-sonnet-5-5", entry(2.0, 10.0, 0.1)),
+    ("claude-sonnet-5", entry(2.0, 10.0, 0.2)),
     ("claude-sonnet-4-6", entry(3.0, 15.0, 0.3)),
     ("claude-sonnet-4-5", entry(3.0, 15.0, 0.3)),
     ("claude-sonnet-4-0", entry(3.0, 15.0, 0.3)),
     ("claude-sonnet-4", entry(3.0, 15.0, 0.3)),
     ("claude-3-7-sonnet", entry(3.0, 15.0, 0.3)),
+    ("claude-haiku-5-5", entry(0.1, 0.5, 0.01)),
     ("claude-haiku-4-5", entry(1.0, 5.0, 0.1)),
     ("claude-3-5-haiku", entry(0.8, 4.0, 0.08)),
 ];
 
 const OPENAI: &[(&str, Price)] = &[
+    ("gpt-6-astra", writing(entry(10.0, 50.0, 1.0), 12.5)),
+    ("gpt-5.6", writing(entry(2.0, 10.0, 0.2), 2.5)),
+    ("gpt-5.5", entry(5.0, 30.0, 0.5)),
+    ("gpt-5.4", entry(2.5, 15.0, 0.25)),
+    ("gpt-5.4-mini", entry(0.75, 4.5, 0.075)),
+    ("gpt-5.2", entry(1.75, 14.0, 0.175)),
+    ("gpt-5.2-codex", entry(1.75, 14.0, 0.175)),
     ("gpt-5.1", entry(1.25, 10.0, 0.125)),
+    ("gpt-5.1-codex", entry(1.25, 10.0, 0.125)),
     ("gpt-5", entry(1.25, 10.0, 0.125)),
+    ("gpt-5-codex", entry(1.25, 10.0, 0.125)),
     ("gpt-5-mini", entry(0.25, 2.0, 0.025)),
     ("gpt-5-nano", entry(0.05, 0.4, 0.005)),
     ("gpt-4.1", entry(2.0, 8.0, 0.5)),
@@ -92,9 +137,23 @@ const OPENAI: &[(&str, Price)] = &[
 ];
 
 const GEMINI: &[(&str, Price)] = &[
+    ("gemini-3.8-flash", entry(0.75, 3.75, 0.075)),
+    ("gemini-3.5-flash", entry(1.5, 9.0, 0.15)),
+    ("gemini-3.1-pro-preview", entry(2.0, 12.0, 0.2)),
+    ("gemini-3-flash-preview", entry(0.5, 3.0, 0.05)),
     ("gemini-2.5-pro", entry(1.25, 10.0, 0.125)),
     ("gemini-2.5-flash", entry(0.3, 2.5, 0.03)),
     ("gemini-2.5-flash-lite", entry(0.1, 0.4, 0.01)),
+];
+
+/// Models whose prices rise for the whole call when the prompt has more tokens than this.
+const LONG: &[(&str, u64, Price)] = &[
+    ("claude-haiku-5-5", 100_000, entry(0.5, 2.5, 0.05)),
+    ("gpt-6-astra", 272_000, writing(entry(20.0, 75.0, 2.0), 25.0)),
+    ("gpt-5.6", 272_000, writing(entry(4.0, 15.0, 0.4), 5.0)),
+    ("gpt-5.5", 272_000, entry(10.0, 45.0, 1.0)),
+    ("gemini-3.1-pro-preview", 200_000, entry(4.0, 18.0, 0.4)),
+    ("gemini-2.5-pro", 200_000, entry(2.5, 15.0, 0.25)),
 ];
 
 #[cfg(test)]
@@ -102,15 +161,7 @@ mod tests {
     use super::*;
 
     fn model(provider: Provider, name: &str, price: Option<Price>) -> Model {
-        Model {
-            name: "main".into(),
-            provider,
-            model: name.into(),
-            base_url: None,
-            key: None,
-            headers: Default::default(),
-            price,
-        }
+        Model { price, ..crate::model::sample(provider, name) }
     }
 
     #[test]
@@ -131,13 +182,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_to_gemini_pro_costs_more() {
+    fn a_long_prompt_can_cost_more() {
         let cost = |input| {
             let usage = Usage { input, ..Usage::default() };
             cost_usd(&model(Provider::Gemini, "gemini-2.5-pro", None), &usage).unwrap()
         };
         assert!((cost(200_000) - 0.25).abs() < 1e-9);
         assert!((cost(400_000) - 1.0).abs() < 1e-9);
+        let known = |name: &str| [ANTHROPIC, OPENAI, GEMINI].concat().iter().any(|(other, _)| *other == name);
+        assert!(LONG.iter().all(|(name, ..)| known(name)));
+    }
+
+    #[test]
+    fn what_runs_at_home_costs_nothing_by_the_token() {
+        let usage = Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() };
+        assert_eq!(cost_usd(&model(Provider::Ollama, "qwen3:8b", None), &usage), Some(0.0));
     }
 
     #[test]

@@ -7,23 +7,26 @@ use std::time::Duration;
 use crate::error::{Class, Error};
 
 const CAP: Duration = Duration::from_secs(30);
-const LONGEST_REQUESTED: Duration = Duration::from_secs(120);
+
+/// The longest wait that is worth it. Who is asked to wait longer is told so, and another model may take over.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// How long to wait before a failed call is made again; `None` when it should not be. `attempt` counts from 1 (the call
-/// that failed).
+/// that failed). What the server asked for is the least, and never cut short.
 pub fn retry_delay(error: &Error, attempt: u32) -> Option<Duration> {
-    if attempt >= attempts(error.class) {
+    if attempt >= attempts(error.class) || !error.class.may_pass() {
         return None;
-    }
-    if let Some(requested) = error.retry_after {
-        return Some(requested.min(LONGEST_REQUESTED));
     }
     let doubled = |first: u64| Duration::from_secs(first << attempt.saturating_sub(1).min(8)).min(CAP);
     let delay = match error.class {
         Class::Unreachable => doubled(1),
-        Class::TimedOut | Class::Overloaded | Class::RateLimited => doubled(2),
         Class::BadResponse => Duration::from_secs(1),
-        Class::Auth | Class::ContextOverflow | Class::BadRequest => return None,
+        _ => doubled(2),
+    };
+    let delay = match error.retry_after {
+        Some(asked) if asked > LONGEST => return None,
+        Some(asked) => asked,
+        None => delay,
     };
     Some(delay + jitter(delay))
 }
@@ -34,7 +37,12 @@ pub fn attempts(class: Class) -> u32 {
         Class::Overloaded | Class::RateLimited => 6,
         Class::Unreachable => 4,
         Class::TimedOut | Class::BadResponse => 3,
-        Class::Auth | Class::ContextOverflow | Class::BadRequest => 1,
+        Class::Auth
+        | Class::Unpaid
+        | Class::UnknownModel
+        | Class::Unsupported
+        | Class::ContextOverflow
+        | Class::BadRequest => 1,
     }
 }
 
@@ -61,7 +69,14 @@ mod tests {
         {
             assert_eq!(delays(class, None).len() as u32, attempts(class) - 1, "{class:?}");
         }
-        for class in [Class::Auth, Class::ContextOverflow, Class::BadRequest] {
+        for class in [
+            Class::Auth,
+            Class::Unpaid,
+            Class::UnknownModel,
+            Class::Unsupported,
+            Class::ContextOverflow,
+            Class::BadRequest,
+        ] {
             assert_eq!(delays(class, Some(Duration::from_secs(1))), vec![], "{class:?}");
         }
     }
@@ -80,9 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_for_wins_within_reason() {
+    fn what_the_server_asks_for_is_the_least() {
         let asked = |seconds| delays(Class::RateLimited, Some(Duration::from_secs(seconds)));
-        assert_eq!(asked(10), vec![Duration::from_secs(10); 5]);
-        assert_eq!(asked(86_400), vec![Duration::from_secs(120); 5]);
+        assert_eq!(asked(10).len(), 5);
+        for delay in asked(10) {
+            assert!((Duration::from_secs(10)..=Duration::from_millis(12_500)).contains(&delay), "{delay:?}");
+        }
+        assert_eq!(asked(86_400), vec![], "nobody waits for a day");
     }
 }

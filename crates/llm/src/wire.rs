@@ -11,8 +11,9 @@ use protocol::chat::{Completion, Request};
 use serde_json::{Map, Value};
 
 use crate::client::Delta;
-use crate::error::Complaint;
-use crate::model::{Model, Provider};
+use crate::complaint::Complaint;
+use crate::model::Model;
+use crate::quirks::Quirks;
 use crate::sse::Event;
 
 pub(crate) use parts::Parts;
@@ -32,6 +33,9 @@ pub(crate) enum Format {
 
 /// Marks a signature as Gemini's, so that it is never sent to anyone else. It belongs to the part after it.
 const GEMINI_MARK: &str = "gemini:";
+
+/// Marks a signature as OpenRouter's details of reasoning, which are of many makers.
+const OPENROUTER_MARK: &str = "openrouter:";
 
 /// What Gemini accepts in place of a signature that is not known.
 const GEMINI_UNSIGNED: &str = "skip_thought_signature_validator";
@@ -77,54 +81,13 @@ pub(crate) trait Fold: Send {
     fn finish(self: Box<Self>) -> Result<Completion, Fault>;
 }
 
-/// What a server turned out not to understand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Quirks {
-    /// Whether usage may be asked for in `stream_options`.
-    pub(crate) stream_options: bool,
-    /// Whether the limit of the answer is called `max_completion_tokens` rather than `max_tokens`.
-    pub(crate) completion_limit: bool,
-    /// Whether reasoning may be asked for in its encrypted form, which models that do not reason refuse.
-    pub(crate) encrypted_reasoning: bool,
-}
-
-impl Quirks {
-    /// What is known before the first call.
-    pub(crate) fn of(model: &Model) -> Self {
-        let openai = model.provider == Provider::OpenAi
-            && model.base_url.as_deref().is_none_or(|url| url.contains("//api.openai.com"));
-        Self { stream_options: true, completion_limit: openai, encrypted_reasoning: true }
-    }
-
-    /// What to try instead after a refusal; `None` when the refusal is about something else. Each quirk changes at most
-    /// once from its first value, so this cannot go on for ever.
-    pub(crate) fn adapt(self, first: Self, complaint: &Complaint) -> Option<Self> {
-        if self.stream_options && complaint.names("stream_options") {
-            return Some(Self { stream_options: false, ..self });
-        }
-        if self.encrypted_reasoning
-            && ["ncrypted content", "encrypted_content"].iter().any(|name| complaint.names(name))
-        {
-            return Some(Self { encrypted_reasoning: false, ..self });
-        }
-        let limit = if self.completion_limit { "max_completion_tokens" } else { "max_tokens" };
-        if self.completion_limit == first.completion_limit
-            && complaint.names(limit)
-            && complaint.says_unsupported()
-        {
-            return Some(Self { completion_limit: !self.completion_limit, ..self });
-        }
-        None
-    }
-}
-
-/// The body of a call.
+/// The body of a call; the request was prepared for this server.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     match model.provider.format() {
         Format::Chat => chat::body(model, request, quirks),
         Format::Responses => responses::body(model, request, quirks),
-        Format::Anthropic => anthropic::body(model, request),
-        Format::Gemini => gemini::body(request),
+        Format::Anthropic => anthropic::body(model, request, quirks),
+        Format::Gemini => gemini::body(model, request, quirks),
     }
 }
 
@@ -190,3 +153,6 @@ fn word(text: &str, limit: usize) -> String {
 fn count(usage: &Value, pointer: &str) -> u64 {
     usage.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

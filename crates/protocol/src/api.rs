@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Delivery;
 use crate::usage::Spend;
-use crate::{Environment, Event, PromptId, SandboxId, SessionId, Timestamp, TurnId};
+use crate::{
+    EditFormat, Environment, Event, LineageId, PromptId, SandboxId, SessionId, Timestamp, ToolMode, TurnId,
+};
 
 /// `POST /sessions`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,6 +165,9 @@ pub struct Session {
     pub updated_at: Timestamp,
     /// Sequence number of its last event.
     pub seq: u64,
+    /// The lineage of its log. Send it back with `after`. Absent where an older version wrote the index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<LineageId>,
     /// Tokens and money so far.
     pub spend: Spend,
     /// Prompts that wait.
@@ -210,6 +215,9 @@ pub struct QueuedPrompt {
     pub text: String,
     /// Who asked.
     pub author: String,
+    /// Who else wrote at its text, in the order in which they first did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub editors: Vec<String>,
 }
 
 /// The status of a session.
@@ -269,6 +277,9 @@ pub struct EventPage {
     pub next_after: u64,
     /// Whether more events are in the log now.
     pub more: bool,
+    /// The lineage of the log. Send it back with `after`. Absent where the log is too damaged to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<LineageId>,
 }
 
 /// `GET /sessions/{id}/diff`.
@@ -335,21 +346,61 @@ pub struct EnvironmentList {
 }
 
 /// A configured model, without its key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Model {
     /// The name used in `--model`.
     pub name: String,
-    /// `anthropic`, `openai`, `openai-responses`, `gemini`, `gemini-native` or `openai-compatible`.
+    /// Such as `anthropic`, `openai` or `openai-compatible`.
     pub provider: String,
     /// The provider's own name of the model.
     pub model: String,
     /// Whether it is used when none is asked for.
     pub default: bool,
+    /// Whether there is a key for it, or it needs none.
+    #[serde(default)]
+    pub key: bool,
+    /// Tokens that it can read and write in one call; 0 where an older version does not tell.
+    #[serde(default)]
+    pub context: u64,
+    /// Whether that number is a cautious guess.
+    #[serde(default)]
+    pub context_assumed: bool,
+    /// Most tokens of one answer; 0 where an older version does not tell.
+    #[serde(default)]
+    pub max_output: u32,
+    /// How it is made to act.
+    #[serde(default)]
+    pub tool_mode: ToolMode,
+    /// How it changes files.
+    #[serde(default)]
+    pub edit_format: EditFormat,
+    /// What it costs; absent where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<ModelPrice>,
+    /// The models that take over, in order, when it fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
+}
+
+/// Dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ModelPrice {
+    /// Of the prompt.
+    pub input: f64,
+    /// Of the answer and of reasoning.
+    pub output: f64,
+    /// Of prompt tokens read from a cache; like `input` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+    /// Of prompt tokens written to a cache; like `input` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
 }
 
 /// `GET /models`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelList {
     /// By name.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::usage::Usage;
 
 /// One model call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// Instructions.
     pub system: String,
@@ -17,6 +17,46 @@ pub struct Request {
     pub tools: Vec<ToolSpec>,
     /// Most tokens of the answer.
     pub max_output_tokens: u32,
+    /// Whether it has to call a tool.
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+    /// The shape that the text of the answer must have; free text without one.
+    #[serde(default)]
+    pub answer: Option<AnswerSchema>,
+    /// The same for all calls of one conversation, so that a provider finds its cache again.
+    #[serde(default)]
+    pub cache_key: Option<String>,
+}
+
+/// Whether a model has to call a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    /// As it likes.
+    #[default]
+    Auto,
+    /// At least one.
+    Required,
+    /// None, although they are listed: the prompt stays as it was, and so does its cache.
+    Never,
+}
+
+/// The shape of an answer that is JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSchema {
+    /// A word for it, in letters, digits and `_`.
+    pub name: String,
+    /// JSON schema of an object.
+    pub schema: Value,
+}
+
+/// A picture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Such as `image/png`.
+    pub media_type: String,
+    /// The bytes in base64, as every wire format wants them.
+    pub data: String,
 }
 
 /// One message.
@@ -27,6 +67,9 @@ pub enum Message {
     User {
         /// The text.
         text: String,
+        /// Pictures that belong to it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
     /// From the model.
     Assistant {
@@ -38,6 +81,13 @@ pub enum Message {
         /// The results.
         results: Vec<ToolResult>,
     },
+}
+
+impl Message {
+    /// A message that is only text.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into(), images: Vec::new() }
+    }
 }
 
 /// A part of an assistant message.

@@ -19,6 +19,8 @@ pub enum Code {
     Conflict,
     /// The client says that it has events which the log does not have.
     AfterEnd,
+    /// What the client has is of another lineage than the log: the same numbers, other events.
+    OtherLineage,
     /// The idempotency key was used for another request.
     IdempotencyMismatch,
     /// No environment has this name.
@@ -41,6 +43,8 @@ pub enum Code {
     StorageFull,
     /// A log is damaged.
     StorageDamaged,
+    /// The disk of the data directory failed to read or write.
+    StorageFailed,
     /// The branch could not be delivered.
     DeliveryFailed,
     /// The body is larger than allowed.
@@ -61,6 +65,7 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
             Self::AfterEnd => "after_end",
+            Self::OtherLineage => "other_lineage",
             Self::IdempotencyMismatch => "idempotency_mismatch",
             Self::EnvironmentNotFound => "environment_not_found",
             Self::ModelNotFound => "model_not_found",
@@ -72,6 +77,7 @@ impl Code {
             Self::ModelMisbehaved => "model_misbehaved",
             Self::StorageFull => "storage_full",
             Self::StorageDamaged => "storage_damaged",
+            Self::StorageFailed => "storage_failed",
             Self::DeliveryFailed => "delivery_failed",
             Self::TooLarge => "too_large",
             Self::RateLimited => "rate_limited",
@@ -88,7 +94,7 @@ impl Code {
             Self::NotFound | Self::EnvironmentNotFound | Self::ModelNotFound => 404,
             Self::Conflict => 409,
             Self::TooLarge => 413,
-            Self::AfterEnd => 416,
+            Self::AfterEnd | Self::OtherLineage => 416,
             Self::RateLimited => 429,
             Self::IdempotencyMismatch
             | Self::RepositoryUnavailable
@@ -98,7 +104,7 @@ impl Code {
             Self::Internal => 500,
             Self::ModelUnavailable | Self::ModelMisbehaved => 502,
             Self::SandboxUnavailable => 503,
-            Self::StorageFull | Self::StorageDamaged => 507,
+            Self::StorageFull | Self::StorageDamaged | Self::StorageFailed => 507,
         }
     }
 }

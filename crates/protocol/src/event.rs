@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::item::{Item, ItemStatus};
 use crate::usage::{Spend, Usage};
 use crate::{
-    ApprovalId, Code, ItemId, PromptId, SandboxId, SessionId, SnapshotId, Timestamp, TurnId, VERSION,
+    ApprovalId, Code, CommandId, ItemId, LineageId, PromptId, SandboxId, SessionId, SnapshotId, Timestamp,
+    TurnId, VERSION,
 };
 
 /// A durable event with its envelope.
@@ -95,6 +96,13 @@ pub enum EventBody {
         /// The new title.
         title: String,
     },
+    /// The log was put back from a backup, in which it ended before this event. What followed there is not what follows
+    /// here.
+    #[serde(rename = "session.restored")]
+    SessionRestored {
+        /// The log's lineage from here on.
+        lineage: LineageId,
+    },
     /// A prompt waits for its turn.
     #[serde(rename = "prompt.queued")]
     PromptQueued {
@@ -113,12 +121,18 @@ pub enum EventBody {
         prompt: PromptId,
         /// Its new text.
         text: String,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
     /// A waiting prompt was taken out of the queue.
     #[serde(rename = "prompt.removed")]
     PromptRemoved {
         /// Its id.
         prompt: PromptId,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
     /// A waiting prompt has another place in the queue.
     #[serde(rename = "prompt.moved")]
@@ -128,16 +142,26 @@ pub enum EventBody {
         /// The prompt that it comes before; the last place when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<PromptId>,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
     /// Waiting prompts stay where they are until the queue is resumed.
     #[serde(rename = "queue.paused")]
     QueuePaused {
         /// Why.
         reason: String,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
     /// The queue goes on.
     #[serde(rename = "queue.resumed")]
-    QueueResumed {},
+    QueueResumed {
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
+    },
     /// Work on a prompt began.
     #[serde(rename = "turn.started")]
     TurnStarted {
@@ -151,6 +175,9 @@ pub enum EventBody {
     TurnStopping {
         /// The turn.
         turn: TurnId,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
     /// The turn is over. Comes exactly once for each turn.
     #[serde(rename = "turn.finished")]
@@ -232,6 +259,9 @@ pub enum EventBody {
         /// From sending the request to the last byte of the answer.
         duration_ms: u64,
     },
+    /// What the model is sent of the conversation became shorter. The log keeps everything.
+    #[serde(rename = "context.compacted")]
+    ContextCompacted(Compaction),
     /// Something failed and is tried again.
     #[serde(rename = "retry.scheduled")]
     RetryScheduled {
@@ -330,17 +360,32 @@ pub enum EventBody {
 }
 
 impl EventBody {
+    /// The command that caused it, where that had an idempotency key and is told by the event.
+    pub fn command(&self) -> Option<CommandId> {
+        match self {
+            Self::PromptEdited { command, .. }
+            | Self::PromptRemoved { command, .. }
+            | Self::PromptMoved { command, .. }
+            | Self::QueuePaused { command, .. }
+            | Self::QueueResumed { command }
+            | Self::TurnStopping { command, .. } => *command,
+            Self::DeliveryUpdated(delivery) => delivery.command,
+            _ => None,
+        }
+    }
+
     /// The type's name on the wire.
     pub fn name(&self) -> &'static str {
         match self {
             Self::SessionCreated { .. } => "session.created",
             Self::SessionRenamed { .. } => "session.renamed",
+            Self::SessionRestored { .. } => "session.restored",
             Self::PromptQueued { .. } => "prompt.queued",
             Self::PromptEdited { .. } => "prompt.edited",
             Self::PromptRemoved { .. } => "prompt.removed",
             Self::PromptMoved { .. } => "prompt.moved",
             Self::QueuePaused { .. } => "queue.paused",
-            Self::QueueResumed {} => "queue.resumed",
+            Self::QueueResumed { .. } => "queue.resumed",
             Self::TurnStarted { .. } => "turn.started",
             Self::TurnStopping { .. } => "turn.stopping",
             Self::TurnFinished { .. } => "turn.finished",
@@ -350,6 +395,7 @@ impl EventBody {
             Self::ApprovalResolved { .. } => "approval.resolved",
             Self::PlanUpdated { .. } => "plan.updated",
             Self::UsageRecorded { .. } => "usage.recorded",
+            Self::ContextCompacted(_) => "context.compacted",
             Self::RetryScheduled { .. } => "retry.scheduled",
             Self::SandboxChanged { .. } => "sandbox.changed",
             Self::SnapshotTaken { .. } => "snapshot.taken",
@@ -484,6 +530,39 @@ pub enum PlanState {
     Failed,
 }
 
+/// How the model's context became shorter. With the events before it, this says exactly what the model is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Compaction {
+    /// The turn.
+    pub turn: TurnId,
+    /// What was done.
+    pub level: CompactionLevel,
+    /// What began with this event or later stays as it is; absent when nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_from: Option<u64>,
+    /// What the model reads in place of what came before; absent when only outputs were left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Tokens of the context before, as far as they can be told.
+    pub tokens_before: u64,
+    /// The same afterwards.
+    pub tokens_after: u64,
+}
+
+/// How much of a context is given up; each level gives up more than the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum CompactionLevel {
+    /// Old outputs of tools are left out.
+    Masked,
+    /// The older part became a summary.
+    Summarised,
+    /// All of it was left behind: the model begins again with the prompt and the state of the work.
+    Fresh,
+}
+
 /// State of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -584,6 +663,9 @@ pub struct Delivery {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The command that asked for it, where it had an idempotency key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandId>,
 }
 
 /// How far a delivery is.

@@ -123,6 +123,10 @@ id!(
     PromptId, "prm"
 );
 id!(
+    /// A command that has an idempotency key: it is done once, however often it is sent.
+    CommandId, "cmd"
+);
+id!(
     /// A turn: the work on one prompt.
     TurnId, "trn"
 );
@@ -141,6 +145,10 @@ id!(
 id!(
     /// A snapshot: a frozen session workspace.
     SnapshotId, "snp"
+);
+id!(
+    /// A lineage: one course of a session's log. A restore begins another.
+    LineageId, "lin"
 );
 id!(
     /// A user.

@@ -14,6 +14,7 @@ pub mod id;
 pub mod image;
 pub mod item;
 pub mod notification;
+pub mod profile;
 pub mod report;
 pub mod socket;
 pub mod usage;
@@ -29,11 +30,14 @@ pub use event::{
     Actor, ActorKind, EgressDecision, Ephemeral, EphemeralBody, Event, EventBody, LimitKind, Outcome,
     Receipt, Work,
 };
-pub use id::{ApprovalId, ItemId, PromptId, SandboxId, SessionId, SnapshotId, TurnId, UserId};
+pub use id::{
+    ApprovalId, CommandId, ItemId, LineageId, PromptId, SandboxId, SessionId, SnapshotId, TurnId, UserId,
+};
 pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
 pub use notification::{Notification, NotificationKind, NotificationState};
+pub use profile::{EditFormat, ToolMode};
 pub use report::{Diagnostic, Report, Severity, TestCase, TestStatus};
 pub use socket::{ClientMessage, ServerBody, ServerMessage};
 pub use usage::{Spend, Usage};

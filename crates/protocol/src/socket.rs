@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ApprovalId, Problem, SessionId, VERSION};
+use crate::{ApprovalId, LineageId, Problem, SessionId, VERSION};
 
 /// What a client says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,10 @@ pub enum ClientMessage {
         /// Number of the last event that the client has; 0 for all.
         #[serde(default)]
         after: u64,
+        /// The lineage that those events are of, as the server told it. Without it, other events under the same numbers are
+        /// not noticed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lineage: Option<LineageId>,
     },
     /// Follow it no more. Answered by `unsubscribed`.
     Unsubscribe {
@@ -144,7 +148,11 @@ impl ServerMessage {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ServerBody {
     /// The session is followed: its events come.
-    Subscribed {},
+    Subscribed {
+        /// The lineage of the log. Send it back with `after`. Absent where the log is too damaged to tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lineage: Option<LineageId>,
+    },
     /// The session is not followed, or no more.
     Unsubscribed {
         /// Why, unless the client asked for it.
@@ -205,7 +213,7 @@ mod tests {
         let session = SessionId::from_u128(1);
         let read = |text: &str| serde_json::from_str::<ClientMessage>(text);
         let text = format!(r#"{{"type":"subscribe","session":"{session}","after":3}}"#);
-        assert_eq!(read(&text).unwrap(), ClientMessage::Subscribe { session, after: 3 });
+        assert_eq!(read(&text).unwrap(), ClientMessage::Subscribe { session, after: 3, lineage: None });
         assert_eq!(read(r#"{"type":"ping","id":7}"#).unwrap(), ClientMessage::Ping { id: Some(7.into()) });
         let open = format!(
             r#"{{"type":"terminal.open","terminal":1,"session":"{session}","columns":80,"rows":24}}"#

@@ -11,8 +11,8 @@ mod socket;
 use std::path::PathBuf;
 
 use protocol::event::{
-    Channel, CheckOutcome, Delivery, DeliveryState, EgressDecision, LimitKind, PlanItem, PlanState,
-    SandboxState,
+    Channel, CheckOutcome, Compaction, CompactionLevel, Delivery, DeliveryState, EgressDecision, LimitKind,
+    PlanItem, PlanState, SandboxState,
 };
 use protocol::item::{CheckReport, Output, ToolCall};
 use protocol::*;
@@ -164,6 +164,7 @@ fn delivery() -> Delivery {
         url: None,
         number: None,
         error: None,
+        command: None,
     }
 }
 
@@ -200,8 +201,15 @@ fn events() -> Vec<Event> {
                 now: false,
             },
         ),
-        (&ana, EventBody::PromptEdited { prompt, text: "The cart total is off by a cent".to_owned() }),
-        (&ana, EventBody::PromptRemoved { prompt }),
+        (
+            &ana,
+            EventBody::PromptEdited {
+                prompt,
+                text: "The cart total is off by a cent".to_owned(),
+                command: None,
+            },
+        ),
+        (&ana, EventBody::PromptRemoved { prompt, command: None }),
         (&system, EventBody::TurnStarted { turn, prompt }),
         (
             &system,
@@ -444,11 +452,11 @@ fn events() -> Vec<Event> {
             },
         ),
         (&ana, EventBody::PromptQueued { prompt, text: "Do this first".to_owned(), now: true }),
-        (&ana, EventBody::PromptMoved { prompt, before: Some(PromptId::from_u128(7)) }),
-        (&ana, EventBody::PromptMoved { prompt, before: None }),
-        (&ana, EventBody::QueuePaused { reason: "ana paused it".to_owned() }),
-        (&ana, EventBody::QueueResumed {}),
-        (&ana, EventBody::TurnStopping { turn }),
+        (&ana, EventBody::PromptMoved { prompt, before: Some(PromptId::from_u128(7)), command: None }),
+        (&ana, EventBody::PromptMoved { prompt, before: None, command: None }),
+        (&ana, EventBody::QueuePaused { reason: "ana paused it".to_owned(), command: None }),
+        (&ana, EventBody::QueueResumed { command: None }),
+        (&ana, EventBody::TurnStopping { turn, command: None }),
         (&agent, EventBody::DeliveryUpdated(opened())),
         (
             &system,
@@ -477,6 +485,19 @@ fn events() -> Vec<Event> {
                 blurred: true,
             },
         ),
+        (&system, EventBody::SessionRestored { lineage: LineageId::from_u128(9) }),
+        (&ana, EventBody::QueueResumed { command: Some(protocol::CommandId::from_u128(9)) }),
+        (
+            &system,
+            EventBody::ContextCompacted(Compaction {
+                turn,
+                level: CompactionLevel::Summarised,
+                keep_from: Some(7),
+                text: Some("Summary of what was done".to_owned()),
+                tokens_before: 90_000,
+                tokens_after: 20_000,
+            }),
+        ),
     ];
     bodies.into_iter().zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }
@@ -499,6 +520,7 @@ fn ephemerals() -> Vec<Ephemeral> {
 }
 
 fn bodies() -> Vec<serde_json::Value> {
+    let lineage = LineageId::from_u128(9);
     let session = Session {
         id: SessionId::from_u128(1),
         title: "Fix cart".to_owned(),
@@ -509,11 +531,13 @@ fn bodies() -> Vec<serde_json::Value> {
         created_at: at(),
         updated_at: at(),
         seq: 24,
+        lineage: None,
         spend: spend(),
         queued: vec![QueuedPrompt {
             id: PromptId::from_u128(7),
             text: "and add a test".to_owned(),
             author: "ben".to_owned(),
+            editors: Vec::new(),
         }],
         paused: false,
         approval: None,
@@ -545,6 +569,14 @@ fn bodies() -> Vec<serde_json::Value> {
         provider: "openai-compatible".to_owned(),
         model: "some-model".to_owned(),
         default: true,
+        key: true,
+        context: 200_000,
+        context_assumed: false,
+        max_output: 50_000,
+        tool_mode: ToolMode::Native,
+        edit_format: EditFormat::Replace,
+        price: Some(ModelPrice { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None }),
+        fallback: vec!["spare".to_owned()],
     };
     vec![
         round_trip(&create),
@@ -574,8 +606,8 @@ fn bodies() -> Vec<serde_json::Value> {
             ..session.clone()
         }),
         round_trip(&PromptCreated { id: PromptId::from_u128(7) }),
-        round_trip(&SessionList { sessions: vec![session] }),
-        round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false }),
+        round_trip(&SessionList { sessions: vec![session.clone()] }),
+        round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false, lineage: None }),
         round_trip(&diff),
         round_trip(&Stopped { turn: Some(TurnId::from_u128(2)), delivery: false }),
         round_trip(&EnvironmentList { environments: vec![named] }),
@@ -641,6 +673,8 @@ fn bodies() -> Vec<serde_json::Value> {
             state: "running".to_owned(),
             owner: "pool of shop".to_owned(),
         }),
+        round_trip(&Session { lineage: Some(lineage), ..session }),
+        round_trip(&EventPage { events: Vec::new(), next_after: 24, more: true, lineage: Some(lineage) }),
     ]
 }
 
@@ -740,7 +774,10 @@ fn every_word_is_spelled_as_it_always_was() {
         TestStatus => [Passed, Failed, Skipped],
         Status => [Queued, Working, Waiting, Done, Escalated, Failed, Cancelled, OutOfBudget],
         EnvironmentSource => [Config, Catalogue],
-        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal, AfterEnd],
+        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal, AfterEnd, OtherLineage, StorageFailed],
+        e::CompactionLevel => [Masked, Summarised, Fresh],
+        ToolMode => [Native, JsonStep, Fenced],
+        EditFormat => [Patch, Replace, Whole],
     };
     compare("words.jsonl", words);
 }

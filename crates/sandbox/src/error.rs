@@ -83,6 +83,19 @@ fn describe(path: &std::path::Path, source: &std::io::Error) -> String {
 }
 
 impl Error {
+    /// All that there is to say in one text, where nobody asks for causes.
+    pub fn in_full(&self) -> String {
+        use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
+        match self {
+            Self::Io { source, .. }
+                if !matches!(source.kind(), StorageFull | QuotaExceeded | PermissionDenied) =>
+            {
+                format!("{self}: {source}")
+            }
+            _ => self.to_string(),
+        }
+    }
+
     pub(crate) fn io(path: impl Into<std::path::PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

@@ -150,7 +150,7 @@ async fn keeps_the_budget_and_never_takes_what_is_in_use() {
 
     let report = here.collect(10, false).await;
     assert_eq!(removed(&report), [&ids[2], &ids[2]]);
-    assert!(entry(&report, &ids[2]).reason.contains("kept as commits"));
+    assert!(entry(&report, &ids[2]).reason.contains("what no commit holds goes with it"));
     for (budget, wanted, said) in [(10, 0, "used up"), (300, 101, "more are needed")] {
         let error = make_room(&here.world(), &policy(budget), wanted).await.unwrap_err().to_string();
         for word in [said, "disk_budget_gb", "slipway gc"] {
@@ -235,4 +235,47 @@ async fn the_native_drivers_layers_are_measured_and_collected() {
         driver.remove_layer(&layer.id).await.unwrap();
     }
     assert!(driver.disk_used().await.unwrap() <= empty + (1 << 20));
+}
+
+#[tokio::test]
+async fn what_is_left_over_of_bases_counts_and_goes_unless_somebody_is_at_it() {
+    const MIB: u64 = 1 << 20;
+    let here = Here::new(Fake::new(), &[]);
+    let downloads = here._dir.path().join("images/downloads");
+    let place = |name: &str, age: Duration| {
+        let path = downloads.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, vec![7; MIB as usize]).unwrap();
+        let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        file.set_modified(std::time::SystemTime::now() - age).unwrap();
+        file
+    };
+    let held = place("blobs/sha256/held", HOUR);
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();
+    place("blobs/sha256/young", HOUR);
+    place("blobs/sha256/old", 25 * HOUR);
+    place("scratch/tmp1", 30 * HOUR);
+    place("blobs/sha256/.new-1", Duration::ZERO);
+    let report = here.collect(100 * MIB, true).await;
+    assert!((5 * MIB..6 * MIB).contains(&report.used_bytes), "{report:?}");
+    let fate = |report: &GarbageReport, id: &str| {
+        let entry = entry(report, id);
+        assert_eq!((entry.kind.as_str(), entry.bytes >= MIB), ("download", true));
+        (entry.remove, entry.reason.clone())
+    };
+    assert!(fate(&report, "blobs/sha256/old").0 && fate(&report, "scratch/tmp1").0);
+    let (goes, why) = fate(&report, "blobs/sha256/held");
+    assert!(!goes && why.contains("is being brought in"), "{why}");
+    let (goes, why) = fate(&report, "blobs/sha256/young");
+    assert!(!goes && why.contains("as long as there is room"), "{why}");
+    // Under pressure, what nobody is at goes first; what somebody is at stays, and what was made just now.
+    let report = here.collect(2 * MIB + MIB / 2, false).await;
+    assert!(report.freed_bytes >= 3 * MIB, "{report:?}");
+    let exists = |name: &str| downloads.join("blobs/sha256").join(name).exists();
+    assert!(exists("held") && exists(".new-1") && !exists("young") && !exists("old"));
+    let error = make_room(&here.world(), &Policy { budget_bytes: MIB, ..Policy::default() }, 1).await;
+    assert!(error.unwrap_err().to_string().contains("disk budget"), "what is on its way counts");
+    drop(held);
+    here.collect(0, false).await;
+    assert!(!exists("held"));
 }

@@ -1,6 +1,7 @@
 //! Commands happen once. A command runs to its end even if its client hangs up, and an `Idempotency-Key` makes a
 //! repeated one answer like the first instead of doing the work again. What a command with a key makes has an id that is
-//! kept with the key before the work begins, so that it is found again when the server died before the answer was kept.
+//! kept with the key before the work begins, so that it is found again when the server died before the answer was kept; what
+//! it changes says so in the same step in which it is changed.
 //! One that comes while the same is being worked on waits for its answer.
 
 mod fingerprint;
@@ -15,8 +16,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use failpoint::Point;
-use protocol::{Code, Problem, PromptId, SessionId};
+use protocol::{Actor, Code, CommandId, Problem, PromptId, SessionId};
 use serde::{Deserialize, Serialize};
+use session::{Before, Cause, Command};
 use store::{Claim, Store};
 use tokio_util::task::TaskTracker;
 
@@ -54,27 +56,46 @@ struct Kept {
     body: String,
 }
 
-/// What a command makes, if it makes something.
+/// What a command makes, if it makes something, and the command itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Made {
     value: u128,
-    /// The same command was begun before, and nobody knows how far it came.
-    pub(crate) again: bool,
+    /// What is known of a command with a key from before.
+    before: Option<Before>,
 }
 
 impl Made {
-    fn new() -> Self {
-        Self { value: SessionId::new().to_u128(), again: false }
+    fn new(before: Option<Before>) -> Self {
+        Self { value: CommandId::new().to_u128(), before }
+    }
+
+    /// That of a command which was begun before.
+    fn known(name: &str, before: Before) -> Result<Self, Problem> {
+        let value = name.parse().map_err(|error| {
+            tracing::error!(%error, name, "the id that is kept with an idempotency key cannot be read");
+            internal()
+        })?;
+        Ok(Self { value, before: Some(before) })
+    }
+
+    /// Whether the same command was begun before.
+    pub(crate) fn again(self) -> bool {
+        self.before.is_some_and(|before| before != Before::Never)
+    }
+
+    /// The command, if it has a key.
+    pub(crate) fn command(self) -> Option<Command> {
+        self.before.map(|before| Command { id: CommandId::from_u128(self.value), before })
+    }
+
+    /// The command, and who sent it.
+    pub(crate) fn cause(self, actor: Actor) -> Cause {
+        Cause { actor, command: self.command() }
     }
 
     /// As a session.
     pub(crate) fn session(self) -> SessionId {
         SessionId::from_u128(self.value)
-    }
-
-    /// Whether something with this value of an id was made after the command was first asked for.
-    pub(crate) fn is_before(self, value: u128) -> bool {
-        self.value < value
     }
 
     /// As a prompt.
@@ -88,7 +109,7 @@ impl<S: Sync> FromRequestParts<S> for Made {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         // A command without a key is a new one each time.
-        Ok(parts.extensions.get().copied().unwrap_or_else(Self::new))
+        Ok(parts.extensions.get().copied().unwrap_or_else(|| Self::new(None)))
     }
 }
 
@@ -142,17 +163,12 @@ async fn once<F: Future<Output = Response>>(
 ) -> Result<Response, Failure> {
     // Without it the claim says that somebody is at work.
     let _hold = holds.take(key).await;
-    let new = Made::new();
+    let new = Made::new(Some(Before::Never));
     let claim = store.claim_key(key, fingerprint, &new.value.to_string()).await;
     let made = match claim.map_err(|error| storage(&error))? {
         Claim::New => new,
-        Claim::Again { name } => {
-            let value = name.parse().map_err(|error| {
-                tracing::error!(%error, name, "the id that is kept with an idempotency key cannot be read");
-                internal()
-            })?;
-            Made { value, again: true }
-        }
+        Claim::Again { name } => Made::known(&name, Before::Perhaps)?,
+        Claim::Done { name } => Made::known(&name, Before::Done)?,
         Claim::Settled { status, body } => return replay(status, &body),
         Claim::Pending => {
             return Err(Failure::from(Problem::new(
@@ -174,7 +190,7 @@ async fn once<F: Future<Output = Response>>(
     let response = work(made).await;
     if !response.status().is_success() {
         // Nothing was done, so the client may correct the request or try again; unless something broke on the way.
-        let nothing_done = response.status().is_client_error() && !made.again;
+        let nothing_done = response.status().is_client_error() && !made.again();
         let given_back =
             if nothing_done { store.release_key(key).await } else { store.abandon_key(key).await };
         if let Err(error) = given_back {

@@ -73,15 +73,8 @@ pub(crate) fn with_status(status: StatusCode, title: impl Into<String>) -> Probl
 
 /// The store's errors in the words of the API.
 pub(crate) fn storage(error: &store::Error) -> Problem {
-    match error {
-        store::Error::Full(_) => Problem::new(Code::StorageFull, error.to_string()),
-        store::Error::Damaged { .. } => Problem::new(Code::StorageDamaged, error.to_string()),
-        store::Error::NoSession(_) => Problem::new(Code::NotFound, error.to_string()),
-        other => {
-            tracing::error!(error = %other, "the store failed");
-            internal()
-        }
-    }
+    tracing::error!(%error, "the store failed");
+    session::store_problem(error.clone())
 }
 
 /// Answers 500 instead of breaking the connection off when the work panics.

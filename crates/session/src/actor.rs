@@ -12,7 +12,7 @@ use failpoint::Point;
 use protocol::event::Delivery;
 use protocol::{
     Actor, ApprovalId, Code, Decide, Decision, Diff, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome,
-    Problem, PromptId, Session, Status, Stopped, Timestamp, TurnId,
+    Problem, PromptId, Session, Status, Stopped, TurnId,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -20,14 +20,18 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use commands::{Change, Changed};
 
+use crate::command::Cause;
 use crate::recorder::Recorder;
 use crate::runner::{self, Context, delivery};
-use crate::state::broken_off;
+use crate::state::{State, broken_off};
 use crate::stop::Stop;
 use crate::{Duty, ShutDown, problem};
 
 /// How long to wait before trying again to record what could not be recorded.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// How long a push or a request to a forge may still take when the server ends.
+const DRAIN: Duration = Duration::from_secs(5);
 
 type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 
@@ -41,12 +45,12 @@ enum Input {
         answer: Answer<PromptId>,
     },
     Change {
-        actor: Actor,
+        cause: Cause,
         change: Change,
         answer: Answer<Changed>,
     },
     Stop {
-        actor: Actor,
+        cause: Cause,
         pause: bool,
         answer: Answer<Stopped>,
     },
@@ -57,7 +61,7 @@ enum Input {
         answer: Answer<Decision>,
     },
     Deliver {
-        actor: Actor,
+        cause: Cause,
         answer: Answer<Delivery>,
     },
     Diff {
@@ -128,13 +132,13 @@ impl Handle {
     }
 
     /// Changes the queue.
-    pub(crate) async fn change(&self, actor: Actor, change: Change) -> Result<Changed, Problem> {
-        self.ask(|answer| Input::Change { actor, change, answer }).await
+    pub(crate) async fn change(&self, cause: Cause, change: Change) -> Result<Changed, Problem> {
+        self.ask(|answer| Input::Change { cause, change, answer }).await
     }
 
     /// Stops the turn under way. The queue goes on with the next prompt, unless it is paused with it.
-    pub(crate) async fn stop(&self, actor: Actor, pause: bool) -> Result<Stopped, Problem> {
-        self.ask(|answer| Input::Stop { actor, pause, answer }).await
+    pub(crate) async fn stop(&self, cause: Cause, pause: bool) -> Result<Stopped, Problem> {
+        self.ask(|answer| Input::Stop { cause, pause, answer }).await
     }
 
     /// Decides an approval.
@@ -148,8 +152,8 @@ impl Handle {
     }
 
     /// Delivers again.
-    pub(crate) async fn deliver(&self, actor: Actor) -> Result<Delivery, Problem> {
-        self.ask(|answer| Input::Deliver { actor, answer }).await
+    pub(crate) async fn deliver(&self, cause: Cause) -> Result<Delivery, Problem> {
+        self.ask(|answer| Input::Deliver { cause, answer }).await
     }
 
     /// The work so far.
@@ -209,7 +213,7 @@ pub(crate) struct Service {
     /// When it is tried again to record what could not be recorded.
     retry_at: Option<Instant>,
     /// Who asked for a delivery while one was under way.
-    asked: Vec<(Actor, Answer<Delivery>)>,
+    asked: Vec<(Cause, Answer<Delivery>)>,
 }
 
 impl Service {
@@ -260,14 +264,15 @@ impl Service {
                 }
                 self.go_on().await;
             }
-            Input::Change { actor, change, answer } => {
-                let result = self.change(&actor, change).await;
+            Input::Change { cause, change, answer } => {
+                let result = self.change(&cause, change).await;
                 respond(answer, result);
                 self.go_on_unasked().await;
             }
-            Input::Stop { actor, pause, answer } => {
+            Input::Stop { cause, pause, answer } => {
+                let actor = cause.actor.clone();
                 let delivery = self.stop_delivery(&actor);
-                let result = self.stop(&actor, pause).await.map(|turn| Stopped { turn, delivery });
+                let result = self.stop(&cause, pause).await.map(|turn| Stopped { turn, delivery });
                 failpoint::hit(Point::StopRecorded);
                 if result.is_err() {
                     // What cannot be recorded is still to be stopped.
@@ -282,9 +287,9 @@ impl Service {
                 respond(answer, result);
                 self.go_on_unasked().await;
             }
-            Input::Deliver { actor, answer } => {
+            Input::Deliver { cause, answer } => {
                 self.settle().await;
-                self.deliver(actor, answer);
+                self.deliver(cause, answer);
                 self.go_on_unasked().await;
             }
             Input::Diff { answer } => {
@@ -335,10 +340,11 @@ impl Service {
         Ok(prompt)
     }
 
-    async fn change(&self, actor: &Actor, change: Change) -> Result<Changed, Problem> {
-        let by = actor.id.clone();
+    async fn change(&self, cause: &Cause, change: Change) -> Result<Changed, Problem> {
+        let (by, command) = (cause.actor.id.clone(), cause.id());
         let recorder = &self.context.recorder;
-        let appended = recorder.append_if(actor, move |state| commands::change(state, &by, change)).await;
+        let decide = move |state: &State| commands::change(state, &by, command, change);
+        let appended = recorder.append_if(&cause.actor, decide).await;
         Ok(match appended.map_err(problem::store)?.1 {
             Some(prompt) => Changed::NotWaiting(prompt),
             None => Changed::Queue(recorder.stream().with_state(|state| state.queue())),
@@ -347,9 +353,11 @@ impl Service {
 
     /// Records that the turn is to stop. It is in the log before anybody is told so: a server that comes later goes on
     /// with the stop, not with the turn.
-    async fn stop(&self, actor: &Actor, pause: bool) -> Result<Option<TurnId>, Problem> {
-        let reason = pause.then(|| format!("{} paused it with a stop", actor.id));
-        let appended = self.context.recorder.append_if(actor, move |state| commands::stop(state, reason));
+    async fn stop(&self, cause: &Cause, pause: bool) -> Result<Option<TurnId>, Problem> {
+        let reason = pause.then(|| format!("{} paused it with a stop", cause.actor.id));
+        let command = cause.id();
+        let decide = move |state: &State| commands::stop(state, reason, command);
+        let appended = self.context.recorder.append_if(&cause.actor, decide);
         appended.await.map(|(_, turn)| turn).map_err(problem::store)
     }
 
@@ -386,10 +394,18 @@ impl Service {
         }
     }
 
-    fn deliver(&mut self, actor: Actor, answer: Answer<Delivery>) {
+    fn deliver(&mut self, cause: Cause, answer: Answer<Delivery>) {
         // Whoever asks again, such as after a restart, wants to know what becomes of that one.
         if let Some(Work { kind: Kind::Delivery(_), .. }) = &self.work {
-            return self.asked.push((actor, answer));
+            return self.asked.push((cause, answer));
+        }
+        // What a command asked for was brought to its end by now, and is not begun anew for it.
+        if let Some(command) = cause.begun_before() {
+            let known = self.context.recorder.stream().with_state(|state| state.delivery().cloned());
+            let its_own = |known: &Delivery| known.command == Some(command) && !known.state.is_pending();
+            if let Some(known) = known.filter(its_own) {
+                return respond(answer, delivery::answer(known));
+            }
         }
         if self.work.is_some() || self.context.turn().is_some() {
             let refused = if self.context.recorder.stream().with_state(|state| state.waits()) {
@@ -403,7 +419,8 @@ impl Service {
             return respond(answer, Err(refused));
         }
         self.begin_delivery(|context, stop, over| async move {
-            let delivered = delivery::again(&context, &stop, &actor).await;
+            let _act = context.outside.begin();
+            let delivered = delivery::again(&context, &stop, &cause).await;
             over.store(true, Ordering::Release);
             respond(answer, delivered);
             Ok(())
@@ -430,7 +447,8 @@ impl Service {
         });
         let Some(commit) = pending else { return };
         self.begin_delivery(|context, stop, over| async move {
-            let delivered = delivery::deliver(&context, &stop, &Actor::system(), &commit).await;
+            let _act = context.outside.begin();
+            let delivered = delivery::deliver(&context, &stop, &Actor::system().into(), &commit).await;
             over.store(true, Ordering::Release);
             delivered.map(drop)
         });
@@ -477,17 +495,18 @@ impl Service {
         let bodies =
             vec![EventBody::TurnStarted { turn, prompt: next.id }, EventBody::ItemCompleted { turn, item }];
         self.context.recorder.append(&Actor::user(next.author), bodies).await?;
+        self.context.stopwatch.begin(turn);
         Ok(true)
     }
 
     async fn after_work(&mut self, ended: Result<Result<(), store::Error>, tokio::task::JoinError>) {
         let was_stopped = self.work.take().is_some_and(|work| work.stop.is_given());
-        for (actor, answer) in std::mem::take(&mut self.asked) {
+        for (cause, answer) in std::mem::take(&mut self.asked) {
             if was_stopped {
                 respond(answer, Err(delivery::was_stopped()));
             } else {
                 // The first of them finds what was delivered, and the others wait for it.
-                self.deliver(actor, answer);
+                self.deliver(cause, answer);
             }
         }
         let session = self.context.recorder.session();
@@ -556,7 +575,7 @@ impl Service {
             turn: turn.id,
             outcome: Outcome::Failed,
             reason: Some(problem.title.clone()),
-            receipt: turn.receipt(Outcome::Failed, Timestamp::now()),
+            receipt: turn.receipt(Outcome::Failed, self.context.stopwatch.read(&turn)),
         });
         self.context.recorder.append(&Actor::system(), bodies).await.map(drop)
     }
@@ -583,10 +602,19 @@ impl Service {
     async fn shut_down(&mut self, mode: ShutDown) {
         match mode {
             ShutDown::KeepSandboxes => {
-                if let Some(work) = self.work.take() {
-                    work.task.abort();
-                    // It was given up, so its result says nothing.
-                    drop(work.task.await);
+                if let Some(mut work) = self.work.take() {
+                    let ended = tokio::select! {
+                        biased;
+                        _ = &mut work.task => true,
+                        // What is being done outside is not broken off at once; what waits is left as it is.
+                        () = self.context.outside.quiet() => false,
+                        () = tokio::time::sleep(DRAIN) => false,
+                    };
+                    if !ended {
+                        work.task.abort();
+                        // It was given up, so its result says nothing.
+                        drop(work.task.await);
+                    }
                 }
             }
             ShutDown::RemoveSandboxes => {

@@ -11,6 +11,8 @@ use protocol::event::EgressDecision;
 use sandbox::egress::{Refused, Rules};
 use store::Store;
 
+use crate::command::Command;
+
 /// What is refused within this time is written at once.
 const TOGETHER: Duration = Duration::from_secs(1);
 
@@ -84,6 +86,14 @@ impl Book {
         }
     }
 
+    /// Remembers what a command tells of, and writes at once that it did: whoever sends it again is not counted twice.
+    pub(crate) async fn note_for(&self, command: Command, decisions: &[EgressDecision]) {
+        // Nobody else writes what this tells of before it is written with its mark.
+        let _in_order = self.writing.lock().await;
+        decisions.iter().for_each(|decision| self.refused.note(decision));
+        self.put(Some(&command.name())).await;
+    }
+
     /// What was refused, latest first.
     pub(crate) fn list(&self) -> Vec<RefusedHost> {
         self.refused.list()
@@ -116,11 +126,14 @@ impl Book {
 
     async fn write(&self) {
         let _in_order = self.writing.lock().await;
-        let Some(shelf) = self.shelf.upgrade() else { return };
-        if !self.changed.swap(false, Ordering::AcqRel) {
-            return;
+        if self.changed.swap(false, Ordering::AcqRel) {
+            self.put(None).await;
         }
-        if let Err(error) = shelf.store.put_refused(&self.environment, self.list()).await {
+    }
+
+    async fn put(&self, command: Option<&str>) {
+        let Some(shelf) = self.shelf.upgrade() else { return };
+        if let Err(error) = shelf.store.put_refused_for(command, &self.environment, self.list()).await {
             // It is still in memory, and written with what is refused next.
             tracing::warn!(environment = %self.environment, %error, "what was refused could not be written");
         }

@@ -1,12 +1,15 @@
 //! What people do to a session's queue and its turn: change the queue, stop, decide.
 
+use protocol::event::Delivery;
 use protocol::{
     Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, EditPrompt, Event, EventBody, Place, Problem,
     PromptId, Queue, SessionId, SetQueue, StopSession, Stopped,
 };
 
 use crate::actor::{Change, Changed, Handle};
+use crate::command::Cause;
 use crate::registry::check_prompt;
+use crate::runner::delivery;
 use crate::{Sessions, problem};
 
 /// Longest comment of a decision.
@@ -54,7 +57,7 @@ impl Sessions {
     pub async fn edit_prompt(
         &self,
         id: SessionId,
-        actor: Actor,
+        cause: impl Into<Cause>,
         prompt: PromptId,
         edit: EditPrompt,
     ) -> Result<Queue, Problem> {
@@ -68,8 +71,11 @@ impl Sessions {
         if let Some(text) = &edit.prompt {
             check_prompt(text)?;
         }
-        let handle = self.registry.open(id).await?;
-        match handle.change(actor, Change::Edit { prompt, edit }).await? {
+        let (handle, cause) = (self.registry.open(id).await?, cause.into());
+        if let Some(then) = cause.done(&handle).await? {
+            return Ok(then.queue());
+        }
+        match handle.change(cause, Change::Edit { prompt, edit }).await? {
             Changed::Queue(queue) => Ok(queue),
             Changed::NotWaiting(prompt) => Err(match fate(&handle, prompt).await? {
                 Fate::Unknown => no_prompt(prompt),
@@ -84,11 +90,14 @@ impl Sessions {
     pub async fn remove_prompt(
         &self,
         id: SessionId,
-        actor: Actor,
+        cause: impl Into<Cause>,
         prompt: PromptId,
     ) -> Result<Queue, Problem> {
-        let handle = self.registry.open(id).await?;
-        match handle.change(actor, Change::Remove { prompt }).await? {
+        let (handle, cause) = (self.registry.open(id).await?, cause.into());
+        if let Some(then) = cause.done(&handle).await? {
+            return Ok(then.queue());
+        }
+        match handle.change(cause, Change::Remove { prompt }).await? {
             Changed::Queue(queue) => Ok(queue),
             Changed::NotWaiting(prompt) => match fate(&handle, prompt).await? {
                 Fate::Unknown => Err(no_prompt(prompt)),
@@ -99,9 +108,17 @@ impl Sessions {
     }
 
     /// Pauses the queue or lets it go on. What is under way is not touched.
-    pub async fn set_queue(&self, id: SessionId, actor: Actor, set: SetQueue) -> Result<Queue, Problem> {
-        let handle = self.registry.open(id).await?;
-        handle.change(actor, Change::Pause { paused: set.paused }).await?;
+    pub async fn set_queue(
+        &self,
+        id: SessionId,
+        cause: impl Into<Cause>,
+        set: SetQueue,
+    ) -> Result<Queue, Problem> {
+        let (handle, cause) = (self.registry.open(id).await?, cause.into());
+        if let Some(then) = cause.done(&handle).await? {
+            return Ok(then.queue());
+        }
+        handle.change(cause, Change::Pause { paused: set.paused }).await?;
         Ok(queue(&handle))
     }
 
@@ -109,10 +126,37 @@ impl Sessions {
     pub async fn stop_with(
         &self,
         id: SessionId,
-        actor: Actor,
+        cause: impl Into<Cause>,
         request: StopSession,
     ) -> Result<Stopped, Problem> {
-        self.registry.open(id).await?.stop(actor, request.pause).await
+        let (handle, cause) = (self.registry.open(id).await?, cause.into());
+        if let Some(then) = cause.done(&handle).await? {
+            let turn = then.turn().map(|turn| turn.id);
+            let delivers = then.delivery().is_some_and(|delivery| delivery.state.is_pending());
+            return Ok(Stopped { turn, delivery: turn.is_none() && delivers });
+        }
+        let came_later = cause.begun_before().is_some_and(|command| {
+            handle.recorder().stream().with_state(|state| state.works_on_later_than(command))
+        });
+        if !came_later {
+            return handle.stop(cause, request.pause).await;
+        }
+        // What was meant is over, and what came after it is not to suffer for it.
+        if request.pause {
+            handle.change(cause, Change::Pause { paused: true }).await?;
+        }
+        Ok(Stopped::default())
+    }
+
+    /// Delivers, unless the same command did so before: then what came of that is the answer.
+    pub(crate) async fn deliver_once(&self, id: SessionId, cause: Cause) -> Result<Delivery, Problem> {
+        let handle = self.registry.open(id).await?;
+        if let Some(then) = cause.done(&handle).await?
+            && let Some(ended) = then.delivery().filter(|delivery| !delivery.state.is_pending())
+        {
+            return delivery::answer(ended.clone());
+        }
+        handle.deliver(cause).await
     }
 
     /// Decides an approval. Whoever is first decides: the same decision again gives the first one, another one is a
@@ -150,7 +194,7 @@ async fn fate(handle: &Handle, wanted: PromptId) -> Result<Fate, Problem> {
     let mut fate = Fate::Unknown;
     let look = |event: &Event| match event.body {
         EventBody::TurnStarted { prompt, .. } if prompt == wanted => fate = Fate::Begun,
-        EventBody::PromptRemoved { prompt } if prompt == wanted => fate = Fate::Removed,
+        EventBody::PromptRemoved { prompt, .. } if prompt == wanted => fate = Fate::Removed,
         _ => {}
     };
     handle.recorder().visit(look).await.map_err(problem::store)?;

@@ -5,6 +5,7 @@ use protocol::{
     SetupStep,
 };
 
+use crate::command::Command;
 use crate::{Options, problem};
 
 /// Every environment, by name. One of the configuration file hides one of the catalogue.
@@ -44,6 +45,7 @@ pub(crate) async fn put(
     options: &Options,
     name: &str,
     mut recipe: Environment,
+    command: Option<Command>,
 ) -> Result<NamedEnvironment, Problem> {
     check_name(name)?;
     refuse_configured(options, name)?;
@@ -53,8 +55,14 @@ pub(crate) async fn put(
         let mirror = options.mirrors.fetch(&repo.url).await.map_err(|error| problem::forge(&error))?;
         mirror.tip(repo.branch.as_deref()).await.map_err(|error| problem::forge(&error))?;
     }
-    options.store.put_environment(name, &recipe).await.map_err(problem::store)?;
-    Ok(NamedEnvironment { name: name.to_owned(), source: EnvironmentSource::Catalogue, image: None, recipe })
+    let command = command.map(Command::name);
+    options.store.put_environment_for(command.as_deref(), name, &recipe).await.map_err(problem::store)?;
+    Ok(stored(name, recipe))
+}
+
+/// An environment as it is in the catalogue after it was put there.
+pub(crate) fn stored(name: &str, recipe: Environment) -> NamedEnvironment {
+    NamedEnvironment { name: name.to_owned(), source: EnvironmentSource::Catalogue, image: None, recipe }
 }
 
 /// Somebody who changes an environment may send its repository back as it was shown, without the credentials: they stay.
@@ -80,6 +88,7 @@ pub(crate) async fn allow(
     options: &Options,
     name: &str,
     rules: Vec<String>,
+    command: Option<Command>,
 ) -> Result<NamedEnvironment, Problem> {
     if rules.is_empty() {
         return Err(Problem::new(Code::BadRequest, "there is nothing to allow")
@@ -108,14 +117,18 @@ pub(crate) async fn allow(
     }
     environment.recipe.egress = Egress::Allow(allowed);
     sandbox::egress::Rules::parse(&environment.recipe.egress).map_err(|error| problem::recipe(&error))?;
-    options.store.put_environment(name, &environment.recipe).await.map_err(problem::store)?;
+    let command = command.map(Command::name);
+    let put = options.store.put_environment_for(command.as_deref(), name, &environment.recipe);
+    put.await.map_err(problem::store)?;
     Ok(environment)
 }
 
 /// Removes one of the catalogue.
-pub(crate) async fn remove(options: &Options, name: &str) -> Result<(), Problem> {
+pub(crate) async fn remove(options: &Options, name: &str, command: Option<Command>) -> Result<(), Problem> {
     refuse_configured(options, name)?;
-    if options.store.remove_environment(name).await.map_err(problem::store)? {
+    let command = command.map(Command::name);
+    let removed = options.store.remove_environment_for(command.as_deref(), name).await;
+    if removed.map_err(problem::store)? {
         return Ok(());
     }
     find(options, name).await.map(drop)
@@ -324,16 +337,4 @@ fn no_models() -> Problem {
 
 fn names(models: &[llm::Model]) -> String {
     models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>().join(", ")
-}
-
-/// A provider's name in the configuration file.
-pub(crate) fn provider_name(provider: llm::Provider) -> &'static str {
-    match provider {
-        llm::Provider::Anthropic => "anthropic",
-        llm::Provider::OpenAi => "openai",
-        llm::Provider::OpenAiResponses => "openai-responses",
-        llm::Provider::Gemini => "gemini",
-        llm::Provider::GeminiNative => "gemini-native",
-        llm::Provider::OpenAiCompatible => "openai-compatible",
-    }
 }

@@ -10,6 +10,7 @@ use sandbox::egress::{Decision, Log, Outside, Placeholders, Proxy, Refusal, Refu
 use sandbox::{Sandbox, image};
 
 use crate::books::Books;
+use crate::command::Command;
 use crate::problem;
 use crate::recorder::Recorder;
 
@@ -144,9 +145,17 @@ impl Exits {
     }
 
     /// Remembers what a sandbox of an environment was refused whose proxy is not ours.
-    pub(crate) fn note(&self, environment: &str, decisions: &[EgressDecision]) {
+    pub(crate) async fn note(
+        &self,
+        environment: &str,
+        decisions: &[EgressDecision],
+        command: Option<Command>,
+    ) {
         let book = self.books.of(environment);
-        decisions.iter().for_each(|decision| book.note(decision));
+        match command {
+            Some(command) => book.note_for(command, decisions).await,
+            None => decisions.iter().for_each(|decision| book.note(decision)),
+        }
     }
 
     /// Changes what is allowed in the sandboxes of an environment that run.

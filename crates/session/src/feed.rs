@@ -10,7 +10,7 @@ mod stream;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use protocol::{EphemeralBody, Problem, SessionId};
+use protocol::{EphemeralBody, LineageId, Problem, SessionId};
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +37,7 @@ enum Source {
 pub struct Feed {
     source: Source,
     closed: CancellationToken,
+    lineage: Option<LineageId>,
     sent: u64,
     /// Where it is among what happens now; None while it reads the log.
     live: Option<Seen>,
@@ -56,7 +57,8 @@ impl Feed {
         closed: CancellationToken,
     ) -> Self {
         let presence = person.map(|person| Presence::new(recorder.stream(), person));
-        Self::at(Source::Session(recorder), after, VecDeque::new(), presence, closed)
+        let lineage = recorder.stream().with_state(|state| state.lineage());
+        Self::at(Source::Session(recorder), after, VecDeque::new(), presence, closed).of(lineage)
     }
 
     /// For a session that cannot be opened for `problem`: its events before the damage, and then the problem. Where there
@@ -83,6 +85,7 @@ impl Feed {
         Self {
             source,
             closed,
+            lineage: None,
             sent: after,
             live: None,
             announced: false,
@@ -90,6 +93,18 @@ impl Feed {
             broken: None,
             _presence: presence,
         }
+    }
+
+    /// With the lineage of the log, where that is known.
+    #[must_use]
+    pub(crate) fn of(mut self, lineage: Option<LineageId>) -> Self {
+        self.lineage = lineage;
+        self
+    }
+
+    /// The lineage of the log; None where the log is too damaged to tell.
+    pub fn lineage(&self) -> Option<LineageId> {
+        self.lineage
     }
 
     /// The next frame; None when the server shuts down. A `live` frame comes once, after the replay, then who is there,

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use agent::history::History;
 use protocol::Event;
-use protocol::chat::Message;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -29,8 +28,8 @@ const SUM: usize = 32;
 
 /// Names how a history is written and how it is folded, by the code that does both.
 const FORMAT: u64 = {
-    let [history, answer, arguments] = agent::history::SOURCES;
-    fingerprint(&[history, answer, arguments, env!("CARGO_PKG_VERSION").as_bytes()])
+    let [history, answer, compaction, arguments] = agent::history::SOURCES;
+    fingerprint(&[history, answer, compaction, arguments, env!("CARGO_PKG_VERSION").as_bytes()])
 };
 
 /// A history as it is kept.
@@ -43,9 +42,9 @@ struct Kept {
 }
 
 /// What the model is sent of a session's log.
-pub(crate) async fn messages(recorder: &Recorder) -> Result<Vec<Message>, store::Error> {
+pub(crate) async fn read(recorder: &Recorder) -> Result<History, store::Error> {
     let dir = recorder.dir();
-    let mut kept = read(recorder, &dir).await?.unwrap_or_default();
+    let mut kept = read_kept(recorder, &dir).await?.unwrap_or_default();
     let (begin, mut last) = (kept.seq, None);
     loop {
         let mut page = recorder.read(kept.seq, PAGE).await?;
@@ -63,11 +62,11 @@ pub(crate) async fn messages(recorder: &Recorder) -> Result<Vec<Message>, store:
         kept.format = FORMAT;
         keep(dir, &kept, &last).await;
     }
-    Ok(kept.history.into_messages())
+    Ok(kept.history)
 }
 
 /// What was kept, if it is whole and the log is the one that it was made from.
-async fn read(recorder: &Recorder, dir: &Path) -> Result<Option<Kept>, store::Error> {
+async fn read_kept(recorder: &Recorder, dir: &Path) -> Result<Option<Kept>, store::Error> {
     let path = dir.join(FILE);
     let bytes = match tokio::fs::read(&path).await {
         Ok(bytes) => bytes,
@@ -135,12 +134,17 @@ fn checksum(last: &Event, text: &[u8]) -> [u8; SUM] {
 mod tests {
     use std::sync::Arc;
 
+    use protocol::chat::Message;
     use protocol::{Actor, EventBody, Item, ItemId, ItemKind, ItemStatus, SessionId, TurnId};
     use store::{Draft, Store};
 
     use super::*;
     use crate::feed::Stream;
     use crate::state::State;
+
+    async fn messages(recorder: &Recorder) -> Result<Vec<Message>, store::Error> {
+        Ok(super::read(recorder).await?.into_messages())
+    }
 
     fn said(text: &str) -> Draft {
         let kind = ItemKind::Notice { text: text.into() };
@@ -168,7 +172,7 @@ mod tests {
         log.append((0..EVERY).map(|n| said(&format!("number {n}"))).collect()).await.unwrap();
         let whole = messages(&recorder).await.unwrap();
         assert_eq!(whole.len() as u64, EVERY + 1);
-        let kept = read(&recorder, &recorder.dir()).await.unwrap().unwrap();
+        let kept = read_kept(&recorder, &recorder.dir()).await.unwrap().unwrap();
         assert_eq!(kept.seq, EVERY + 1);
         log.append(vec![said("after")]).await.unwrap();
         let more = messages(&recorder).await.unwrap();
@@ -181,9 +185,9 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             std::fs::write(&path, damaged).unwrap();
-            assert!(read(&recorder, &recorder.dir()).await.unwrap().is_none(), "byte {at}");
+            assert!(read_kept(&recorder, &recorder.dir()).await.unwrap().is_none(), "byte {at}");
             std::fs::write(&path, &bytes[..at]).unwrap();
-            assert!(read(&recorder, &recorder.dir()).await.unwrap().is_none(), "cut at {at}");
+            assert!(read_kept(&recorder, &recorder.dir()).await.unwrap().is_none(), "cut at {at}");
             assert_eq!(messages(&recorder).await.unwrap(), more);
         }
         let (other_log, other) = self::recorder(&store).await;

@@ -5,6 +5,7 @@ mod actor;
 pub mod backup;
 mod books;
 mod builds;
+mod command;
 mod control;
 mod copies;
 mod damaged;
@@ -14,11 +15,13 @@ mod failure;
 mod feed;
 mod fork;
 mod history;
+mod intake;
 mod kept_fold;
 mod limits;
 #[cfg(feature = "load")]
 mod load;
 mod outbox;
+mod position;
 mod presence;
 mod problem;
 mod process;
@@ -27,6 +30,7 @@ mod registry;
 mod runner;
 mod state;
 mod stop;
+mod stopwatch;
 mod terminal;
 mod workspace;
 
@@ -37,14 +41,16 @@ use std::time::Duration;
 use protocol::{
     Actor, Code, CreatePrompt, CreateSession, Diff, EgressDecision, EgressStatus, Environment, EventPage,
     ForkSession, GarbageReport, ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId, Session,
-    SessionId, SnapshotList, Stopped, WarmStatus, event,
+    SessionId, SnapshotList, StopSession, Stopped, WarmStatus, event,
 };
 
 pub use builds::services;
+pub use command::{Before, Cause, Command};
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
 pub use outbox::{Outbox, Patience};
-use recorder::Recorder;
+pub use position::Position;
+pub use problem::store as store_problem;
 use registry::Registry;
 pub use terminal::{Terminal, TerminalInput, TerminalOutput, TerminalSpec};
 pub use workspace::{Arrival, SetUp, bring_to_tip, prepare};
@@ -190,7 +196,7 @@ impl Sessions {
     /// Stops the turn under way and answers at once; `turn.finished` follows. Stopping twice, or when nothing runs, is
     /// no error. Prompts in the queue stay there, and the next one's turn begins after the stop.
     pub async fn stop(&self, id: SessionId, actor: Actor) -> Result<Stopped, Problem> {
-        self.registry.open(id).await?.stop(actor, false).await
+        self.stop_with(id, actor, StopSession::default()).await
     }
 
     /// The diff from the commit the session began from to its workspace, or to the work as it was kept.
@@ -199,37 +205,51 @@ impl Sessions {
     }
 
     /// Pushes the branch of the last turn that was done, again if need be.
-    pub async fn deliver(&self, id: SessionId, actor: Actor) -> Result<event::Delivery, Problem> {
-        self.registry.open(id).await?.deliver(actor).await
+    pub async fn deliver(&self, id: SessionId, cause: impl Into<Cause>) -> Result<event::Delivery, Problem> {
+        self.deliver_once(id, cause.into()).await
     }
 
-    /// A page of the log after `after`. More than there is cannot be asked for: `after` is at most the last event's number.
-    pub async fn events(&self, id: SessionId, after: u64, limit: usize) -> Result<EventPage, Problem> {
+    /// A page of the log after a position. More than there is cannot be asked for: `after` is at most the last event's
+    /// number.
+    pub async fn events(
+        &self,
+        id: SessionId,
+        position: impl Into<Position>,
+        limit: usize,
+    ) -> Result<EventPage, Problem> {
         let limit = limit.clamp(1, PAGE_LIMIT);
+        let position = position.into();
         let read = async {
             let handle = self.registry.open(id).await?;
-            self.refuse_after_end(id, handle.recorder(), after).await?;
-            handle.recorder().read(after, limit + 1).await.map_err(problem::store)
+            self.refuse_misplaced(id, handle.recorder(), position).await?;
+            let lineage = handle.recorder().stream().with_state(|state| state.lineage());
+            let events = handle.recorder().read(position.after, limit + 1).await.map_err(problem::store)?;
+            Ok((events, lineage))
         };
-        let mut events = match read.await {
-            Ok(events) => events,
-            Err(problem) => return self.sound_page(id, after, limit, problem).await,
+        let (mut events, lineage) = match read.await {
+            Ok(read) => read,
+            Err(problem) => return self.sound_page(id, position, limit, problem).await,
         };
         let more = events.len() > limit;
         events.truncate(limit);
-        let next_after = events.last().map_or(after, |event| event.seq);
-        Ok(EventPage { events, next_after, more })
+        let next_after = events.last().map_or(position.after, |event| event.seq);
+        Ok(EventPage { events, next_after, more, lineage })
     }
 
-    /// Replay after `after`, then live, in one step: nothing lost, nothing twice. Of a damaged session it is what comes
+    /// Replay after a position, then live, in one step: nothing lost, nothing twice. Of a damaged session it is what comes
     /// before the damage, and then the problem.
-    pub async fn feed(&self, id: SessionId, after: u64) -> Result<Feed, Problem> {
-        self.follow(id, after, None).await
+    pub async fn feed(&self, id: SessionId, position: impl Into<Position>) -> Result<Feed, Problem> {
+        self.follow(id, position.into(), None).await
     }
 
     /// The feed for a person, whom all others see as long as it is read.
-    pub async fn watch(&self, id: SessionId, after: u64, person: &str) -> Result<Feed, Problem> {
-        self.follow(id, after, Some(person.to_owned())).await
+    pub async fn watch(
+        &self,
+        id: SessionId,
+        position: impl Into<Position>,
+        person: &str,
+    ) -> Result<Feed, Problem> {
+        self.follow(id, position.into(), Some(person.to_owned())).await
     }
 
     /// Tells all who follow the session that a person who does so, too, writes a prompt.
@@ -244,28 +264,24 @@ impl Sessions {
         Terminal::open(handle, spec, self.registry.closed.clone()).await
     }
 
-    async fn follow(&self, id: SessionId, after: u64, person: Option<String>) -> Result<Feed, Problem> {
+    async fn follow(
+        &self,
+        id: SessionId,
+        position: Position,
+        person: Option<String>,
+    ) -> Result<Feed, Problem> {
         let handle = match self.registry.open(id).await {
             Ok(handle) => handle,
-            Err(problem) => return self.sound_feed(id, after, problem).await,
+            Err(problem) => return self.sound_feed(id, position, problem).await,
         };
-        self.refuse_after_end(id, handle.recorder(), after).await?;
+        self.refuse_misplaced(id, handle.recorder(), position).await?;
+        let after = position.after;
         let stream = handle.recorder().stream();
         // A reader that has everything would wait for what cannot come.
         if let Some(problem) = stream.trouble().filter(|_| after >= stream.with_state(|state| state.seq())) {
             return Err(problem);
         }
         Ok(Feed::new(Arc::clone(handle.recorder()), after, person, self.registry.closed.clone()))
-    }
-
-    /// A reader that says it has more than there is would wait for events that it takes for others: it is told.
-    async fn refuse_after_end(&self, id: SessionId, recorder: &Recorder, after: u64) -> Result<(), Problem> {
-        if after <= recorder.stream().with_state(|state| state.seq()) {
-            return Ok(());
-        }
-        // Another reader may have taken from the log what is not folded yet.
-        let last = self.store().last_seq(id).await.map_err(problem::store)?;
-        if after > last { Err(problem::after_end(id, after, last)) } else { Ok(()) }
     }
 
     /// The file of a kept output (`Output::blob`).
@@ -347,19 +363,35 @@ impl Sessions {
         &self,
         name: &str,
         decisions: &[EgressDecision],
+        command: Option<Command>,
     ) -> Result<EgressStatus, Problem> {
         let environment = environments::find(&self.registry.options, name).await?;
         if decisions.iter().any(|decision| decision.host.len() > LONGEST || decision.rule.len() > LONGEST) {
             let problem = Problem::new(Code::BadRequest, "a host or a reason is too long to be remembered");
             return Err(problem.hint(format!("each may have {LONGEST} bytes")));
         }
-        self.registry.exits.note(&environment.name, decisions);
+        if !command::was_done(command) {
+            self.registry.exits.note(&environment.name, decisions, command).await;
+        }
         Ok(self.registry.exits.status(&environment.name, environment.recipe.egress))
     }
 
     /// Allows more of the network, from the next connection on, also in sandboxes that run.
     pub async fn allow(&self, name: &str, rules: Vec<String>) -> Result<EgressStatus, Problem> {
-        self.registry.allow(name, rules).await
+        self.allow_as(None, name, rules).await
+    }
+
+    /// The same for a command that is done once.
+    pub async fn allow_as(
+        &self,
+        command: Option<Command>,
+        name: &str,
+        rules: Vec<String>,
+    ) -> Result<EgressStatus, Problem> {
+        if command::was_done(command) {
+            return self.egress(name).await;
+        }
+        self.registry.allow(name, rules, command).await
     }
 
     /// Removes what nothing refers to and what is over the disk's budget; with `dry_run` it only says what it would.
@@ -393,15 +425,38 @@ impl Sessions {
         name: &str,
         recipe: Environment,
     ) -> Result<NamedEnvironment, Problem> {
-        let mut stored = environments::put(&self.registry.options, name, recipe).await?;
-        self.registry.environment_changed(name, Some(&stored.recipe));
+        self.put_environment_as(None, name, recipe).await
+    }
+
+    /// The same for a command that is done once.
+    pub async fn put_environment_as(
+        &self,
+        command: Option<Command>,
+        name: &str,
+        recipe: Environment,
+    ) -> Result<NamedEnvironment, Problem> {
+        let mut stored = if command::was_done(command) {
+            environments::stored(name, recipe)
+        } else {
+            let stored = environments::put(&self.registry.options, name, recipe, command).await?;
+            self.registry.environment_changed(name, Some(&stored.recipe));
+            stored
+        };
         workspace::address::cover(&mut stored.recipe);
         Ok(stored)
     }
 
     /// Removes an environment of the catalogue; sessions that were made from it keep their recipe.
     pub async fn remove_environment(&self, name: &str) -> Result<(), Problem> {
-        environments::remove(&self.registry.options, name).await?;
+        self.remove_environment_as(None, name).await
+    }
+
+    /// The same for a command that is done once.
+    pub async fn remove_environment_as(&self, command: Option<Command>, name: &str) -> Result<(), Problem> {
+        if command::was_done(command) {
+            return Ok(());
+        }
+        environments::remove(&self.registry.options, name, command).await?;
         self.registry.environment_changed(name, None);
         Ok(())
     }
@@ -412,12 +467,7 @@ impl Sessions {
         let mut models: Vec<Model> = options
             .models
             .iter()
-            .map(|model| Model {
-                name: model.name.clone(),
-                provider: environments::provider_name(model.provider).to_owned(),
-                model: model.model.clone(),
-                default: options.default_model.as_deref() == Some(&model.name),
-            })
+            .map(|model| describe(model, options.default_model.as_deref() == Some(&model.name)))
             .collect();
         models.sort_by(|one, other| one.name.cmp(&other.name));
         models
@@ -450,4 +500,28 @@ fn title(prompt: &str) -> String {
     short.truncate(short.trim_end().len());
     short.push('…');
     short
+}
+
+/// A model as people may see it.
+fn describe(model: &llm::Model, default: bool) -> Model {
+    let profile = model.profile();
+    Model {
+        name: model.name.clone(),
+        provider: model.provider.name().to_owned(),
+        model: model.model.clone(),
+        default,
+        key: model.has_key(),
+        context: profile.context,
+        context_assumed: profile.source == llm::Source::Assumed,
+        max_output: profile.max_output,
+        tool_mode: profile.tool_mode,
+        edit_format: profile.edit_format,
+        price: llm::price(model).map(|price| protocol::ModelPrice {
+            input: price.input,
+            output: price.output,
+            cache_read: price.cache_read,
+            cache_write: price.cache_write,
+        }),
+        fallback: model.overrides.fallback.clone(),
+    }
 }

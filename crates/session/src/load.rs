@@ -1,5 +1,7 @@
 //! Ways in for measurements: sessions without a turn, and events at any rate. Not part of the program.
 
+use std::time::Instant;
+
 use protocol::{Actor, Environment, EventBody, Problem, SessionId};
 
 use crate::feed::Stream;
@@ -21,16 +23,17 @@ impl Sessions {
             model: "none".to_owned(),
             forked_from: None,
         };
-        let paused = EventBody::QueuePaused { reason: "it is only measured".to_owned() };
+        let paused = EventBody::QueuePaused { reason: "it is only measured".to_owned(), command: None };
         recorder.append(&Actor::system(), vec![created, paused]).await.map_err(problem::store)?;
         self.registry.begin(recorder)?;
         Ok(id)
     }
 
-    /// Appends an event with this text, and tells whoever follows.
-    pub async fn tell(&self, id: SessionId, text: String) -> Result<(), Problem> {
+    /// Appends an event with this text, and tells whoever follows. Gives since when it is on disk.
+    pub async fn tell(&self, id: SessionId, text: String) -> Result<Instant, Problem> {
         let handle = self.registry.open(id).await?;
         let told = vec![EventBody::MemoryChanged { text }];
-        handle.recorder().append(&Actor::system(), told).await.map(drop).map_err(problem::store)
+        handle.recorder().append(&Actor::system(), told).await.map_err(problem::store)?;
+        Ok(handle.recorder().confirmed_at().unwrap_or_else(Instant::now))
     }
 }

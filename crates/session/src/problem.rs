@@ -3,7 +3,7 @@
 use protocol::{Code, Problem, SessionId};
 
 /// A store's error.
-pub(crate) fn store(error: store::Error) -> Problem {
+pub fn store(error: store::Error) -> Problem {
     let text = error.to_string();
     match error {
         store::Error::Full(path) => Problem::new(Code::StorageFull, "the disk of the data directory is full")
@@ -35,8 +35,16 @@ pub(crate) fn store(error: store::Error) -> Problem {
         store::Error::Fenced => {
             Problem::new(Code::Conflict, text).hint("ask the server that owns the session now")
         }
-        store::Error::Io { path, .. } => Problem::new(Code::Internal, text)
-            .hint(format!("check that {} can be read and written", path.display())),
+        store::Error::Disk { path, .. } => Problem::new(Code::StorageFailed, text).hint(format!(
+            "look at that disk and at the system's log (dmesg) on the server's machine, then try again, and start the server \
+             again if that does not help; if the disk is lost, put a backup back with `slipway restore` on another one than \
+             that of {}",
+            path.parent().unwrap_or(&path).display()
+        )),
+        store::Error::Io { path, .. } => Problem::new(Code::Internal, text).hint(format!(
+            "check that the server's user can read and write {}, then try again; the server's log says more",
+            path.display()
+        )),
     }
 }
 
@@ -54,6 +62,15 @@ pub(crate) fn after_end(id: SessionId, after: u64, last_seq: u64) -> Problem {
          restored from a backup and does not have it any more",
     );
     Problem { last_seq: Some(last_seq), ..problem }
+}
+
+/// A reader says that it has events which are not the log's, although there are some with their numbers.
+pub(crate) fn other_lineage(id: SessionId, after: u64) -> Problem {
+    let title = format!(
+        "session {id} was restored from a backup: what you have of it up to event {after} is not what its log has now"
+    );
+    Problem::new(Code::OtherLineage, title)
+        .hint("forget what you have of it, and read it again from the beginning, after event 0")
 }
 
 /// Git on the host could not do it.
@@ -92,7 +109,7 @@ pub(crate) fn sandbox(error: &sandbox::Error) -> Problem {
         sandbox::Error::Start(_)
         | sandbox::Error::Io { .. }
         | sandbox::Error::InUse { .. }
-        | sandbox::Error::NoLayer(_) => Problem::new(Code::SandboxUnavailable, error.to_string())
+        | sandbox::Error::NoLayer(_) => Problem::new(Code::SandboxUnavailable, error.in_full())
             .hint("`slipway doctor` says what is missing on this machine"),
     }
 }
@@ -120,8 +137,12 @@ pub(crate) fn model(error: &llm::Error) -> Problem {
             .hint("check the model's address and key in slipway.toml, then send the prompt again"),
         llm::Class::BadResponse => Problem::new(Code::ModelMisbehaved, error.message.clone())
             .hint("check that the address speaks the provider's wire format, or choose another model"),
-        llm::Class::BadRequest => Problem::new(Code::ModelUnavailable, error.message.clone())
-            .hint("check the model's name and that it can call tools, or choose another model"),
+        llm::Class::Unpaid => Problem::new(Code::ModelUnavailable, error.message.clone())
+            .hint("pay the provider or choose another model, then send the prompt again"),
+        llm::Class::UnknownModel | llm::Class::Unsupported | llm::Class::BadRequest => {
+            Problem::new(Code::ModelUnavailable, error.message.clone())
+                .hint("check the model's name and that it can call tools, or choose another model")
+        }
         llm::Class::ContextOverflow => Problem::new(Code::ModelMisbehaved, error.message.clone())
             .hint("start a new session with a smaller task, or choose a model with a larger window"),
     }
@@ -145,5 +166,20 @@ pub(crate) fn file(path: &std::path::Path, error: &std::io::Error) -> Problem {
         Problem::new(Code::StorageFull, text).hint("free some space in the data directory and try again")
     } else {
         Problem::new(Code::Internal, text).hint("check the space and the permissions of the data directory")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_meets_a_failing_disk_is_told_what_happened_and_what_to_do() {
+        let path = std::path::PathBuf::from("/data/sessions/x/log.db");
+        let problem = store(store::Error::Disk { path, detail: "Input/output error".to_owned() });
+        assert_eq!((problem.code, problem.status), (Code::StorageFailed, 507));
+        assert_eq!(problem.title, "the disk that holds /data/sessions/x/log.db failed: Input/output error");
+        let hint = problem.hint.unwrap();
+        assert!(hint.contains("dmesg") && hint.contains("slipway restore"), "{hint}");
     }
 }

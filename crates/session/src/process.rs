@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::failure::Failure;
+use crate::intake::Intake;
 use crate::problem;
 use crate::runner::deltas::Deltas;
 use crate::runner::output::Collector;
@@ -152,6 +153,7 @@ pub(crate) async fn follow(
     let (mut pieces, _pump) = pump(guest.clone(), id.to_owned(), process);
     let mut phase = Phase::Running;
     let mut deadline = None;
+    let (mut intake, mut more_at) = (Intake::new(Instant::now()), None);
     loop {
         let flush = live.as_ref().and_then(|live| live.due());
         tokio::select! {
@@ -178,9 +180,14 @@ pub(crate) async fn follow(
                     live.flush();
                 }
             }
-            piece = pieces.recv() => {
+            () = until(more_at), if more_at.is_some() => more_at = None,
+            piece = pieces.recv(), if more_at.is_none() => {
                 let lost = || guest::Error::Unavailable("its output broke off".to_owned());
-                match piece.unwrap_or_else(|| Err(lost()))? {
+                let piece = piece.unwrap_or_else(|| Err(lost()))?;
+                if let Output::Stdout { data, .. } | Output::Stderr { data, .. } = &piece {
+                    more_at = intake.took(data.len(), Instant::now());
+                }
+                match piece {
                     Output::Stdout { offset, data } => {
                         collector.push(offset, &data).await;
                         if let Some(live) = live.as_mut() {

@@ -130,6 +130,12 @@ impl Recorder {
         }
     }
 
+    /// Since when the last event is on disk.
+    #[cfg(feature = "load")]
+    pub(crate) fn confirmed_at(&self) -> Option<std::time::Instant> {
+        self.log.confirmed_at()
+    }
+
     /// The session's directory, in which its log is.
     pub(crate) fn dir(&self) -> PathBuf {
         self.store.session_dir(self.session())
@@ -149,7 +155,8 @@ impl Recorder {
         }
     }
 
-    /// Every event so far.
+    /// Every event so far, all at once.
+    #[cfg(test)]
     pub(crate) async fn events(&self) -> Result<Vec<Event>, store::Error> {
         // The store reads it in pieces, with others' work between them.
         self.log.read(0, usize::MAX).await
@@ -176,12 +183,13 @@ fn shows_in_lists(body: &EventBody) -> bool {
     match body {
         EventBody::SessionCreated { .. }
         | EventBody::SessionRenamed { .. }
+        | EventBody::SessionRestored { .. }
         | EventBody::PromptQueued { .. }
         | EventBody::PromptEdited { .. }
         | EventBody::PromptRemoved { .. }
         | EventBody::PromptMoved { .. }
         | EventBody::QueuePaused { .. }
-        | EventBody::QueueResumed {}
+        | EventBody::QueueResumed { .. }
         | EventBody::TurnStarted { .. }
         | EventBody::TurnStopping { .. }
         | EventBody::TurnFinished { .. }
@@ -195,6 +203,7 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::ItemCompleted { .. }
         | EventBody::PlanUpdated { .. }
         | EventBody::UsageRecorded { .. }
+        | EventBody::ContextCompacted(_)
         | EventBody::RetryScheduled { .. }
         | EventBody::SnapshotTaken { .. }
         | EventBody::EgressDecided(_)

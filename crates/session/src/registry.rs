@@ -19,12 +19,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::actor::{Handle, Service};
 use crate::builds::Builds;
+use crate::command::Command;
+use crate::damaged::Damages;
 use crate::exits::Exits;
 use crate::feed::Stream;
-use crate::outbox::{self, Notifier};
+use crate::outbox::{self, Notifier, Outside};
 use crate::recorder::Recorder;
 use crate::runner::Context;
 use crate::state::State;
+use crate::stopwatch::Stopwatch;
 use crate::workspace::{Platform, Workspace, address};
 use crate::{Duty, Options, ShutDown, environments, kept_fold, problem};
 
@@ -41,6 +44,7 @@ pub(crate) struct Registry {
     client: llm::Client,
     notifier: Option<Notifier>,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
+    pub(crate) damages: Damages,
     /// No new work is taken. Whoever makes an actor holds this open meanwhile, so that shutting down misses none.
     closing: RwLock<bool>,
     /// Every actor has ended.
@@ -63,6 +67,7 @@ impl Registry {
             client,
             notifier,
             handles: Mutex::new(HashMap::new()),
+            damages: Damages::default(),
             closing: RwLock::new(false),
             closed: CancellationToken::new(),
             actors: TaskTracker::new(),
@@ -77,7 +82,7 @@ impl Registry {
 
     /// The session with this id, if a server that died had made it. One whose log is empty is not made yet.
     pub(crate) async fn made(&self, id: SessionId) -> Result<Option<Session>, Problem> {
-        if !self.options.store.has_session(id) {
+        if !self.options.store.is_known(id).await.map_err(problem::store)? {
             return Ok(None);
         }
         match self.open(id).await {
@@ -138,9 +143,14 @@ impl Registry {
     }
 
     /// Allows more of the network in an environment of the catalogue, and in its sandboxes that run.
-    pub(crate) async fn allow(&self, name: &str, rules: Vec<String>) -> Result<EgressStatus, Problem> {
+    pub(crate) async fn allow(
+        &self,
+        name: &str,
+        rules: Vec<String>,
+        command: Option<Command>,
+    ) -> Result<EgressStatus, Problem> {
         let before = environments::find(&self.options, name).await?.recipe.egress;
-        let environment = environments::allow(&self.options, name, rules).await?;
+        let environment = environments::allow(&self.options, name, rules, command).await?;
         self.environment_allows(name, &environment.recipe);
         // There is no socket in those that a connection could arrive at, and none can be put there any more.
         let note = (before == Egress::None).then(|| {
@@ -193,6 +203,10 @@ impl Registry {
         let _open = self.refuse_when_closing().await?;
         let cell = Arc::clone(self.handles().entry(id).or_default());
         let opened = cell.get_or_try_init(|| self.load(id)).await.cloned();
+        match &opened {
+            Ok(_) => self.damages.forget(id),
+            Err(problem) => self.damages.note(id, problem),
+        }
         if opened.is_err() {
             // What is not there takes no place.
             let mut handles = self.handles();
@@ -213,7 +227,8 @@ impl Registry {
     fn spawn(&self, recorder: Arc<Recorder>) -> Result<Handle, Problem> {
         let id = recorder.session();
         // A log without its first event is what a full disk leaves of a session that was never confirmed.
-        let created = recorder.stream().with_state(|state| state.created().cloned());
+        let created =
+            recorder.stream().with_state(|state| state.created().filter(|_| state.is_whole()).cloned());
         let created = created.ok_or_else(|| problem::no_session(id))?;
         self.go_on_notifying(&recorder);
         let platform = Arc::new(Platform {
@@ -228,6 +243,8 @@ impl Registry {
             workspace,
             client: self.client.clone(),
             model: created.model,
+            stopwatch: Stopwatch::default(),
+            outside: Outside::default(),
         });
         self.actors.spawn(service.run());
         Ok(handle)
@@ -253,13 +270,15 @@ impl Registry {
         }
     }
 
-    /// Every session, newest first. Those with an actor are as they are now; the others as the index has them.
+    /// Every session, newest first. Those with an actor are as they are now; the others as the index has them, unless they
+    /// are known to be damaged.
     pub(crate) async fn list(&self) -> Result<Vec<Session>, Problem> {
         let mut rows = self.options.store.indexed(LIST_LIMIT).await.map_err(problem::store)?;
         let live = self.live();
         for row in &mut rows {
-            if let Some(session) = live.get(&row.id).and_then(Handle::session) {
-                *row = session;
+            match live.get(&row.id).and_then(Handle::session) {
+                Some(session) => *row = session,
+                None => self.damages.mark(row),
             }
         }
         Ok(rows)

@@ -1,12 +1,12 @@
 //! A session as a pure fold over its log. Any prefix of any log folds without a panic, so a restarted server knows
 //! exactly what the one before it knew when it last appended.
 
-use protocol::event::{CheckOutcome, Delivery, SandboxState, Work};
+use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
-    Actor, ApprovalId, Decision, Environment, Event, EventBody, Item, ItemKind, ItemStatus, Notification,
-    NotificationState, Outcome, PendingApproval, PromptId, Queue, QueuedPrompt, Receipt, SandboxId, Session,
-    SessionId, SnapshotId, Spend, Status, Timestamp, TurnId,
+    Actor, ApprovalId, Decision, Environment, Event, EventBody, Item, ItemKind, ItemStatus, LineageId,
+    Notification, NotificationState, Outcome, PendingApproval, PromptId, Queue, QueuedPrompt, Receipt,
+    Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status, Timestamp, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,9 @@ pub(crate) struct TurnState {
     pub(crate) id: TurnId,
     pub(crate) prompt: PromptId,
     pub(crate) text: String,
+    /// Who wrote the prompt: whoever asked, then those who changed it.
+    #[serde(default)]
+    pub(crate) authors: Vec<String>,
     pub(crate) started_at: Timestamp,
     /// Items that were started and not completed, oldest first.
     pub(crate) open: Vec<Item>,
@@ -34,6 +37,12 @@ pub(crate) struct TurnState {
     pub(crate) delivery: Option<Delivery>,
     /// How often the sandbox died in this turn.
     pub(crate) losses: u32,
+    /// The plan.
+    #[serde(default)]
+    pub(crate) plan: Vec<PlanItem>,
+    /// The checks that failed when they last ran, with what they found.
+    #[serde(default)]
+    pub(crate) failing: Vec<(String, Report)>,
     steps: u32,
     tools_completed: u32,
     tools_skipped: u32,
@@ -63,7 +72,7 @@ impl TurnState {
     }
 
     /// The receipt as far as the log tells it; the counts of the diff are the workspace's to add.
-    pub(crate) fn receipt(&self, outcome: Outcome, now: Timestamp) -> Receipt {
+    pub(crate) fn receipt(&self, outcome: Outcome, duration_ms: u64) -> Receipt {
         // Of a turn that is done nobody asks what it left undone.
         let listed = |work: &Vec<Work>| if outcome == Outcome::Done { Vec::new() } else { work.clone() };
         Receipt {
@@ -74,7 +83,7 @@ impl TurnState {
             tools_skipped: self.tools_skipped,
             checks: self.checks.clone(),
             spend: self.spend,
-            duration_ms: millis_between(self.started_at, now),
+            duration_ms,
             model_ms: self.model_ms,
             tools_ms: self.tools_ms,
             ..Receipt::default()
@@ -89,6 +98,10 @@ impl TurnState {
             ItemKind::ToolCall(call) => self.count_call(item.status, call),
             ItemKind::Report(report) => {
                 if let Some(passed) = report.passed {
+                    self.failing.retain(|(name, _)| *name != report.check);
+                    if let Some(found) = report.report.clone().filter(|_| !passed) {
+                        self.failing.push((report.check.clone(), found));
+                    }
                     match self.checks.iter_mut().find(|check| check.name == report.check) {
                         Some(check) => check.passed = passed,
                         None => self.checks.push(CheckOutcome { name: report.check.clone(), passed }),
@@ -146,6 +159,8 @@ impl TurnState {
 pub(crate) struct State {
     id: SessionId,
     created: Option<Created>,
+    /// The log's lineages and the first event of each, oldest first: all but the first begin with a restore.
+    lineages: Vec<(LineageId, u64)>,
     seq: u64,
     updated_at: Timestamp,
     queue: Vec<QueuedPrompt>,
@@ -171,6 +186,7 @@ impl State {
         Self {
             id,
             created: None,
+            lineages: Vec::new(),
             seq: 0,
             updated_at: Timestamp::UNIX_EPOCH,
             queue: Vec::new(),
@@ -194,6 +210,9 @@ impl State {
         match &event.body {
             EventBody::SessionCreated { environment, recipe, title, model, forked_from } => {
                 self.inherits_until = forked_from.map(|from| from.snapshot);
+                if self.lineages.is_empty() {
+                    self.lineages.push((first_lineage(self.id, event.at), event.seq));
+                }
                 self.created = Some(Created {
                     environment: environment.clone(),
                     recipe: recipe.as_ref().clone(),
@@ -208,22 +227,28 @@ impl State {
                     created.title.clone_from(title);
                 }
             }
+            EventBody::SessionRestored { lineage } => self.lineages.push((*lineage, event.seq)),
             EventBody::PromptQueued { prompt, text, now } => {
                 let author = event.actor.id.clone();
                 let place = if *now { 0 } else { self.queue.len() };
-                self.queue.insert(place, QueuedPrompt { id: *prompt, text: text.clone(), author });
+                let queued = QueuedPrompt { id: *prompt, text: text.clone(), author, editors: Vec::new() };
+                self.queue.insert(place, queued);
             }
-            EventBody::PromptEdited { prompt, text } => {
+            EventBody::PromptEdited { prompt, text, .. } => {
                 if let Some(queued) = self.queue.iter_mut().find(|queued| queued.id == *prompt) {
                     queued.text.clone_from(text);
+                    let editor = &event.actor.id;
+                    if *editor != queued.author && !queued.editors.contains(editor) {
+                        queued.editors.push(editor.clone());
+                    }
                 }
             }
-            EventBody::PromptRemoved { prompt } => self.queue.retain(|queued| queued.id != *prompt),
-            EventBody::PromptMoved { prompt, before } => self.move_prompt(*prompt, *before),
+            EventBody::PromptRemoved { prompt, .. } => self.queue.retain(|queued| queued.id != *prompt),
+            EventBody::PromptMoved { prompt, before, .. } => self.move_prompt(*prompt, *before),
             EventBody::QueuePaused { .. } => self.paused = true,
-            EventBody::QueueResumed {} => self.paused = false,
+            EventBody::QueueResumed { .. } => self.paused = false,
             EventBody::TurnStarted { turn, prompt } => self.start(*turn, *prompt, event.at),
-            EventBody::TurnStopping { turn } => {
+            EventBody::TurnStopping { turn, .. } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.stopping.get_or_insert_with(|| event.actor.clone());
                 }
@@ -270,15 +295,18 @@ impl State {
                     self.decisions.push(decision);
                 }
             }
-            EventBody::UsageRecorded { turn, usage, cost_usd, duration_ms, .. } => {
+            EventBody::UsageRecorded { turn, step, usage, cost_usd, duration_ms, .. } => {
                 // What the session before it spent is on that one's account.
                 if self.inherits_until.is_none() {
                     self.spend.record(*usage, *cost_usd);
                 }
                 if let Some(open) = self.turn_mut(*turn) {
                     open.spend.record(*usage, *cost_usd);
-                    open.steps += 1;
-                    open.decision = None;
+                    // A summary of the conversation is paid for and is no step.
+                    if *step > open.steps {
+                        open.steps = *step;
+                        open.decision = None;
+                    }
                     open.model_ms = open.model_ms.saturating_add(*duration_ms);
                 }
             }
@@ -293,7 +321,12 @@ impl State {
             EventBody::SnapshotTaken { snapshot, .. } => {
                 self.inherits_until.take_if(|last| last == snapshot);
             }
-            EventBody::PlanUpdated { .. }
+            EventBody::PlanUpdated { turn, items } => {
+                if let Some(open) = self.turn_mut(*turn) {
+                    open.plan.clone_from(items);
+                }
+            }
+            EventBody::ContextCompacted(_)
             | EventBody::RetryScheduled { .. }
             | EventBody::EgressDecided(_)
             | EventBody::LimitExceeded { .. }
@@ -316,7 +349,11 @@ impl State {
 
     fn start(&mut self, turn: TurnId, prompt: PromptId, at: Timestamp) {
         let place = self.queue.iter().position(|queued| queued.id == prompt);
-        let text = place.map(|place| self.queue.remove(place).text).unwrap_or_default();
+        let queued = place.map(|place| self.queue.remove(place));
+        let (text, authors) = match queued {
+            Some(queued) => (queued.text, [vec![queued.author], queued.editors].concat()),
+            None => (String::new(), Vec::new()),
+        };
         if self.queue.is_empty() {
             self.queue = Vec::new();
         }
@@ -324,10 +361,13 @@ impl State {
             id: turn,
             prompt,
             text,
+            authors,
             started_at: at,
             open: Vec::new(),
             delivery: None,
             losses: 0,
+            plan: Vec::new(),
+            failing: Vec::new(),
             steps: 0,
             tools_completed: 0,
             tools_skipped: 0,
@@ -392,6 +432,25 @@ impl State {
         self.seq
     }
 
+    /// Whether everything is there that a fork takes over from another session. A server that died left the others behind,
+    /// and they are no sessions until whoever asked for them asks again.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.inherits_until.is_none()
+    }
+
+    /// The lineage of the log.
+    pub(crate) fn lineage(&self) -> Option<LineageId> {
+        self.lineages.last().map(|(lineage, _)| *lineage)
+    }
+
+    /// Whether the events up to `after` of this lineage are in the log. Of an earlier one that is what the backup had.
+    pub(crate) fn has(&self, lineage: LineageId, after: u64) -> bool {
+        match self.lineages.iter().position(|(known, _)| *known == lineage) {
+            Some(place) => self.lineages.get(place + 1).is_none_or(|(_, first)| after < *first),
+            None => after == 0,
+        }
+    }
+
     /// What the session was made with.
     pub(crate) fn created(&self) -> Option<&Created> {
         self.created.as_ref()
@@ -410,6 +469,16 @@ impl State {
     /// Whether the turn under way waits for a person, so that there is nothing to do until somebody decides.
     pub(crate) fn waits(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.approval.is_some() && turn.stopping.is_none())
+    }
+
+    /// Whether the turn or the delivery under way was asked for after this command, as far as that can be told.
+    pub(crate) fn works_on_later_than(&self, command: protocol::CommandId) -> bool {
+        let delivery = self.delivery.as_ref().filter(|delivery| delivery.state.is_pending());
+        match (&self.turn, delivery.and_then(|delivery| delivery.command)) {
+            (Some(turn), _) => command.to_u128() < turn.id.to_u128(),
+            (None, Some(other)) => command < other,
+            (None, None) => false,
+        }
     }
 
     /// The prompts that wait.
@@ -458,9 +527,9 @@ impl State {
         }
     }
 
-    /// The session as lists and pages show it; None before `session.created`.
+    /// The session as lists and pages show it; None before `session.created`, and of a fork that is not whole.
     pub(crate) fn to_session(&self) -> Option<Session> {
-        let created = self.created.as_ref()?;
+        let created = self.created.as_ref().filter(|_| self.is_whole())?;
         let status = self.status();
         let idle = self.turn.is_none() && self.queue.is_empty();
         let reason = self.last.as_ref().filter(|_| idle).and_then(|(_, reason)| reason.clone());
@@ -474,6 +543,7 @@ impl State {
             created_at: created.at,
             updated_at: self.updated_at,
             seq: self.seq,
+            lineage: self.lineage(),
             spend: self.spend,
             queued: self.queue.clone(),
             paused: self.paused,
@@ -487,6 +557,12 @@ impl State {
     }
 }
 
+/// The lineage that begins with a log. It follows from the first event, so that logs of older versions have one too; a
+/// session that is made a second time under its id has another.
+fn first_lineage(session: SessionId, at: Timestamp) -> LineageId {
+    LineageId::from_u128(session.to_u128() ^ u128::from(at.as_microsecond().cast_unsigned()))
+}
+
 /// A tool call in a few words: the tool, and its command, file or pattern.
 fn describe(call: &ToolCall) -> String {
     let keys = ["command", "path", "pattern", "name"];
@@ -498,11 +574,6 @@ fn describe(call: &ToolCall) -> String {
         short.push('…');
     }
     short
-}
-
-/// Whole milliseconds from one time to the other; 0 when the clock was set back.
-fn millis_between(from: Timestamp, to: Timestamp) -> u64 {
-    u64::try_from(to.as_millisecond().saturating_sub(from.as_millisecond())).unwrap_or(0)
 }
 
 /// An item that is still open, closed with a status that says it did not come to its end.

@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::path::Path;
 
-use protocol::SessionId;
+use protocol::{SessionId, Timestamp};
 
 use crate::logfile::LogFile;
+use crate::row::{Encoded, Row, actor_word};
 use crate::writer::Job;
-use crate::{Error, Store};
+use crate::{Draft, Error, Store};
 
 /// A copy of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,4 +56,24 @@ pub fn check_copy(path: &Path, session: SessionId) -> Result<u64, Error> {
     let seq = copy.last_seq();
     copy.close()?;
     Ok(seq)
+}
+
+/// Appends an event to a copy that is to become a session's log; durable when this returns. This blocks.
+pub fn append_to_copy(path: &Path, session: SessionId, draft: Draft) -> Result<(), Error> {
+    let draft = Encoded::new(draft).map_err(|detail| Error::other(path, detail))?;
+    let mut copy = LogFile::open_at(path, session)?;
+    let end = copy.end()?;
+    let row = Row {
+        seq: end.seq + 1,
+        // A clock that was set back does not turn back the log's.
+        at: Timestamp::now().max(end.at).as_microsecond(),
+        actor_kind: actor_word(draft.actor.kind).to_owned(),
+        actor: draft.actor.id,
+        name: draft.body.name().to_owned(),
+        data: draft.data,
+    };
+    let hash = row.hash(end.hash);
+    copy.adopt([(row, hash)].iter())?;
+    copy.close()?;
+    File::open(path).and_then(|file| file.sync_all()).map_err(|e| Error::io(path, &e))
 }

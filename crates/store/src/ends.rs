@@ -1,4 +1,4 @@
-//! Where each log ended when it was last written: a small file beside the logs, written after each commit and never
+//! Where each log ended when it was last written: a small file beside the logs, written soon after each commit and never
 //! synced. What it says was durable before it was written, so it is never ahead of a log that lost nothing; a log that
 //! ends earlier has lost its end, as a damaged or shortened write-ahead log does without a trace of its own.
 
@@ -23,6 +23,8 @@ const ID: usize = 32;
 pub(crate) struct Ends {
     file: File,
     known: Mutex<Known>,
+    /// Whoever writes to the file has this.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ struct Known {
     ends: HashMap<SessionId, (u64, u64)>,
     /// Places in the file, also those that cannot be read.
     places: u64,
+    /// Ends that are to be noted.
+    later: HashMap<SessionId, u64>,
 }
 
 impl Ends {
@@ -53,7 +57,7 @@ impl Ends {
                 known.ends.insert(session, (place, seq));
             }
         }
-        Ok(Self { file, known: Mutex::new(known) })
+        Ok(Self { file, known: Mutex::new(known), writing: Mutex::default() })
     }
 
     /// The last event that a log certainly had: as noted by an earlier process, or as it was given to the log by this one.
@@ -66,8 +70,23 @@ impl Ends {
         self.known().place(session).1 = seq;
     }
 
-    /// Notes where a log ends now, for later processes. What cannot be noted is not missed until the log loses its end too.
-    pub(crate) fn note(&self, session: SessionId, seq: u64) {
+    /// Where logs end now is to be noted, for later processes. Says whether nobody knows of that yet.
+    pub(crate) fn note_later(&self, ends: impl IntoIterator<Item = (SessionId, u64)>) -> bool {
+        let mut known = self.known();
+        let first = known.later.is_empty();
+        known.later.extend(ends);
+        first && !known.later.is_empty()
+    }
+
+    /// Notes what is to be noted.
+    pub(crate) fn note_all(&self) {
+        let _writing = self.writing();
+        let later = std::mem::take(&mut self.known().later);
+        later.into_iter().for_each(|(session, seq)| self.note(session, seq));
+    }
+
+    /// What cannot be noted is not missed until the log loses its end too.
+    fn note(&self, session: SessionId, seq: u64) {
         let place = self.known().place(session).0;
         if let Err(error) = self.file.write_all_at(&encode(session, seq), place * PLACE as u64) {
             tracing::warn!(%session, %error, "cannot note where a log ends");
@@ -76,8 +95,14 @@ impl Ends {
 
     /// Knows nothing of an earlier log any more.
     pub(crate) fn forget(&self, session: SessionId) {
+        let _writing = self.writing();
+        self.known().later.remove(&session);
         self.given(session, 0);
         self.note(session, 0);
+    }
+
+    fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -87,7 +112,7 @@ impl Ends {
 
 impl Known {
     fn place(&mut self, session: SessionId) -> &mut (u64, u64) {
-        let Self { ends, places } = self;
+        let Self { ends, places, .. } = self;
         ends.entry(session).or_insert_with(|| {
             *places += 1;
             (*places - 1, 0)
@@ -128,9 +153,13 @@ mod tests {
         let [a, b, c] = [SessionId::new(), SessionId::new(), SessionId::new()];
         let ends = Ends::open(&path).unwrap();
         assert_eq!(ends.seen(a), 0);
-        for (session, seq) in [(a, 1), (b, 7), (a, 2)] {
-            ends.note(session, seq);
-        }
+        // Its place is the first in the file.
+        assert!(ends.note_later([(a, 1)]));
+        ends.note_all();
+        assert!(ends.note_later([(b, 7)]));
+        assert!(!ends.note_later([(a, 2)]), "somebody knows of the first");
+        ends.note_all();
+        assert!(!ends.note_later([]), "there is nothing to note");
         assert_eq!(ends.seen(a), 0, "the log was not given it yet");
         ends.given(a, 2);
         assert_eq!(ends.seen(a), 2);
@@ -148,9 +177,14 @@ mod tests {
         std::fs::write(&path, &bytes[..PLACE + 9]).unwrap();
         let ends = Ends::open(&path).unwrap();
         assert_eq!((ends.seen(a), ends.seen(b)), (2, 0));
-        ends.note(c, 3);
-        ends.note(b, 8);
+        ends.note_later([(c, 3), (b, 8)]);
+        ends.note_all();
         let ends = Ends::open(&path).unwrap();
         assert_eq!((ends.seen(a), ends.seen(b), ends.seen(c)), (2, 8, 3));
+        // What was to be noted of an earlier log is not noted of the next.
+        ends.note_later([(c, 9)]);
+        ends.forget(c);
+        ends.note_all();
+        assert_eq!(Ends::open(&path).unwrap().seen(c), 0);
     }
 }

@@ -11,6 +11,8 @@ use rusqlite::{Connection, ErrorCode};
 const EMFILE: i32 = 24;
 /// The whole system has.
 const ENFILE: i32 = 23;
+/// The device did not do it.
+const EIO: i32 = 5;
 
 /// Why the store could not do it. `Full` and `Damaged` are the ones a caller acts on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +43,14 @@ pub enum Error {
     /// Written by a newer program.
     #[error("{} was written by a newer version of slipway: upgrade this one", .0.display())]
     Newer(PathBuf),
+    /// The disk did not read or write what it was told to.
+    #[error("the disk that holds {} failed: {detail}", path.display())]
+    Disk {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        detail: String,
+    },
     /// Anything else.
     #[error("cannot use {}: {detail}", path.display())]
     Io {
@@ -79,6 +89,9 @@ impl Error {
         if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
             return Self::OpenFiles(path.to_owned());
         }
+        if error.raw_os_error() == Some(EIO) {
+            return Self::Disk { path: path.to_owned(), detail: error.to_string() };
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(path.to_owned()),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -108,6 +121,9 @@ impl Error {
             }
             ErrorCode::SystemIoFailure | ErrorCode::CannotOpen => match connection.and_then(os_error) {
                 Some(os) => Self::io(path, &os),
+                None if code == ErrorCode::SystemIoFailure => {
+                    Self::Disk { path: path.to_owned(), detail: error.to_string() }
+                }
                 None => Self::other(path, error.to_string()),
             },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
@@ -133,4 +149,21 @@ fn os_error(connection: &Connection) -> Option<io::Error> {
     // SAFETY: the handle is that of a live connection which only this thread uses; the call reads one integer.
     let code = unsafe { rusqlite::ffi::sqlite3_system_errno(connection.handle()) };
     (code != 0).then(|| io::Error::from_raw_os_error(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_fails_is_told_as_such() {
+        let path = Path::new("/data/journal/1");
+        let error = Error::io(path, &io::Error::from_raw_os_error(EIO));
+        assert!(matches!(&error, Error::Disk { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.starts_with("the disk that holds /data/journal/1 failed: "), "{text}");
+        let failure = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_READ);
+        let error = Error::sql(path, None, &rusqlite::Error::SqliteFailure(failure, None));
+        assert!(matches!(&error, Error::Disk { .. }), "{error:?}");
+    }
 }

@@ -26,7 +26,7 @@ mod thread;
 mod writer;
 
 pub use catalogue::{Claim, SavedKey};
-pub use copy::{Copied, check_copy};
+pub use copy::{Copied, append_to_copy, check_copy};
 pub use error::{Error, Holder};
 pub use log::{Draft, Epoch, Log};
 pub use logfile::KeptFold;

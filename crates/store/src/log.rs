@@ -1,7 +1,8 @@
 //! The handle of one session's log. It holds no file: the session's writer thread opens that when it is needed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use protocol::{Actor, Event, EventBody, SessionId};
 
@@ -29,12 +30,28 @@ pub struct Log {
     store: Arc<Inner>,
     session: SessionId,
     epoch: Epoch,
-    last_seq: Arc<AtomicU64>,
+    confirmed: Arc<Confirmed>,
+}
+
+/// The last event that is on disk, and since when. It is moved on before the answer is sent, so that it is right even when
+/// nobody waits for the answer.
+#[derive(Debug, Default)]
+pub(crate) struct Confirmed {
+    seq: AtomicU64,
+    at: Mutex<Option<Instant>>,
+}
+
+impl Confirmed {
+    pub(crate) fn move_on(&self, seq: u64, at: Instant) {
+        self.seq.fetch_max(seq, Ordering::Release);
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
 }
 
 impl Log {
     pub(crate) fn new(store: Arc<Inner>, session: SessionId, (epoch, last_seq): Opened) -> Self {
-        Self { store, session, epoch, last_seq: Arc::new(AtomicU64::new(last_seq)) }
+        let confirmed = Arc::new(Confirmed { seq: AtomicU64::new(last_seq), ..Confirmed::default() });
+        Self { store, session, epoch, confirmed }
     }
 
     /// The session.
@@ -58,8 +75,8 @@ impl Log {
             .map(Encoded::new)
             .collect::<Result<_, _>>()
             .map_err(|detail| Error::other(&self.store.log_path(self.session), detail))?;
-        let (epoch, last_seq) = (self.epoch, self.last_seq.clone());
-        self.store.append(self.session, |reply| Append { epoch, drafts, last_seq, reply }).await
+        let (epoch, confirmed) = (self.epoch, Arc::clone(&self.confirmed));
+        self.store.append(self.session, |reply| Append { epoch, drafts, confirmed, reply }).await
     }
 
     /// Events with `seq > after`, in order, at most `limit`. Fails with `Damaged` when one of them is not as it was
@@ -70,7 +87,12 @@ impl Log {
 
     /// Sequence number of the last event; 0 for an empty log.
     pub fn last_seq(&self) -> u64 {
-        self.last_seq.load(Ordering::Acquire)
+        self.confirmed.seq.load(Ordering::Acquire)
+    }
+
+    /// Since when the last event is on disk that was appended here.
+    pub fn confirmed_at(&self) -> Option<Instant> {
+        *self.confirmed.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last fold of the log that was kept in this format and is whole; None when there is none, so fold from the start.

@@ -11,6 +11,8 @@ pub trait Disk: Send + Sync {
     fn synced(&self, path: &Path);
     /// The file is gone.
     fn removed(&self, path: &Path);
+    /// The file has another name.
+    fn renamed(&self, from: &Path, to: &Path);
 }
 
 static DISK: OnceLock<Box<dyn Disk>> = OnceLock::new();
@@ -38,5 +40,11 @@ pub(crate) fn synced(path: &Path) -> bool {
 pub(crate) fn removed(path: &Path) {
     if let Some(disk) = DISK.get() {
         disk.removed(path);
+    }
+}
+
+pub(crate) fn renamed(from: &Path, to: &Path) {
+    if let Some(disk) = DISK.get() {
+        disk.renamed(from, to);
     }
 }

@@ -124,6 +124,7 @@ mod tests {
             url: None,
             number: None,
             error: None,
+            command: None,
         });
         let encoded = encode(body.clone()).unwrap();
         assert_eq!(encoded.data, r#"{"state":"pushed","branch":"b","remote":"r"}"#);

@@ -7,6 +7,7 @@ use protocol::{Environment, Event, RefusedHost, Session, SessionId};
 use tokio::sync::oneshot;
 
 use crate::catalogue::{Catalogue, Claim, SavedKey, environments, index, keys, refused};
+use crate::database::Database;
 use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::logfile::KeptFold;
@@ -97,6 +98,17 @@ impl Store {
         self.inner.catalogue.call(move |_| layout.sessions()).await
     }
 
+    /// Sessions that the index knows and that have no log any more, oldest first.
+    pub async fn lost(&self) -> Result<Vec<SessionId>, Error> {
+        let layout = self.inner.layout.clone();
+        let lost = self.inner.catalogue.call(move |db| {
+            let mut lost = index::ids(db)?;
+            lost.retain(|session| !layout.log(*session).exists());
+            Ok(lost)
+        });
+        lost.await
+    }
+
     /// Writes the session's row of the index. A row of a later event stays.
     pub async fn index(&self, session: &Session) -> Result<(), Error> {
         let session = session.clone();
@@ -120,14 +132,38 @@ impl Store {
 
     /// Writes one.
     pub async fn put_environment(&self, name: &str, recipe: &Environment) -> Result<(), Error> {
-        let (name, recipe) = (name.to_owned(), recipe.clone());
-        self.inner.catalogue.call(move |db| environments::put(db, &name, &recipe)).await
+        self.put_environment_for(None, name, recipe).await
+    }
+
+    /// The same for a command that goes by this name under its idempotency key: both or neither are known to be done.
+    pub async fn put_environment_for(
+        &self,
+        command: Option<&str>,
+        name: &str,
+        recipe: &Environment,
+    ) -> Result<(), Error> {
+        let (name, recipe, command) = (name.to_owned(), recipe.clone(), command.map(str::to_owned));
+        let put = move |db: &Database| {
+            keys::mark_done(db, command.as_deref())?;
+            environments::put(db, &name, &recipe)
+        };
+        self.inner.catalogue.call(put).await
     }
 
     /// Removes one; false when it was not there.
     pub async fn remove_environment(&self, name: &str) -> Result<bool, Error> {
-        let name = name.to_owned();
-        self.inner.catalogue.call(move |db| environments::remove(db, &name)).await
+        self.remove_environment_for(None, name).await
+    }
+
+    /// The same for a command, like [`Store::put_environment_for`]. One that finds nothing to remove is not done.
+    pub async fn remove_environment_for(&self, command: Option<&str>, name: &str) -> Result<bool, Error> {
+        let (name, command) = (name.to_owned(), command.map(str::to_owned));
+        let remove = move |db: &Database| {
+            let removed = environments::remove(db, &name)?;
+            keys::mark_done(db, command.as_deref().filter(|_| removed))?;
+            Ok(removed)
+        };
+        self.inner.catalogue.call(remove).await
     }
 
     /// What sandboxes of each environment were refused, as it was last written.
@@ -137,15 +173,30 @@ impl Store {
 
     /// Writes what sandboxes of an environment were refused, in place of what was written before.
     pub async fn put_refused(&self, environment: &str, hosts: Vec<RefusedHost>) -> Result<(), Error> {
-        let environment = environment.to_owned();
-        self.inner.catalogue.call(move |db| refused::put(db, &environment, &hosts)).await
+        self.put_refused_for(None, environment, hosts).await
+    }
+
+    /// The same for a command, like [`Store::put_environment_for`].
+    pub async fn put_refused_for(
+        &self,
+        command: Option<&str>,
+        environment: &str,
+        hosts: Vec<RefusedHost>,
+    ) -> Result<(), Error> {
+        let (environment, command) = (environment.to_owned(), command.map(str::to_owned));
+        let put = move |db: &Database| {
+            keys::mark_done(db, command.as_deref())?;
+            refused::put(db, &environment, &hosts)
+        };
+        self.inner.catalogue.call(put).await
     }
 
     /// Claims an idempotency key for a request with this fingerprint. What the work makes goes by the name, so that it
     /// can be found should the server end before the answer is stored.
     pub async fn claim_key(&self, key: &str, fingerprint: &str, name: &str) -> Result<Claim, Error> {
         let (key, fingerprint, name) = (key.to_owned(), fingerprint.to_owned(), name.to_owned());
-        self.inner.catalogue.call(move |db| keys::claim(db, &key, &fingerprint, &name)).await
+        let now = self.inner.catalogue.key_clock().now();
+        self.inner.catalogue.call(move |db| keys::claim(db, &key, &fingerprint, &name, now)).await
     }
 
     /// Stores the answer for a claimed key.
@@ -169,17 +220,24 @@ impl Store {
 
     /// Every idempotency key that still counts, for a backup.
     pub async fn saved_keys(&self) -> Result<Vec<SavedKey>, Error> {
-        self.inner.catalogue.call(keys::saved).await
+        let now = self.inner.catalogue.key_clock().now();
+        self.inner.catalogue.call(move |db| keys::saved(db, now)).await
     }
 
     /// Adds idempotency keys of a backup that are not here; gives how many were added.
     pub async fn adopt_keys(&self, keys: Vec<SavedKey>) -> Result<usize, Error> {
-        self.inner.catalogue.call(move |db| keys::adopt(db, &keys)).await
+        let now = self.inner.catalogue.key_clock().now();
+        self.inner.catalogue.call(move |db| keys::adopt(db, &keys, now)).await
     }
 
     /// Whether there is anything of this session, sound or not.
     pub fn has_session(&self, session: SessionId) -> bool {
         self.inner.layout.session_dir(session).exists()
+    }
+
+    /// Whether anything tells that the session has, or had, a log with events.
+    pub async fn is_known(&self, session: SessionId) -> Result<bool, Error> {
+        Ok(self.has_session(session) || self.inner.is_known(session).await?)
     }
 
     /// Makes a directory with a log, and what belongs to it, that of a session which is not there yet. It must be on the same
@@ -240,7 +298,18 @@ impl Inner {
     async fn answer<T>(&self, session: SessionId, ask: impl FnOnce(Reply<T>)) -> Result<T, Error> {
         let (reply, result) = oneshot::channel();
         ask(reply);
-        result.await.unwrap_or_else(|_| Err(self.stopped(session)))
+        match result.await.unwrap_or_else(|_| Err(self.stopped(session))) {
+            Err(Error::NoSession(_)) if self.is_known(session).await? => {
+                Err(Error::damaged(&self.log_path(session), "it is missing"))
+            }
+            result => result,
+        }
+    }
+
+    /// Whether something beside the log tells that it had events.
+    async fn is_known(&self, session: SessionId) -> Result<bool, Error> {
+        Ok(self.writers.had_events(session)
+            || self.catalogue.call(move |db| index::seq(db, session)).await? > 0)
     }
 
     fn stopped(&self, session: SessionId) -> Error {

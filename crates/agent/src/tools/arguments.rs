@@ -222,7 +222,7 @@ fn broken(raw: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::parse_any as parse;
     use super::*;
     use proptest::prelude::*;
 

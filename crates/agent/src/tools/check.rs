@@ -32,7 +32,7 @@ fn read(object: Value) -> Result<Invocation, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Invocation, parse};
+    use super::super::{Invocation, parse_any as parse};
 
     #[test]
     fn all_checks_run_unless_one_is_named() {

@@ -92,7 +92,7 @@ pub fn edit(content: &str, old: &str, new: &str, all: bool) -> Result<String, St
     }
 }
 
-fn line_end(content: &str) -> &'static str {
+pub(super) fn line_end(content: &str) -> &'static str {
     let both = content.matches("\r\n").count();
     if both > 0 && both * 2 >= content.matches('\n').count() { "\r\n" } else { "\n" }
 }
@@ -157,7 +157,7 @@ fn copied_with_numbers(old: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::parse_any as parse;
     use super::*;
     use proptest::prelude::*;
 

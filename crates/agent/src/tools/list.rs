@@ -33,7 +33,7 @@ fn read(object: Value) -> Result<Invocation, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Invocation, parse};
+    use super::super::{Invocation, parse_any as parse};
 
     #[test]
     fn the_workspace_is_listed_unless_another_place_is_named() {

@@ -1,15 +1,19 @@
 //! The tools a model can call: definitions, arguments, and what can be decided without IO. One file each; what they
 //! share (reading arguments, cutting output) has its own files. Doing the work is the session's part.
 
+use protocol::EditFormat;
 use protocol::chat::ToolSpec;
 
 mod arguments;
 mod check;
 mod cut;
 mod edit;
+mod guard;
 mod list;
 mod matching;
+mod merge;
 mod nearest;
+mod patch;
 mod read;
 mod search;
 mod shell;
@@ -18,6 +22,9 @@ mod write;
 pub use arguments::{recorded_input, replayed_arguments};
 pub use cut::cut;
 pub use edit::edit;
+pub use guard::dropped;
+pub use merge::merged;
+pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use read::numbered;
 
 use arguments::Tool;
@@ -59,6 +66,11 @@ pub enum Invocation {
         /// Whether every match is replaced.
         all: bool,
     },
+    /// Change files with a patch; see [`patched`].
+    Patch {
+        /// What is done to each file, in order.
+        changes: Vec<Change>,
+    },
     /// Find lines by regular expression.
     Search {
         /// The regular expression.
@@ -88,6 +100,7 @@ impl Invocation {
             Self::Read { .. } => read::TOOL.name,
             Self::Write { .. } => write::TOOL.name,
             Self::Edit { .. } => edit::TOOL.name,
+            Self::Patch { .. } => patch::TOOL.name,
             Self::Search { .. } => search::TOOL.name,
             Self::List { .. } => list::TOOL.name,
             Self::Check { .. } => check::TOOL.name,
@@ -96,12 +109,29 @@ impl Invocation {
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 7] =
-    [&shell::TOOL, &read::TOOL, &write::TOOL, &edit::TOOL, &search::TOOL, &list::TOOL, &check::TOOL];
+const TOOLS: [&Tool; 8] = [
+    &shell::TOOL,
+    &read::TOOL,
+    &write::TOOL,
+    &edit::TOOL,
+    &patch::TOOL,
+    &search::TOOL,
+    &list::TOOL,
+    &check::TOOL,
+];
 
-/// Every tool, in a fixed order.
-pub fn specs() -> Vec<ToolSpec> {
-    TOOLS.iter().map(|tool| tool.spec()).collect()
+/// The tools of a model that changes files in this way, in a fixed order.
+pub fn specs(format: EditFormat) -> Vec<ToolSpec> {
+    offered(format).map(Tool::spec).collect()
+}
+
+fn offered(format: EditFormat) -> impl Iterator<Item = &'static Tool> {
+    let fits = move |tool: &&Tool| match tool.name {
+        name if name == edit::TOOL.name => format == EditFormat::Replace,
+        name if name == patch::TOOL.name => format == EditFormat::Patch,
+        _ => true,
+    };
+    TOOLS.into_iter().filter(fits)
 }
 
 /// Whether a tool has this name.
@@ -109,20 +139,32 @@ pub(crate) fn exists(name: &str) -> bool {
     TOOLS.iter().any(|tool| tool.name == name)
 }
 
-/// Reads a call's arguments. The error is what the model reads.
-pub fn parse(tool: &str, arguments: &str) -> Result<Invocation, String> {
+/// Whether a call changes files by itself.
+pub(crate) fn changes_files(tool: &str) -> bool {
+    [write::TOOL.name, edit::TOOL.name, patch::TOOL.name].contains(&tool)
+}
+
+/// Reads a call's arguments. A tool that is not offered is run all the same: what the model meant is plain. The error is what
+/// the model reads.
+pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocation, String> {
     match TOOLS.iter().find(|known| known.name == tool) {
         Some(known) => known.parse(arguments),
         None => {
-            let names: Vec<&str> = TOOLS.iter().map(|known| known.name).collect();
+            let names: Vec<&str> = offered(format).map(|known| known.name).collect();
             Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
         }
     }
 }
 
+/// Reads a call as a model with the usual tools makes it.
+#[cfg(test)]
+fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, String> {
+    parse(EditFormat::Replace, tool, arguments)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{parse_any as parse, *};
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
@@ -136,6 +178,7 @@ mod tests {
             ("read", r#"{"path":"a"}"#),
             ("write", r#"{"path":"a","content":""}"#),
             ("edit", r#"{"path":"a","old":"b","new":"c"}"#),
+            ("apply_patch", r#"{"patch":"*** Delete File: a"}"#),
             ("search", r#"{"pattern":"b"}"#),
             ("list", "{}"),
             ("check", "{}"),
@@ -148,7 +191,7 @@ mod tests {
 
     #[test]
     fn schemas_are_flat_and_closed() {
-        for spec in specs() {
+        for spec in TOOLS.map(Tool::spec) {
             assert_eq!(spec.schema["type"], "object", "{}", spec.name);
             assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
             for (field, schema) in spec.schema["properties"].as_object().unwrap() {
@@ -156,12 +199,20 @@ mod tests {
                 assert!(["string", "integer", "boolean"].contains(&kind), "{}.{field}", spec.name);
             }
         }
-        assert_eq!(specs()[0].schema["required"], serde_json::json!(["command"]));
+        assert_eq!(specs(EditFormat::Patch)[0].schema["required"], serde_json::json!(["command"]));
+    }
+
+    #[test]
+    fn each_way_to_change_files_has_its_tools() {
+        let names = |format| specs(format).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(EditFormat::Replace), "shell read write edit search list check");
+        assert_eq!(names(EditFormat::Patch), "shell read write apply_patch search list check");
+        assert_eq!(names(EditFormat::Whole), "shell read write search list check");
     }
 
     #[test]
     fn what_the_model_is_told_about_its_tools() {
-        let text: Vec<String> = TOOLS.iter().map(|tool| tool.outline()).collect();
+        let text: Vec<String> = offered(EditFormat::Replace).map(Tool::outline).collect();
         insta::assert_snapshot!(text.join("\n\n"), @"
         shell: Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y.
           command (string, required): The command.

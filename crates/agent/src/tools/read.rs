@@ -88,7 +88,7 @@ fn lines(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::parse_any as parse;
     use super::*;
 
     #[test]

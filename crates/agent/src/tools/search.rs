@@ -58,7 +58,7 @@ fn read(object: Value) -> Result<Invocation, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Invocation, parse};
+    use super::super::{Invocation, parse_any as parse};
 
     #[test]
     fn empty_optional_fields_count_as_absent() {

@@ -45,7 +45,7 @@ fn read(object: Value) -> Result<Invocation, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Invocation, parse};
+    use super::super::{Invocation, parse_any as parse};
 
     fn timeout(arguments: &str) -> u64 {
         match parse("shell", arguments) {

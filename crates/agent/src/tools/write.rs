@@ -48,7 +48,7 @@ fn read(object: Value) -> Result<Invocation, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Invocation, parse};
+    use super::super::{Invocation, parse_any as parse};
 
     #[test]
     fn an_empty_file_may_be_written_but_needs_a_name() {

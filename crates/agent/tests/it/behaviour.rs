@@ -27,7 +27,7 @@ fn a_turn_reads_edits_is_checked_and_done() {
     assert_eq!(results.iter().map(|result| result.call_id.as_str()).collect::<Vec<_>>(), ["c1", "c2"]);
     assert_eq!(request.messages, turn.messages());
     assert_eq!(request.max_output_tokens, 1000);
-    assert_eq!(request.tools, agent::tools::specs());
+    assert_eq!(request.tools, agent::tools::specs(protocol::EditFormat::Replace));
     assert_eq!(request.system, agent::system_prompt("", &setup(vec![]).checks));
     assert_eq!(lines(&turn.handle(says("Fixed."))), ["verify"]);
     let effects = turn.handle(verified(vec![passing("test")]));
@@ -165,8 +165,8 @@ fn repeating_a_call_is_nudged_and_then_escalated() {
         last = turn.handle(ended("c", "error: no target"));
         seen.push(lines(&last).join(" + "));
     }
-    let expected =
-        ["call model", "call model", "tell + call model", "call model", "call model", "finish escalated"];
+    // The fourth is withheld, so nothing runs and nothing ends.
+    let expected = ["call model", "call model", "tell + call model", "", "call model", "finish escalated"];
     assert_eq!(seen, expected);
     insta::assert_snapshot!(texts(&last), @r#"the model repeated itself 6 times with the same result: shell {"command":"make"}"#);
 }

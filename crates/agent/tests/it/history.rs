@@ -74,7 +74,7 @@ fn body() -> impl Strategy<Value = EventBody> {
         1 => Just(EventBody::TurnStarted { turn: TURN, prompt: PromptId::from_u128(1) }),
         1 => Just(used),
         1 => Just(finished),
-        1 => Just(EventBody::QueueResumed {}),
+        1 => Just(EventBody::QueueResumed { command: None }),
     ]
 }
 
@@ -140,7 +140,7 @@ impl TwoGoes {
         match &item.kind {
             ItemKind::Prompt { text, .. } | ItemKind::Notice { text } => {
                 self.close();
-                self.messages.push(Message::User { text: text.clone() });
+                self.messages.push(Message::user(text.clone()));
             }
             ItemKind::Message { text } if whole => self.parts.push(Part::Text { text: text.clone() }),
             ItemKind::Message { text } if !text.trim().is_empty() => {

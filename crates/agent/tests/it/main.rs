@@ -2,7 +2,9 @@
 
 mod behaviour;
 mod checks;
+mod context;
 mod history;
+mod modes;
 mod properties;
 mod recorder;
 mod script;

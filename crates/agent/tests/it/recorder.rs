@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use agent::history::{self, CANCELLED, INTERRUPTED};
+use agent::history::{self, CANCELLED, History, INTERRUPTED};
 use agent::tools::recorded_input;
 use agent::{Effect, Input, Turn, Verification};
 use proptest::collection::vec;
@@ -21,8 +21,8 @@ use crate::script::*;
 const SESSION: SessionId = SessionId::from_u128(1);
 
 /// Writes events as a session does.
-struct Recorder {
-    turn: TurnId,
+pub(crate) struct Recorder {
+    pub(crate) turn: TurnId,
     events: Vec<Event>,
     items: u128,
     /// Calls that are not completed: item, call id, tool, arguments.
@@ -30,11 +30,11 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { turn: TurnId::from_u128(1), events: Vec::new(), items: 0, open: Vec::new() }
     }
 
-    fn push(&mut self, body: EventBody) {
+    pub(crate) fn push(&mut self, body: EventBody) {
         let seq = self.events.len() as u64 + 1;
         let (at, actor) = (Timestamp::UNIX_EPOCH, Actor::system());
         self.events.push(Event { v: 1, session: SESSION, seq, at, actor, body });
@@ -50,13 +50,13 @@ impl Recorder {
         self.push(EventBody::ItemCompleted { turn: self.turn, item });
     }
 
-    fn prompt(&mut self, text: &str) {
+    pub(crate) fn prompt(&mut self, text: &str) {
         let prompt = PromptId::from_u128(1);
         self.push(EventBody::TurnStarted { turn: self.turn, prompt });
         self.completed(ItemStatus::Completed, ItemKind::Prompt { prompt, text: text.into() });
     }
 
-    fn answer(&mut self, completion: &Completion) {
+    pub(crate) fn answer(&mut self, completion: &Completion) {
         for part in &completion.parts {
             match part.clone() {
                 Part::Text { text } => self.completed(ItemStatus::Completed, ItemKind::Message { text }),
@@ -83,15 +83,15 @@ impl Recorder {
                 }
             }
         }
-        self.usage();
+        self.usage(completion.usage);
     }
 
-    fn usage(&mut self) {
+    fn usage(&mut self, usage: Usage) {
         self.push(EventBody::UsageRecorded {
             turn: self.turn,
             step: 1,
             model: "scripted".into(),
-            usage: Usage::default(),
+            usage,
             cost_usd: None,
             first_token_ms: 0,
             duration_ms: 0,
@@ -99,7 +99,7 @@ impl Recorder {
     }
 
     /// Completes a call; without text it was broken off.
-    fn result(&mut self, call_id: &str, status: ItemStatus, text: Option<&str>) {
+    pub(crate) fn result(&mut self, call_id: &str, status: ItemStatus, text: Option<&str>) {
         let Some(place) = self.open.iter().position(|(_, call)| call.call_id == call_id) else {
             panic!("no open call {call_id}")
         };
@@ -121,13 +121,24 @@ impl Recorder {
         self.completed(ItemStatus::Completed, ItemKind::Report(report));
     }
 
-    fn finished(&mut self, outcome: Outcome) {
+    pub(crate) fn finished(&mut self, outcome: Outcome) {
         let (turn, receipt) = (self.turn, Receipt::default());
         self.push(EventBody::TurnFinished { turn, outcome, reason: None, receipt });
     }
 
+    pub(crate) fn notice(&mut self, text: &str) {
+        self.completed(ItemStatus::Completed, ItemKind::Notice { text: text.into() });
+    }
+
+    /// The conversation of the log.
+    pub(crate) fn history(&self) -> History {
+        let mut history = History::default();
+        self.events.iter().for_each(|event| history.apply(event));
+        history
+    }
+
     /// The messages of the log as it comes back from disk.
-    fn fold(&self) -> Vec<Message> {
+    pub(crate) fn fold(&self) -> Vec<Message> {
         let Ok(text) = serde_json::to_string(&self.events) else { panic!("events are JSON") };
         let Ok(events) = serde_json::from_str::<Vec<Event>>(&text) else {
             panic!("events are read back: {text}")
@@ -184,6 +195,7 @@ fn perform(recorder: &mut Recorder, waiting: &mut Waiting, turn: &Turn, effects:
             }
             Effect::Tell { text } => recorder.completed(ItemStatus::Completed, ItemKind::Notice { text }),
             Effect::Verify => waiting.gate = true,
+            Effect::Compact { .. } | Effect::Survey { .. } => panic!("a short turn asks for neither"),
             Effect::Finish { outcome, .. } => {
                 if outcome == Outcome::Cancelled {
                     for id in std::mem::take(&mut waiting.tools) {
@@ -246,7 +258,7 @@ fn run(script: Vec<World>) {
 }
 
 /// Every call has its result in the next message, and every result its call.
-fn assert_pairs(messages: &[Message]) {
+pub(crate) fn assert_pairs(messages: &[Message]) {
     for (index, message) in messages.iter().enumerate() {
         let calls: Vec<&str> = match message {
             Message::Assistant { parts } => parts

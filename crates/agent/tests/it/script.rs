@@ -1,6 +1,6 @@
 //! Short words for writing turns down: what the model answers, and effects as one line each.
 
-use agent::{CheckResult, Effect, Input, Limits, Setup, Turn, Verification};
+use agent::{CheckResult, Effect, Input, Limits, Profile, Setup, Turn, Verification};
 use protocol::chat::{Call, Completion, Message, Part, Stop};
 use protocol::{Check, Diagnostic, Report, Severity, TestCase, TestStatus, Usage};
 
@@ -10,11 +10,14 @@ pub(crate) fn setup(messages: Vec<Message>) -> Setup {
         instructions: String::new(),
         checks: vec![Check { name: "test".into(), run: "make test".into(), parser: "auto".into() }],
         limits: Limits { steps: 100, rounds: 2, max_output_tokens: 1000 },
+        profile: Profile::default(),
+        task: "Fix it.".into(),
+        measured: None,
     }
 }
 
 pub(crate) fn user(text: &str) -> Message {
-    Message::User { text: text.into() }
+    Message::user(text)
 }
 
 /// A turn that waits for its first answer.
@@ -104,6 +107,8 @@ fn line(effect: &Effect) -> String {
         Effect::RejectTool { call_id, tool, .. } => format!("reject {call_id} {tool}"),
         Effect::Tell { .. } => "tell".into(),
         Effect::Verify => "verify".into(),
+        Effect::Compact { level, .. } => format!("compact {level:?}").to_lowercase(),
+        Effect::Survey { .. } => "survey".into(),
         Effect::Finish { outcome, .. } => format!("finish {}", outcome.as_str()),
     }
 }
@@ -113,7 +118,11 @@ pub(crate) fn texts(effects: &[Effect]) -> String {
     let texts = effects.iter().filter_map(|effect| match effect {
         Effect::RejectTool { text, .. } | Effect::Tell { text } => Some(text.as_str()),
         Effect::Finish { reason, .. } => reason.as_deref(),
-        Effect::CallModel(_) | Effect::RunTool { .. } | Effect::Verify => None,
+        Effect::CallModel(_)
+        | Effect::RunTool { .. }
+        | Effect::Verify
+        | Effect::Compact { .. }
+        | Effect::Survey { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n---\n")
 }

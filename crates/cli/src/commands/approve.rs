@@ -60,7 +60,8 @@ impl Approve {
         }
         // Nobody else is there to go on with it.
         let on_interrupt = live::OnInterrupt::Stop;
-        live::Watch { api: &link.api, session: self.session, after: before.seq, on_interrupt, json }
+        let (after, lineage) = (before.seq, before.lineage);
+        live::Watch { api: &link.api, session: self.session, after, lineage, on_interrupt, json }
             .run(interrupts)
             .await
     }

@@ -1,6 +1,6 @@
 //! `slipway attach`: watch a session.
 
-use protocol::SessionId;
+use protocol::{LineageId, SessionId};
 
 use super::Context;
 use crate::exit::Exit;
@@ -16,6 +16,10 @@ pub(crate) struct Attach {
     /// Begin after this event
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
+    /// The lineage of the events up to there, as `slipway show --json` told it: if the session was restored from a backup
+    /// since then, it is shown from its beginning
+    #[arg(long, requires = "after")]
+    lineage: Option<LineageId>,
 }
 
 impl Attach {
@@ -26,6 +30,7 @@ impl Attach {
             api: &link.api,
             session: self.session,
             after: self.after,
+            lineage: self.lineage,
             on_interrupt: live::OnInterrupt::Leave,
             json: context.json,
         };

@@ -41,6 +41,7 @@ impl Backup {
             print::json(&serde_json::json!({
                 "file": self.file, "bytes": bytes, "made_at": manifest.made_at,
                 "sessions": manifest.sessions.len(), "mirrors": manifest.mirrors.len(), "damaged": damaged,
+                "lost": manifest.lost,
             }))?;
         } else {
             style::note(&format!(
@@ -51,14 +52,21 @@ impl Backup {
                 text::bytes(bytes)
             ));
         }
-        if damaged.is_empty() {
-            return Ok(Exit::Done);
+        if !damaged.is_empty() {
+            style::error(&format!(
+                "these logs are damaged and were saved up to the damage: {}",
+                text::harmless(&damaged.join(", "))
+            ));
         }
-        style::error(&format!(
-            "these logs are damaged and were saved up to the damage: {}",
-            text::harmless(&damaged.join(", "))
-        ));
-        Ok(Exit::Failed)
+        if !manifest.lost.is_empty() {
+            let lost: Vec<String> = manifest.lost.iter().map(ToString::to_string).collect();
+            style::error(&format!(
+                "the logs of these sessions are gone, and nothing of them was saved: {}\n  an earlier backup may have them",
+                lost.join(", ")
+            ));
+        }
+        let whole = damaged.is_empty() && manifest.lost.is_empty();
+        Ok(if whole { Exit::Done } else { Exit::Failed })
     }
 
     /// Writes the file under another name first, so that it is whole or not there.

@@ -111,12 +111,9 @@ async fn choose_model(config: &mut Config) -> anyhow::Result<Option<DemoModel>> 
     config.models.insert(
         model::NAME.to_owned(),
         Model {
-            provider: llm::Provider::OpenAiCompatible,
-            model: model::NAME.to_owned(),
             base_url: Some(demo.url().to_owned()),
-            api_key_env: None,
-            headers: Default::default(),
             price: Some(free),
+            ..Model::new(llm::Provider::OpenAiCompatible, model::NAME)
         },
     );
     Ok(Some(demo))
@@ -152,7 +149,8 @@ async fn work(
         model: None,
     };
     let session = api.create_session(&request).await?.id;
-    let watch = live::Watch { api, session, after: 0, on_interrupt: live::OnInterrupt::Stop, json };
+    let on_interrupt = live::OnInterrupt::Stop;
+    let watch = live::Watch { api, session, after: 0, lineage: None, on_interrupt, json };
     let exit = watch.run(interrupts).await?;
     if !json {
         let diff = api.diff(session).await?;

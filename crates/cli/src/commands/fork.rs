@@ -68,7 +68,10 @@ impl Fork {
         // What came before the fork was seen in the first session; the prompt is the last event of the answer.
         let after = forked.seq.saturating_sub(1);
         let on_interrupt = if link.is_own() { live::OnInterrupt::Stop } else { live::OnInterrupt::Leave };
-        live::Watch { api: &link.api, session: forked.id, after, on_interrupt, json }.run(interrupts).await
+        let lineage = forked.lineage;
+        live::Watch { api: &link.api, session: forked.id, after, lineage, on_interrupt, json }
+            .run(interrupts)
+            .await
     }
 }
 

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::render::{print, style, table, text};
 
 /// Remove layers, snapshots and images that nothing needs any more, or that are over the disk's budget. Nothing in use is
-/// ever removed, and the work of a session is also kept as commits.
+/// ever removed. What a snapshot holds and no commit does goes with it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Gc {
     /// Only explain: what would go, what stays, and why

@@ -114,8 +114,8 @@ enum Command {
     /// Remove what nothing needs any more from the disk
     ///
     /// These are layers, snapshots and images that nothing refers to, or that are over disk_budget_gb, and files as they were
-    /// before an upgrade, after 30 days. Nothing in use is ever removed, and the work of a session is also kept as commits. A
-    /// server does this by itself.
+    /// before an upgrade, after 30 days. Nothing in use is ever removed. A session whose last snapshot goes continues from
+    /// the commits that were kept of its work. A server does this by itself.
     Gc(gc::Gc),
     /// Write everything to one file, while sessions go on
     ///
@@ -132,7 +132,7 @@ enum Command {
     /// on when a server works on them, so do not run them in two places. To bring back one damaged session, stop the server,
     /// move the session's directory away, and restore.
     Restore(restore::Restore),
-    /// List the models
+    /// List the models, or try one out
     Models(models::Models),
     /// Say what holds on this machine and how to get the rest
     Doctor(doctor::Doctor),

@@ -48,7 +48,8 @@ impl Prompt {
             return Ok(Exit::Done);
         }
         let on_interrupt = if link.is_own() { live::OnInterrupt::Stop } else { live::OnInterrupt::Leave };
-        live::Watch { api: &link.api, session: self.session, after: before.seq, on_interrupt, json }
+        let (after, lineage) = (before.seq, before.lineage);
+        live::Watch { api: &link.api, session: self.session, after, lineage, on_interrupt, json }
             .run(interrupts)
             .await
     }

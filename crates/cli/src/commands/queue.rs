@@ -99,7 +99,7 @@ impl Queue {
             let rows = queue.prompts.iter().map(|prompt| {
                 vec![
                     prompt.id.to_string(),
-                    text::harmless(&prompt.author),
+                    text::harmless(&writers(prompt)),
                     text::first_line(&text::harmless(&prompt.text)),
                 ]
             });
@@ -109,5 +109,13 @@ impl Queue {
             style::note(&format!("the queue is paused; go on with: slipway queue {session} resume"));
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Who asked for a prompt, and who else wrote at it.
+pub(super) fn writers(prompt: &protocol::QueuedPrompt) -> String {
+    match prompt.editors.as_slice() {
+        [] => prompt.author.clone(),
+        editors => format!("{} (edited by {})", prompt.author, editors.join(", ")),
     }
 }

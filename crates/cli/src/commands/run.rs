@@ -75,6 +75,7 @@ impl Run {
             api: &link.api,
             session: session.id,
             after: 0,
+            lineage: None,
             on_interrupt: live::OnInterrupt::Stop,
             json,
         };

@@ -72,7 +72,8 @@ fn overview(session: &Session) -> String {
         lines.push(format!("queue        paused; go on with: slipway queue {} resume", session.id));
     }
     for prompt in &session.queued {
-        lines.push(format!("queued       {}: {}", prompt.author, text::first_line(&prompt.text)));
+        let writers = super::queue::writers(prompt);
+        lines.push(format!("queued       {writers}: {}", text::first_line(&prompt.text)));
     }
     lines.join("\n")
 }

@@ -6,8 +6,8 @@ use std::io::IsTerminal;
 use protocol::event::{Channel, DeliveryState, SandboxState, ServiceState};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
-    Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, NotificationState,
-    Outcome, SessionId,
+    Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, LineageId,
+    NotificationState, Outcome, SessionId,
 };
 
 use sandbox::egress::with_port;
@@ -26,6 +26,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) api: &'a Api,
     pub(crate) session: SessionId,
     pub(crate) after: u64,
+    pub(crate) lineage: Option<LineageId>,
     pub(crate) on_interrupt: OnInterrupt,
     pub(crate) json: bool,
 }
@@ -42,7 +43,7 @@ pub(crate) enum OnInterrupt {
 impl Watch<'_> {
     /// Until nothing is being worked on.
     pub(crate) async fn run(self, interrupts: &mut Interrupts) -> anyhow::Result<Exit> {
-        let mut stream = self.api.follow(self.session, self.after);
+        let mut stream = self.api.follow(self.session, self.after, self.lineage);
         let mut view = View::new(stderr());
         let mut progress = Progress::default();
         let mut interrupted = false;
@@ -74,6 +75,13 @@ impl Watch<'_> {
                     if !self.json {
                         view.ephemeral(&ephemeral);
                     }
+                }
+                Some(Meaning::StartOver) => {
+                    (view, progress) = (View::new(stderr()), Progress::default());
+                    super::style::note(
+                        "the session was restored from a backup: what was shown is not what it has now, so it is shown \
+                         again from its beginning",
+                    );
                 }
                 None => {}
             }
@@ -118,7 +126,7 @@ impl Progress {
             EventBody::ApprovalRequested { .. } => self.waiting = true,
             EventBody::ApprovalResolved { .. } => self.waiting = false,
             EventBody::QueuePaused { .. } => self.paused = true,
-            EventBody::QueueResumed {} => self.paused = false,
+            EventBody::QueueResumed { .. } => self.paused = false,
             _ => {}
         }
     }
@@ -261,10 +269,11 @@ impl View {
             EventBody::TurnStopping { .. } => {
                 say(&paint.warn(&format!("  {} stops the turn", text::harmless(&event.actor.id))));
             }
-            EventBody::QueuePaused { reason } => {
+            EventBody::QueuePaused { reason, .. } => {
                 say(&paint.warn(&format!("  the queue is paused: {}", text::harmless(reason))));
             }
-            EventBody::QueueResumed {} => say(&paint.dim("  the queue goes on")),
+            EventBody::SessionRestored { .. } => say(&paint.warn("  the session was restored from a backup")),
+            EventBody::QueueResumed { .. } => say(&paint.dim("  the queue goes on")),
             EventBody::ErrorRaised { message, hint, .. } => {
                 say(&format!("{} {}", paint.bad("error:"), text::harmless(message)));
                 if let Some(hint) = hint {

@@ -166,7 +166,8 @@ async fn what_was_done_for_a_key_is_not_done_again_after_a_restore_and_placehold
     assert_eq!(prompt(&server.api, &session, "prompt-1").await, queued);
     let list = server.api.get("/sessions").await.expect(200);
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "{list}");
-    assert_eq!(server.api.log(&session).await.numbers().len(), before, "nothing was done again");
+    // The restore is the one event more.
+    assert_eq!(server.api.log(&session).await.numbers().len(), before + 1, "nothing was done again");
     let other = server.api.create(ENVIRONMENT, "Say what it is").await;
     server.api.watch(&other, 0).await.until_type("turn.finished").await;
     assert_eq!(said(&server.api, &other).await, placeholder);
@@ -267,6 +268,62 @@ async fn a_damaged_session_is_read_up_to_the_damage_and_brought_back_from_a_back
     let refused = world.run(&["attach", &broken, "--after", &more.to_string()]).await.expect_code(2);
     assert!(refused.stderr.contains(&format!("ends at event {end}")), "{refused}");
     world.ok(&["attach", &broken, "--after", &end.to_string()]).await;
+    world.remove_sandboxes().await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn who_follows_a_session_over_a_restore_begins_again_and_has_what_there_is() {
+    let script = Script::new().say("Nothing to do.").answer(shell("echo started; sleep 600"));
+    let model = Server::start(script).await;
+    let repo = Repo::plain();
+    let world = World::with(&model, &repo);
+    let server = world.serve().await;
+    let address = server.address().to_owned();
+    let session =
+        world.ok(&["run", "--env", ENVIRONMENT, "--json", "Look"]).await.events().session().to_owned();
+    server.api.watch(&session, 0).await.until_type("snapshot.taken").await;
+    let file = world.root().join("backup.tar");
+    world.ok(&["backup", file.to_str().unwrap()]).await;
+    let saved = events(&server.api, &session).await;
+    let lineage = world.json(&["show", &session]).await["lineage"].as_str().unwrap().to_owned();
+    world.ok(&["prompt", "--detach", &session, "Wait"]).await;
+    let follower = world.start(&["attach", &session, "--json"]);
+    follower.stdout_has("started").await;
+    let had = events(&server.api, &session).await.len();
+    assert!(had > saved.len() + 1, "{had}");
+    server.stop().await;
+
+    let dir = world.data().join("sessions").join(&session);
+    std::fs::rename(&dir, world.root().join("away")).unwrap();
+    let lost = world.json(&["ls"]).await;
+    assert_eq!(lost["sessions"][0]["status"], "failed", "{lost}");
+    assert!(lost["sessions"][0]["reason"].as_str().unwrap().contains("it is missing"), "{lost}");
+    let told =
+        world.run(&["backup", world.root().join("without.tar").to_str().unwrap()]).await.expect_code(1);
+    assert!(told.stderr.contains(&session), "{told}");
+    world.ok(&["restore", file.to_str().unwrap()]).await;
+    let server = world.serve_at(&address).await;
+
+    // It followed the session all the while: it is told, and then has everything that is there now.
+    let followed = follower.wait().await.expect_code(0);
+    assert!(followed.stderr.contains("was restored from a backup"), "{followed}");
+    let lines: Vec<Value> = followed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let place = lines.iter().position(|line| line["type"] == "unsubscribed").expect("a line that says so");
+    assert_eq!(lines[place]["data"]["problem"]["code"], "other_lineage");
+    let after: Vec<&Value> = lines[place..].iter().filter(|line| line.get("seq").is_some()).collect();
+    let now = events(&server.api, &session).await;
+    assert_eq!(after, now.iter().collect::<Vec<_>>());
+    assert_eq!((&now[..saved.len()], &now[saved.len()]["type"]), (&saved[..], &json!("session.restored")));
+
+    // Who comes later, with the lineage of before, too.
+    let late = ["attach", &session, "--after", &had.to_string(), "--lineage", &lineage, "--json"];
+    let late = world.ok(&late).await;
+    assert!(late.stdout.contains("other_lineage") && late.stdout.contains("session.restored"), "{late}");
+    let known =
+        world.ok(&["attach", &session, "--after", &saved.len().to_string(), "--lineage", &lineage]).await;
+    assert!(!known.stderr.contains("from its beginning"), "{known}");
+    server.stop().await;
     world.remove_sandboxes().await;
     world.finish().await;
 }

@@ -16,6 +16,7 @@ mod gc;
 mod harness;
 mod images;
 mod limits;
+mod models;
 mod program;
 mod run;
 mod sandbox;

@@ -59,7 +59,10 @@ async fn commits_of_someone_else_are_not_overwritten() {
     let clone = world.directory.path().join("clone");
     git_in(&clone, &["commit", "--quiet", "--allow-empty", "-m", "Say more"]);
     let second = world.take(&clone).await.unwrap();
-    is_refused(world.mirror.push(&second, "slipway/mend").await, "someone else pushed to slipway/mend");
+    is_refused(
+        world.mirror.push(&second, "slipway/mend").await,
+        "someone else pushed to slipway/mend, and what is theirs is not overwritten",
+    );
     assert_eq!(world.remote.tip("slipway/mend"), theirs);
 }
 

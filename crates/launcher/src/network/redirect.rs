@@ -19,12 +19,13 @@
 //! }
 //! ```
 //!
+//! and the same in `table ip6 slipway`, with `::1` for loopback.
+//!
 //! Of a redirected connection the kernel remembers where it wanted to go; of a redirected datagram it does not tell. So
 //! datagrams are handed to our socket unchanged as they come back in over loopback. A kernel that cannot do that redirects
 //! them too.
 
-use std::net::Ipv4Addr;
-
+use super::Family;
 use super::netlink::{Attributes, Batch};
 use crate::spec::ports;
 
@@ -38,6 +39,7 @@ const NEW_RULE: u16 = SUBSYSTEM << 8 | 6;
 const TABLE: &str = "slipway";
 /// A place in the path of a packet, and what happens there.
 struct Chain {
+    family: Family,
     name: &'static str,
     kind: &'static str,
     hook: u32,
@@ -62,6 +64,7 @@ const SECOND_REGISTER: u32 = 2;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 const DESTINATION_ADDRESS: u32 = 16;
+const DESTINATION_ADDRESS_OF_IPV6: u32 = 24;
 const DESTINATION_PORT: u32 = 2;
 const L4PROTO: u32 = 16;
 const DIRECTION: u32 = 1;
@@ -70,7 +73,7 @@ const REPLY: u8 = 1;
 /// One step of a rule.
 enum Step {
     /// Goes on if so many bytes of the packet are these.
-    Packet(u32, u32, &'static [u8]),
+    Packet(u32, u32, Vec<u8>),
     /// Goes on if it is of this protocol.
     Protocol(libc::c_int),
     /// Goes on if it answers another.
@@ -80,25 +83,40 @@ enum Step {
     /// Leads it to this port of ours.
     Redirect(u16),
     /// Hands it, as it is, to the socket at this port of ours.
-    HandOver(u16),
+    HandOver(Family, u16),
 }
 
-/// Makes the table, all of it or nothing.
-pub(super) fn install() -> std::io::Result<()> {
-    make(&[leaving(false), arriving()]).or_else(|_| make(&[leaving(true)]))
+/// What is led to our sockets.
+pub(super) struct Redirected {
+    /// Whether that is so for IPv6, too.
+    pub(super) ipv6: bool,
 }
 
-fn to_itself() -> Vec<Step> {
-    vec![Step::Packet(NETWORK_HEADER, DESTINATION_ADDRESS, &[127]), Step::LeaveAlone]
+/// Makes the tables: that of IPv4, all of it or nothing, and if it is wanted and can be that of IPv6.
+pub(super) fn install(ipv6: bool) -> std::io::Result<Redirected> {
+    use Family::{V4, V6};
+    if ipv6 && make(&[leaving(V4, false), arriving(V4), leaving(V6, false), arriving(V6)]).is_ok() {
+        return Ok(Redirected { ipv6: true });
+    }
+    make(&[leaving(V4, false), arriving(V4)]).or_else(|_| make(&[leaving(V4, true)]))?;
+    Ok(Redirected { ipv6: false })
 }
 
-fn leaving(datagrams: bool) -> Chain {
+fn to_itself(family: Family) -> Vec<Step> {
+    let loopback = match family {
+        Family::V4 => Step::Packet(NETWORK_HEADER, DESTINATION_ADDRESS, vec![127]),
+        Family::V6 => Step::Packet(NETWORK_HEADER, DESTINATION_ADDRESS_OF_IPV6, family.loopback()),
+    };
+    vec![loopback, Step::LeaveAlone]
+}
+
+fn leaving(family: Family, datagrams: bool) -> Chain {
     use Step::{Packet, Protocol, Redirect};
     let mut rules = vec![
-        to_itself(),
+        to_itself(family),
         vec![
             Protocol(libc::IPPROTO_UDP),
-            Packet(TRANSPORT_HEADER, DESTINATION_PORT, &[0, 53]),
+            Packet(TRANSPORT_HEADER, DESTINATION_PORT, vec![0, 53]),
             Redirect(ports::NAMES),
         ],
         vec![Protocol(libc::IPPROTO_TCP), Redirect(ports::TRANSPARENT)],
@@ -106,16 +124,16 @@ fn leaving(datagrams: bool) -> Chain {
     if datagrams {
         rules.push(vec![Protocol(libc::IPPROTO_UDP), Redirect(ports::DATAGRAMS)]);
     }
-    Chain { name: "out", kind: "nat", hook: HOOK_OUTPUT, priority: TRANSLATION, rules }
+    Chain { family, name: "out", kind: "nat", hook: HOOK_OUTPUT, priority: TRANSLATION, rules }
 }
 
-fn arriving() -> Chain {
+fn arriving(family: Family) -> Chain {
     let rules = vec![
         vec![Step::Answer, Step::LeaveAlone],
-        to_itself(),
-        vec![Step::Protocol(libc::IPPROTO_UDP), Step::HandOver(ports::DATAGRAMS)],
+        to_itself(family),
+        vec![Step::Protocol(libc::IPPROTO_UDP), Step::HandOver(family, ports::DATAGRAMS)],
     ];
-    Chain { name: "in", kind: "filter", hook: HOOK_PREROUTING, priority: MANGLING, rules }
+    Chain { family, name: "in", kind: "filter", hook: HOOK_PREROUTING, priority: MANGLING, rules }
 }
 
 fn make(chains: &[Chain]) -> std::io::Result<()> {
@@ -123,21 +141,24 @@ fn make(chains: &[Chain]) -> std::io::Result<()> {
     let version = 0;
     // The family and, for the borders of the batch, the subsystem with its most significant byte first.
     let border = [libc::AF_UNSPEC as u8, version, 0, SUBSYSTEM as u8];
-    let family = [libc::AF_INET as u8, version, 0, 0];
     let make = libc::NLM_F_REQUEST | libc::NLM_F_CREATE | libc::NLM_F_ACK;
     batch.message(BATCH_BEGIN, libc::NLM_F_REQUEST, &border, |_| {});
-    batch.message(NEW_TABLE, make, &family, |table| {
-        table.name(1, TABLE);
-    });
-    for Chain { name, kind, hook, priority, rules } in chains {
-        batch.message(NEW_CHAIN, make, &family, |chain| {
+    let mut before = None;
+    for Chain { family, name, kind, hook, priority, rules } in chains {
+        let fixed = [family.number(), version, 0, 0];
+        if before.replace(*family) != Some(*family) {
+            batch.message(NEW_TABLE, make, &fixed, |table| {
+                table.name(1, TABLE);
+            });
+        }
+        batch.message(NEW_CHAIN, make, &fixed, |chain| {
             let place = |place: &mut Attributes<'_>| {
                 place.number(1, *hook).number(2, *priority as u32);
             };
             chain.name(1, TABLE).name(3, name).nest(4, place).number(5, ACCEPT as u32).name(7, kind);
         });
         for steps in rules {
-            batch.message(NEW_RULE, make | libc::NLM_F_APPEND, &family, |rule| {
+            batch.message(NEW_RULE, make | libc::NLM_F_APPEND, &fixed, |rule| {
                 rule.name(1, TABLE).name(2, name).nest(4, |list| {
                     for step in steps {
                         step.write(list);
@@ -181,11 +202,11 @@ impl Step {
                     redirect.number(1, REGISTER);
                 });
             }
-            Self::HandOver(port) => {
-                put(list, REGISTER, &Ipv4Addr::LOCALHOST.octets());
+            Self::HandOver(family, port) => {
+                put(list, REGISTER, &family.loopback());
                 put(list, SECOND_REGISTER, &port.to_be_bytes());
                 expression(list, "tproxy", |socket| {
-                    socket.number(1, libc::AF_INET as u32).number(2, REGISTER).number(3, SECOND_REGISTER);
+                    socket.number(1, family.number().into()).number(2, REGISTER).number(3, SECOND_REGISTER);
                 });
                 decide(list, ACCEPT);
             }

@@ -4,18 +4,44 @@
 use std::collections::HashMap;
 
 use protocol::Usage;
-use protocol::chat::{Completion, Message, Part, Request, Stop};
+use protocol::chat::{Completion, Image, Message, Part, Request, Stop, ToolChoice};
 use serde_json::{Value, json};
 
 use super::{Fault, Parts, Progress, Sink, arguments, count, word};
-use crate::model::Model;
+use crate::model::{Effort, Model};
+use crate::provider::Provider;
+use crate::quirks::{Quirks, Structured};
 use crate::sse::Event;
 
 /// Marks a signature as the data of reasoning that Anthropic does not show.
 const REDACTED_MARK: &str = "redacted:";
 
+/// The version of the format at Vertex AI, where it stands in the body and the model in the address.
+const VERTEX_VERSION: &str = "vertex-2023-10-16";
+
+/// Families that are given a budget for thinking; later ones are given an effort and decide by themselves.
+const BUDGETED: &[&str] = &[
+    "claude-3",
+    "claude-opus-4-0",
+    "claude-opus-4-1",
+    "claude-opus-4-2",
+    "claude-opus-4-5",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2",
+    "claude-sonnet-4-5",
+    "claude-haiku-4",
+];
+
+/// The least budget for thinking, and what must be left for the answer.
+const LEAST_BUDGET: u32 = 1024;
+
 /// The body of a call.
-pub(crate) fn body(model: &Model, request: &Request) -> Value {
+pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
+    let mark = |block: &mut Value| {
+        if quirks.cache_marks {
+            block["cache_control"] = json!({"type": "ephemeral"});
+        }
+    };
     let mut messages = messages(request);
     // Four breakpoints are allowed: tools and system stand still, and of the two last user messages one is what the
     // previous call wrote and the other is what the next call will read.
@@ -24,11 +50,15 @@ pub(crate) fn body(model: &Model, request: &Request) -> Value {
         mark(last);
     }
     let mut body = json!({
-        "model": model.model,
         "max_tokens": request.max_output_tokens,
         "stream": true,
         "messages": messages,
     });
+    if model.provider == Provider::VertexAnthropic {
+        body["anthropic_version"] = json!(VERTEX_VERSION);
+    } else {
+        body["model"] = json!(model.model);
+    }
     if !request.system.trim().is_empty() {
         let mut block = text_block(&request.system);
         mark(&mut block);
@@ -42,12 +72,43 @@ pub(crate) fn body(model: &Model, request: &Request) -> Value {
     if let Some(last) = tools.last_mut() {
         mark(last);
         body["tools"] = Value::Array(tools);
+        let choice = match request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Required => Some("any"),
+            ToolChoice::Never => Some("none"),
+        };
+        if let Some(choice) = choice.filter(|_| quirks.tool_choice) {
+            body["tool_choice"] = json!({"type": choice});
+        }
+    }
+    if let Some(answer) = request.answer.as_ref().filter(|_| quirks.structured == Structured::Schema) {
+        body["output_config"] = json!({"format": {"type": "json_schema", "schema": answer.schema}});
+    }
+    // A model that thinks cannot be made to call a tool.
+    if let Some(effort) = model.overrides.effort.filter(|_| quirks.effort)
+        && request.tool_choice != ToolChoice::Required
+    {
+        think(&mut body, model, effort, request.max_output_tokens);
     }
     body
 }
 
-fn mark(block: &mut Value) {
-    block["cache_control"] = json!({"type": "ephemeral"});
+fn think(body: &mut Value, model: &Model, effort: Effort, most: u32) {
+    let name = crate::profile::plain(&model.model);
+    if !BUDGETED.iter().any(|family| name.starts_with(family)) {
+        body["thinking"] = json!({"type": "adaptive"});
+        body["output_config"]["effort"] = json!(effort.name());
+        return;
+    }
+    let budget = match effort {
+        Effort::Low => 2048,
+        Effort::Medium => 8192,
+        Effort::High => 24_576,
+    };
+    let budget = budget.min(most.saturating_sub(LEAST_BUDGET));
+    if budget >= LEAST_BUDGET {
+        body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+    }
 }
 
 fn text_block(text: &str) -> Value {
@@ -60,9 +121,7 @@ fn messages(request: &Request) -> Vec<Value> {
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
         let (role, blocks) = match message {
-            // An empty text is refused, and a message must not vanish: a turn has to end with the user.
-            Message::User { text } if text.trim().is_empty() => ("user", vec![text_block("(empty)")]),
-            Message::User { text } => ("user", vec![text_block(text)]),
+            Message::User { text, images } => ("user", user_blocks(text, images)),
             Message::Assistant { parts } => ("assistant", parts.iter().filter_map(block).collect()),
             Message::Tools { results } => ("user", results.iter().map(result_block).collect()),
         };
@@ -81,6 +140,24 @@ fn messages(request: &Request) -> Vec<Value> {
             json!({"role": role, "content": content})
         })
         .collect()
+}
+
+/// Images stand before the text that is about them.
+fn user_blocks(text: &str, images: &[Image]) -> Vec<Value> {
+    let mut blocks: Vec<Value> = images
+        .iter()
+        .map(|image| {
+            let source = json!({"type": "base64", "media_type": image.media_type, "data": image.data});
+            json!({"type": "image", "source": source})
+        })
+        .collect();
+    match text.trim() {
+        // An empty text is refused, and a message must not vanish: a turn has to end with the user.
+        "" if blocks.is_empty() => blocks.push(text_block("(empty)")),
+        "" => {}
+        _ => blocks.push(text_block(text)),
+    }
+    blocks
 }
 
 fn result_block(result: &protocol::chat::ToolResult) -> Value {

@@ -2,14 +2,20 @@
 //! arguments, because a small local server is as welcome as the original.
 
 use protocol::Usage;
-use protocol::chat::{Completion, Message, Part, Request, Stop};
+use protocol::chat::{Completion, Image, Message, Part, Request, Stop, ToolChoice};
 use serde_json::{Value, json};
 
 use super::{
-    Fault, GEMINI_MARK, GEMINI_UNSIGNED, Parts, Progress, Quirks, Sink, arguments_text, count, word,
+    Fault, GEMINI_MARK, GEMINI_UNSIGNED, OPENROUTER_MARK, Parts, Progress, Sink, arguments_text, count, word,
 };
-use crate::model::{Model, Provider};
+use crate::complaint::Complaint;
+use crate::model::Model;
+use crate::prepare::is_strict;
+use crate::provider::Provider;
+use crate::quirks::{Quirks, Structured};
 use crate::sse::Event;
+
+mod details;
 
 /// The body of a call.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
@@ -19,12 +25,17 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     }
     for message in &request.messages {
         match message {
-            Message::User { text } => messages.push(json!({"role": "user", "content": text})),
-            Message::Assistant { parts } => messages.extend(assistant(model.provider, parts)),
+            Message::User { text, images } => {
+                messages.push(json!({"role": "user", "content": content(text, images)}));
+            }
+            Message::Assistant { parts } => messages.extend(assistant(model.provider, parts, quirks)),
             Message::Tools { results } => messages.extend(results.iter().map(
                 |result| json!({"role": "tool", "tool_call_id": result.call_id, "content": result.text}),
             )),
         }
+    }
+    if quirks.cache_marks {
+        mark(&mut messages);
     }
     let mut body = json!({"model": model.model, "messages": messages, "stream": true});
     if quirks.stream_options {
@@ -32,6 +43,26 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     }
     let limit = if quirks.completion_limit { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = json!(request.max_output_tokens);
+    if let Some(effort) = model.overrides.effort.filter(|_| quirks.effort) {
+        match model.provider {
+            Provider::OpenRouter => body["reasoning"] = json!({"effort": effort.name()}),
+            _ => body["reasoning_effort"] = json!(effort.name()),
+        }
+    }
+    if let Some(key) = request.cache_key.as_deref().filter(|_| quirks.cache_key) {
+        body["prompt_cache_key"] = json!(key);
+    }
+    if let Some(answer) = &request.answer {
+        match quirks.structured {
+            Structured::Schema => {
+                let schema = json!({"name": word(&answer.name, 64), "schema": answer.schema,
+                    "strict": is_strict(&answer.schema)});
+                body["response_format"] = json!({"type": "json_schema", "json_schema": schema});
+            }
+            Structured::Object => body["response_format"] = json!({"type": "json_object"}),
+            Structured::Tool | Structured::Asked => {}
+        }
+    }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             let function =
@@ -39,20 +70,67 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
             json!({"type": "function", "function": function})
         });
         body["tools"] = tools.collect();
+        let choice = match request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Required => Some("required"),
+            ToolChoice::Never => Some("none"),
+        };
+        if let Some(choice) = choice.filter(|_| quirks.tool_choice) {
+            body["tool_choice"] = json!(choice);
+        }
     }
     body
 }
 
+/// What a person said: a text, or blocks when there are images.
+fn content(text: &str, images: &[Image]) -> Value {
+    if images.is_empty() {
+        return json!(text);
+    }
+    let shown = images.iter().map(|image| {
+        let url = format!("data:{};base64,{}", image.media_type, image.data);
+        json!({"type": "image_url", "image_url": {"url": url}})
+    });
+    let said = (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}));
+    said.into_iter().chain(shown).collect()
+}
+
+/// Marks what stands still, and the two last messages that are not the model's: one is what the previous call wrote to the
+/// cache and the other is what the next call will read.
+fn mark(messages: &mut [Value]) {
+    let system = messages.iter().position(|message| message["role"] == "system");
+    let last = (0..messages.len()).rev().filter(|index| messages[*index]["role"] != "assistant").take(2);
+    let places: Vec<usize> = system.into_iter().chain(last.collect::<Vec<_>>()).collect();
+    for place in places {
+        let content = &mut messages[place]["content"];
+        if let Value::String(text) = content {
+            if text.trim().is_empty() {
+                continue;
+            }
+            *content = json!([{"type": "text", "text": text}]);
+        }
+        if let Some(block) = content.as_array_mut().and_then(|blocks| blocks.last_mut()) {
+            block["cache_control"] = json!({"type": "ephemeral"});
+        }
+    }
+}
+
 /// An assistant message; none when nothing of it can be sent back.
-fn assistant(provider: Provider, parts: &[Part]) -> Option<Value> {
+fn assistant(provider: Provider, parts: &[Part], quirks: Quirks) -> Option<Value> {
     let mut text = String::new();
+    let mut reasoning = String::new();
+    let mut details = None;
     let mut calls: Vec<Value> = Vec::new();
     let mut signed = None;
     for part in parts {
         match part {
             Part::Text { text: piece } => text.push_str(piece),
-            Part::Reasoning { signature, .. } => {
-                signed = signature.as_deref().and_then(|signature| signature.strip_prefix(GEMINI_MARK));
+            Part::Reasoning { text: piece, signature } => {
+                reasoning.push_str(piece);
+                let signature = signature.as_deref().unwrap_or_default();
+                signed = signature.strip_prefix(GEMINI_MARK);
+                let kept = signature.strip_prefix(OPENROUTER_MARK);
+                details = details.or(kept.and_then(|kept| serde_json::from_str::<Value>(kept).ok()));
             }
             Part::Call(call) => {
                 let arguments = arguments_text(&call.arguments);
@@ -60,7 +138,7 @@ fn assistant(provider: Provider, parts: &[Part]) -> Option<Value> {
                 let mut value = json!({"id": call.id, "type": "function", "function": function});
                 // Gemini refuses a step whose first call has no signature, and wants no more than it gave.
                 let signature = signed.take().or(calls.is_empty().then_some(GEMINI_UNSIGNED));
-                if let (Provider::Gemini, Some(signature)) = (provider, signature) {
+                if let (Provider::Gemini | Provider::Vertex, Some(signature)) = (provider, signature) {
                     value["extra_content"] = json!({"google": {"thought_signature": signature}});
                 }
                 calls.push(value);
@@ -72,6 +150,12 @@ fn assistant(provider: Provider, parts: &[Part]) -> Option<Value> {
     }
     let content = if text.trim().is_empty() { Value::Null } else { Value::String(text) };
     let mut message = json!({"role": "assistant", "content": content});
+    if let (Provider::OpenRouter, Some(details)) = (provider, details) {
+        message["reasoning_details"] = details;
+    }
+    if quirks.reasoning_back && (!reasoning.is_empty() || !calls.is_empty()) {
+        message["reasoning_content"] = json!(reasoning);
+    }
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
     }
@@ -84,6 +168,8 @@ pub(crate) struct Fold {
     parts: Parts,
     /// The server's own number of each call, by our number.
     indices: Vec<Option<u64>>,
+    /// OpenRouter's details of reasoning.
+    details: details::Details,
     stop: Option<Stop>,
     refused: bool,
     done: bool,
@@ -97,6 +183,7 @@ impl Fold {
         Self {
             parts,
             indices: Vec::new(),
+            details: details::Details::default(),
             stop: None,
             refused: false,
             done: false,
@@ -106,15 +193,21 @@ impl Fold {
     }
 
     /// Takes a chunk of the stream (`delta`) or a whole answer (`message`).
-    fn chunk(&mut self, chunk: &Value, sink: &mut Sink<'_>) {
+    fn chunk(&mut self, chunk: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
         if let Some(reported) = chunk.get("usage").filter(|usage| usage.is_object()) {
             self.usage = usage(reported);
         }
-        let Some(choice) = chunk.pointer("/choices/0") else { return };
+        let Some(choice) = chunk.pointer("/choices/0") else { return Ok(()) };
+        if let Some(complaint) = Complaint::from_json(choice) {
+            return Err(Fault::Server(complaint));
+        }
         self.answered = true;
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
         let reasoning = ["reasoning_content", "reasoning"].iter().find_map(|name| delta.get(name)?.as_str());
-        self.parts.reasoning(reasoning.unwrap_or_default(), sink);
+        let detailed = delta.get("reasoning_details").and_then(Value::as_array);
+        let detailed = detailed.map(|pieces| self.details.push(pieces)).unwrap_or_default();
+        // The details repeat the text where there is one.
+        self.parts.reasoning(reasoning.filter(|text| !text.is_empty()).unwrap_or(&detailed), sink);
         match delta.get("content") {
             Some(Value::String(text)) => self.parts.text(text, sink),
             Some(Value::Array(blocks)) => {
@@ -135,9 +228,13 @@ impl Fold {
             None | Some("") => {}
             Some("length") => self.stop = Some(Stop::Length),
             Some("content_filter") => self.stop = Some(Stop::Refusal),
+            Some(reason @ ("error" | "insufficient_system_resource")) => {
+                return Err(Fault::Server(Complaint::stopped(reason)));
+            }
             // Whether there are calls says more than `stop` or `tool_calls`, which servers mix up.
             Some(_) => self.stop = Some(Stop::End),
         }
+        Ok(())
     }
 
     fn call(&mut self, call: &Value, sink: &mut Sink<'_>) {
@@ -192,17 +289,20 @@ impl super::Fold for Fold {
             return Ok(Progress::Closed);
         }
         let chunk = super::json(&event.data)?;
-        self.chunk(&chunk, sink);
+        self.chunk(&chunk, sink)?;
         Ok(if self.stop.is_some() { Progress::Settled } else { Progress::Open })
     }
 
     fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        self.chunk(answer, sink);
+        self.chunk(answer, sink)?;
         self.done = true;
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Completion, Fault> {
+    fn finish(mut self: Box<Self>) -> Result<Completion, Fault> {
+        if let Some(details) = std::mem::take(&mut self.details).finish() {
+            self.parts.sign_whole(format!("{OPENROUTER_MARK}{details}"));
+        }
         if !self.answered && (self.done || self.stop.is_some()) {
             return Err(Fault::malformed("has no choices, so the model said nothing"));
         }

@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 
 use protocol::Usage;
-use protocol::chat::{Completion, Message, Part, Request, Stop, ToolResult};
+use protocol::chat::{Completion, Message, Part, Request, Stop, ToolChoice, ToolResult};
 use serde_json::{Value, json};
 
 use super::{Fault, GEMINI_MARK, GEMINI_UNSIGNED, Parts, Progress, Sink, arguments, count, word};
+use crate::model::{Effort, Model};
+use crate::quirks::{Quirks, Structured};
 use crate::sse::Event;
 
 mod schema;
@@ -16,7 +18,7 @@ mod schema;
 const THOUGHT_MARK: &str = "gemini-thought:";
 
 /// The body of a call; the model is named in the address.
-pub(crate) fn body(request: &Request) -> Value {
+pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut body = json!({
         "contents": contents(request),
         "generationConfig": {"maxOutputTokens": request.max_output_tokens},
@@ -33,8 +35,42 @@ pub(crate) fn body(request: &Request) -> Value {
             declaration
         });
         body["tools"] = json!([{"functionDeclarations": tools.collect::<Vec<_>>()}]);
+        let mode = match request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Required => Some("ANY"),
+            ToolChoice::Never => Some("NONE"),
+        };
+        if let Some(mode) = mode.filter(|_| quirks.tool_choice) {
+            body["toolConfig"] = json!({"functionCallingConfig": {"mode": mode}});
+        }
+    }
+    if let Some(answer) = &request.answer {
+        let config = &mut body["generationConfig"];
+        if matches!(quirks.structured, Structured::Schema | Structured::Object) {
+            config["responseMimeType"] = json!("application/json");
+        }
+        if quirks.structured == Structured::Schema {
+            config["responseSchema"] = schema::reduced(&answer.schema);
+        }
+    }
+    if let Some(effort) = model.overrides.effort.filter(|_| quirks.effort) {
+        body["generationConfig"]["thinkingConfig"] = thinking(model, effort);
     }
     body
+}
+
+/// Gemini 3 and later take a level, earlier ones a budget.
+fn thinking(model: &Model, effort: Effort) -> Value {
+    let name = crate::profile::plain(&model.model);
+    if !name.starts_with("gemini-2") {
+        return json!({"includeThoughts": true, "thinkingLevel": effort.name()});
+    }
+    let budget = match effort {
+        Effort::Low => 2048,
+        Effort::Medium => 8192,
+        Effort::High => 24_576,
+    };
+    json!({"includeThoughts": true, "thinkingBudget": budget})
 }
 
 /// The conversation. Results must stand directly after their calls, so what a person said in between comes after them.
@@ -43,10 +79,18 @@ fn contents(request: &Request) -> Vec<Value> {
     let mut tools: HashMap<&str, &str> = HashMap::new();
     for message in &request.messages {
         match message {
-            Message::User { text } => {
-                // An empty text is refused, and a message must not vanish: a turn has to end with the user.
-                let text = if text.trim().is_empty() { "(empty)" } else { text };
-                contents.push(("user", vec![json!({"text": text})]));
+            Message::User { text, images } => {
+                let mut parts: Vec<Value> = images
+                    .iter()
+                    .map(|image| json!({"inlineData": {"mimeType": image.media_type, "data": image.data}}))
+                    .collect();
+                match text.trim() {
+                    // An empty text is refused, and a message must not vanish: a turn has to end with the user.
+                    "" if parts.is_empty() => parts.push(json!({"text": "(empty)"})),
+                    "" => {}
+                    _ => parts.push(json!({"text": text})),
+                }
+                contents.push(("user", parts));
             }
             Message::Assistant { parts } => {
                 let sent = model_parts(parts);

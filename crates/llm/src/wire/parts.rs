@@ -70,6 +70,21 @@ impl Parts {
         }
     }
 
+    /// Signs the reasoning as a whole, wherever it stands; a signature may come after what it signs.
+    pub(crate) fn sign_whole(&mut self, signature: String) {
+        let unsigned = self.parts.iter_mut().find_map(|part| match part {
+            Part::Reasoning { signature: unsigned @ None, .. } => Some(unsigned),
+            Part::Reasoning { .. } | Part::Text { .. } | Part::Call(_) => None,
+        });
+        match unsigned {
+            Some(unsigned) => *unsigned = Some(signature),
+            None => {
+                self.parts.insert(0, Part::Reasoning { text: String::new(), signature: Some(signature) });
+                self.calls.iter_mut().for_each(|place| *place += 1);
+            }
+        }
+    }
+
     /// Begins a call and gives its number in this answer.
     pub(crate) fn begin_call(&mut self, id: &str, tool: &str, sink: &mut Sink<'_>) -> usize {
         let index = self.calls.len();

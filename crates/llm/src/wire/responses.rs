@@ -2,12 +2,14 @@
 //! encrypted and goes back with the item that followed it.
 
 use protocol::Usage;
-use protocol::chat::{Completion, Message, Part, Request, Stop};
+use protocol::chat::{Completion, Image, Message, Part, Request, Stop, ToolChoice};
 use serde_json::{Value, json};
 
-use super::{Fault, Parts, Progress, Quirks, Sink, arguments_text, count, word};
-use crate::error::Complaint;
+use super::{Fault, Parts, Progress, Sink, arguments_text, count, word};
+use crate::complaint::Complaint;
 use crate::model::Model;
+use crate::prepare::is_strict;
+use crate::quirks::{Quirks, Structured};
 use crate::sse::Event;
 
 /// Marks a signature as the id and the encrypted content of a reasoning item, so that it is never sent to anyone else.
@@ -18,7 +20,7 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut input = Vec::new();
     for message in &request.messages {
         match message {
-            Message::User { text } => input.push(message_item("user", "input_text", text)),
+            Message::User { text, images } => input.push(user_item(text, images)),
             Message::Assistant { parts } => assistant(parts, &mut input),
             Message::Tools { results } => input.extend(results.iter().map(|result| {
                 json!({"type": "function_call_output", "call_id": word(&result.call_id, 64), "output": result.text})
@@ -38,6 +40,23 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     if !request.system.is_empty() {
         body["instructions"] = json!(request.system);
     }
+    if let Some(effort) = model.overrides.effort.filter(|_| quirks.effort) {
+        body["reasoning"] = json!({"effort": effort.name(), "summary": "auto"});
+    }
+    if let Some(key) = request.cache_key.as_deref().filter(|_| quirks.cache_key) {
+        body["prompt_cache_key"] = json!(key);
+    }
+    if let Some(answer) = &request.answer {
+        let format = match quirks.structured {
+            Structured::Schema => Some(json!({"type": "json_schema", "name": word(&answer.name, 64),
+                "schema": answer.schema, "strict": is_strict(&answer.schema)})),
+            Structured::Object => Some(json!({"type": "json_object"})),
+            Structured::Tool | Structured::Asked => None,
+        };
+        if let Some(format) = format {
+            body["text"] = json!({"format": format});
+        }
+    }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             // Strict is the default here, and refuses most schemas that other formats accept.
@@ -45,8 +64,28 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
                 "parameters": tool.schema, "strict": false})
         });
         body["tools"] = tools.collect();
+        let choice = match request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::Required => Some("required"),
+            ToolChoice::Never => Some("none"),
+        };
+        if let Some(choice) = choice.filter(|_| quirks.tool_choice) {
+            body["tool_choice"] = json!(choice);
+        }
     }
     body
+}
+
+/// What a person said, with images.
+fn user_item(text: &str, images: &[Image]) -> Value {
+    let mut item = message_item("user", "input_text", text);
+    if let Some(content) = item["content"].as_array_mut() {
+        content.extend(images.iter().map(|image| {
+            let url = format!("data:{};base64,{}", image.media_type, image.data);
+            json!({"type": "input_image", "image_url": url})
+        }));
+    }
+    item
 }
 
 fn message_item(role: &str, kind: &str, text: &str) -> Value {
@@ -298,8 +337,15 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 fn usage(reported: &Value) -> Usage {
     let (input, output) = (count(reported, "/input_tokens"), count(reported, "/output_tokens"));
     let cache_read = count(reported, "/input_tokens_details/cached_tokens").min(input);
+    let cache_write = count(reported, "/input_tokens_details/cache_write_tokens").min(input - cache_read);
     let reasoning = count(reported, "/output_tokens_details/reasoning_tokens").min(output);
-    Usage { input: input - cache_read, cache_read, cache_write: 0, output: output - reasoning, reasoning }
+    Usage {
+        input: input - cache_read - cache_write,
+        cache_read,
+        cache_write,
+        output: output - reasoning,
+        reasoning,
+    }
 }
 
 #[cfg(test)]

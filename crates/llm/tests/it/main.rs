@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod cassettes;
 mod faults;
+mod features;
+mod local_model;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use std::time::Duration;
 
 use llm::{Answer, Class, Client, Delta, Error, Key, Model, Provider, Timeouts};
 use protocol::Usage;
-use protocol::chat::{Call, Message, Part, Request, Stop, ToolResult, ToolSpec};
+use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 use testkit::model::{At, Gate, Options, Reply, Script, Server};
 
@@ -30,17 +33,24 @@ fn model_at(provider: Provider, base_url: impl Into<String>) -> Model {
         key: Some(Key::new(KEY.into())),
         headers: BTreeMap::new(),
         price: None,
+        overrides: llm::Overrides::default(),
     }
 }
 
 fn request(messages: Vec<Message>) -> Request {
     let schema = json!({"type": "object", "properties": {"command": {"type": "string"}}});
     let tools = vec![ToolSpec { name: "shell".into(), description: "Runs a command.".into(), schema }];
-    Request { system: "You are careful.".into(), messages, tools, max_output_tokens: 1000 }
+    Request {
+        system: "You are careful.".into(),
+        messages,
+        tools,
+        max_output_tokens: 1000,
+        ..Request::default()
+    }
 }
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.into() }
+    Message::user(text)
 }
 
 async fn complete(model: &Model, request: &Request) -> (Result<Answer, Error>, Vec<Delta>) {

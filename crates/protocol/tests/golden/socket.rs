@@ -1,7 +1,7 @@
 //! The messages of the WebSocket, as they are written; pinned like every other word of the protocol.
 //! `UPDATE_GOLDEN=1` writes them anew.
 
-use protocol::{ApprovalId, ClientMessage, Code, Problem, ServerBody, ServerMessage, SessionId};
+use protocol::{ApprovalId, ClientMessage, Code, LineageId, Problem, ServerBody, ServerMessage, SessionId};
 use serde_json::json;
 
 fn said() -> Vec<ClientMessage> {
@@ -9,7 +9,7 @@ fn said() -> Vec<ClientMessage> {
     let id = || "c1".to_owned();
     let key = || Some("k1".to_owned());
     vec![
-        ClientMessage::Subscribe { session, after: 24 },
+        ClientMessage::Subscribe { session, after: 24, lineage: None },
         ClientMessage::Unsubscribe { session },
         ClientMessage::Typing { session },
         ClientMessage::Ping { id: None },
@@ -32,6 +32,7 @@ fn said() -> Vec<ClientMessage> {
         },
         ClientMessage::TerminalResize { terminal: 1, columns: 132, rows: 43 },
         ClientMessage::TerminalClose { terminal: 1 },
+        ClientMessage::Subscribe { session, after: 24, lineage: Some(LineageId::from_u128(9)) },
     ]
 }
 
@@ -39,7 +40,7 @@ fn told() -> Vec<ServerMessage> {
     let problem = || Some(Problem::new(Code::NotFound, "there is no such session"));
     let reply = |result, problem| ServerBody::Reply { id: "c1".to_owned(), status: 202, result, problem };
     let about_one = [
-        ServerBody::Subscribed {},
+        ServerBody::Subscribed { lineage: None },
         ServerBody::Unsubscribed { problem: None },
         ServerBody::Unsubscribed { problem: problem() },
         reply(Some(json!({ "id": "prm_1" })), None),
@@ -47,6 +48,7 @@ fn told() -> Vec<ServerMessage> {
         ServerBody::TerminalOpened { terminal: 1, notices: vec!["the branch moved".to_owned()] },
         ServerBody::TerminalClosed { terminal: 1, exit_code: Some(0), problem: None },
         ServerBody::TerminalClosed { terminal: 1, exit_code: None, problem: problem() },
+        ServerBody::Subscribed { lineage: Some(LineageId::from_u128(9)) },
     ]
     .map(|body| ServerMessage::new(Some(SessionId::from_u128(1)), body));
     let others =

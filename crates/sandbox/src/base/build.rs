@@ -76,14 +76,16 @@ impl Bases {
                 to.push(&dir);
                 to.push(":base");
                 let id = image_id(&id_file)?;
-                perform(&buildah, &["push".into(), "--format=oci".into(), id.into(), to], progress).await?;
+                let push = ["push".into(), "--format=oci".into(), id.into(), to];
+                self.with_room(scratch.path(), perform(&buildah, &push, progress)).await?;
                 self.layout(&dir, Some("base"), progress).await
             }
             Builder::Docker(docker) => {
                 perform(&docker, &arguments, progress).await?;
                 let archive = scratch.path().join("image.tar");
                 let id = format!("sha256:{}", image_id(&id_file)?);
-                perform(&docker, &["save".into(), option("--output", &archive), id.into()], progress).await?;
+                let save = ["save".into(), option("--output", &archive), id.into()];
+                self.with_room(scratch.path(), perform(&docker, &save, progress)).await?;
                 self.docker_archive(archive, progress).await
             }
         }

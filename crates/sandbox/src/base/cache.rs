@@ -16,14 +16,48 @@ use super::digest::Digest;
 use super::progress::Progress;
 use crate::{Error, LayerId};
 
-/// What nobody touched for so long is left over from somebody who died.
-const LEFT_OVER: Duration = Duration::from_secs(24 * 3600);
+/// What was only just made may not be locked yet.
+const JUST_MADE: Duration = Duration::from_secs(60);
 
 /// The directory.
 #[derive(Clone)]
 pub(super) struct Cache {
     dir: PathBuf,
 }
+
+/// A blob that is whole. Nobody takes it for left over as long as this is held.
+pub(super) struct Blob {
+    pub(super) path: PathBuf,
+    _used: std::fs::File,
+}
+
+/// A directory that is gone when it is dropped, and that nobody takes for left over before.
+pub(super) struct Scratch {
+    dir: tempfile::TempDir,
+    _used: std::fs::File,
+}
+
+impl Scratch {
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// Something in the cache on its way to become a layer, or left over from that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Download {
+    /// Where it is in the cache.
+    pub(crate) name: String,
+    /// What it takes up on the disk.
+    pub(crate) bytes: u64,
+    /// When it last changed.
+    pub(crate) age: Duration,
+    /// Whether somebody is at it.
+    pub(crate) busy: bool,
+}
+
+/// Where such things are.
+const ON_THE_WAY: [&str; 2] = ["blobs/sha256", "scratch"];
 
 /// Held as long as somebody is at something; others wait.
 pub(super) struct Lock {
@@ -54,20 +88,73 @@ impl Cache {
     }
 
     /// Where a blob is once it is checked.
-    pub(super) fn blob(&self, digest: &Digest) -> Result<PathBuf, Error> {
+    fn blob_path(&self, digest: &Digest) -> Result<PathBuf, Error> {
         Ok(self.folder("blobs/sha256")?.join(digest.hex()))
+    }
+
+    /// A blob that is there, whether its content is right or not.
+    pub(super) fn blob(&self, digest: &Digest) -> Result<Option<Blob>, Error> {
+        let path = self.blob_path(digest)?;
+        let file = match std::fs::File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(Error::io(&path))?,
+        };
+        use_it(&file).map_err(Error::io(&path))?;
+        Ok(path.exists().then_some(Blob { path, _used: file }))
     }
 
     /// A file beside the blobs that is gone unless it becomes one.
     pub(super) fn new_blob(&self) -> Result<tempfile::NamedTempFile, Error> {
         let folder = self.folder("blobs/sha256")?;
-        tempfile::Builder::new().prefix(".new-").tempfile_in(&folder).map_err(Error::io(&folder))
+        let new =
+            tempfile::Builder::new().prefix(".new-").tempfile_in(&folder).map_err(Error::io(&folder))?;
+        use_it(new.as_file()).map_err(Error::io(new.path()))?;
+        Ok(new)
+    }
+
+    /// Makes such a file the blob with this digest.
+    pub(super) fn keep_blob(&self, new: tempfile::NamedTempFile, digest: &Digest) -> Result<Blob, Error> {
+        let path = self.blob_path(digest)?;
+        let kept = new.persist(&path);
+        let file = kept.map_err(|error| Error::Io { path: path.clone(), source: error.error })?;
+        Ok(Blob { path, _used: file })
     }
 
     /// A directory that is gone when it is dropped.
-    pub(super) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
+    pub(super) fn scratch(&self) -> Result<Scratch, Error> {
         let folder = self.folder("scratch")?;
-        tempfile::tempdir_in(&folder).map_err(Error::io(&folder))
+        let dir = tempfile::tempdir_in(&folder).map_err(Error::io(&folder))?;
+        let used = std::fs::File::open(dir.path()).map_err(Error::io(dir.path()))?;
+        use_it(&used).map_err(Error::io(dir.path()))?;
+        Ok(Scratch { dir, _used: used })
+    }
+
+    /// Everything that is on its way to become a layer, or was.
+    pub(super) fn downloads(&self) -> Result<Vec<Download>, Error> {
+        let mut found = Vec::new();
+        for folder in ON_THE_WAY {
+            let dir = self.folder(folder)?;
+            for path in entries(&dir)? {
+                // What has gone meanwhile is no more.
+                let Some((bytes, changed)) = size(&path)? else { continue };
+                let age = SystemTime::now().duration_since(changed).unwrap_or_default();
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let busy = age < JUST_MADE || unused(&path)?.is_none();
+                found.push(Download { name: format!("{folder}/{name}"), bytes, age, busy });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes one that nobody is at.
+    pub(super) fn remove_download(&self, name: &str) -> Result<(), Error> {
+        let path = self.dir.join(name);
+        let known = ON_THE_WAY.iter().any(|folder| path.parent() == Some(&self.dir.join(folder)));
+        match unused(&path)? {
+            // Held meanwhile, so that whoever would use it now waits and then finds nothing.
+            Some(_held) if known => launcher::tree::remove(&path).map_err(Error::io(&path)),
+            _ => Err(Error::InUse { what: name.to_owned(), by: "a base that is brought in".to_owned() }),
+        }
     }
 
     /// What is known under a name; nothing when it is damaged.
@@ -115,19 +202,8 @@ impl Cache {
         .await
     }
 
-    pub(super) fn sweep(&self, layers: &[LayerId]) -> Result<u64, Error> {
-        let mut freed = 0;
-        for folder in ["blobs/sha256", "scratch"] {
-            let folder = self.folder(folder)?;
-            for path in entries(&folder)? {
-                let stat = std::fs::symlink_metadata(&path).map_err(Error::io(&path))?;
-                let age = stat.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-                if age.is_some_and(|age| age > LEFT_OVER) {
-                    freed += stat.len();
-                    launcher::tree::remove(&path).map_err(Error::io(&path))?;
-                }
-            }
-        }
+    /// Forgets what is remembered of layers beside these.
+    pub(super) fn sweep(&self, layers: &[LayerId]) -> Result<(), Error> {
         let folder = self.folder("records/layers")?;
         for path in entries(&folder)? {
             let known = path.file_stem().and_then(|stem| stem.to_str());
@@ -135,13 +211,55 @@ impl Cache {
                 launcher::tree::remove(&path).map_err(Error::io(&path))?;
             }
         }
-        Ok(freed)
+        Ok(())
     }
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = std::fs::read_dir(folder).map_err(Error::io(folder))?;
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(Error::io(folder))).collect()
+}
+
+/// Marks an open file or directory as in use until it is closed. Several may use it.
+fn use_it(file: &std::fs::File) -> std::io::Result<()> {
+    Ok(rustix::fs::flock(file, FlockOperation::LockShared)?)
+}
+
+/// Something that nobody, in this process or another, has marked; nobody can as long as it is held.
+fn unused(path: &Path) -> Result<Option<std::fs::File>, Error> {
+    let file = match std::fs::File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(Error::io(path))?,
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(Error::Io { path: path.to_owned(), source: error.into() }),
+    }
+}
+
+/// Bytes of a file or a directory with all that is in it, and when it last changed; None if it is gone.
+pub(super) fn size(top: &Path) -> Result<Option<(u64, SystemTime)>, Error> {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum: Option<(u64, SystemTime)> = None;
+    let mut left = vec![top.to_owned()];
+    while let Some(path) = left.pop() {
+        let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        let stat = match std::fs::symlink_metadata(&path) {
+            Err(error) if gone(&error) => continue,
+            other => other.map_err(Error::io(&path))?,
+        };
+        let changed = stat.modified().map_err(Error::io(&path))?;
+        let (bytes, newest) = sum.unwrap_or((0, changed));
+        sum = Some((bytes.saturating_add(stat.blocks().saturating_mul(512)), newest.max(changed)));
+        if stat.is_dir() {
+            match entries(&path) {
+                Err(Error::Io { source, .. }) if gone(&source) => {}
+                other => left.extend(other?),
+            }
+        }
+    }
+    Ok(sum)
 }
 
 /// None when it is to be tried again: it is taken, or it was released and its file is gone.

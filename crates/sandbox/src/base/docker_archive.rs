@@ -11,7 +11,7 @@ use super::manifest::Descriptor;
 use super::oci::{Origin, Sink, Trouble};
 use super::progress::Progress;
 use super::unpack::{self, Bounds, Marks};
-use super::{Bases, Resolved, beneath, blocking, layout};
+use super::{Bases, Resolved, beneath, blocking, layout, scan};
 use crate::{Archive, Error};
 
 #[derive(Deserialize)]
@@ -76,7 +76,17 @@ impl Bases {
     ) -> Result<Resolved, Error> {
         let scratch = self.cache.scratch()?;
         let into = scratch.path().join("image");
-        let (manifest, files) = blocking(move || open(&archive, &into)).await?;
+        let packed = archive.clone();
+        let scanned = blocking(move || scan::scan(&packed, false, Bounds::default())).await?;
+        let room = self.make_room(scanned.bytes).await?;
+        let (manifest, files) = blocking(move || {
+            let opened = open(&archive, &into)?;
+            // All that is in it is beside it now.
+            std::fs::remove_file(&archive).map_err(Error::io(&archive))?;
+            Ok(opened)
+        })
+        .await?;
+        drop(room);
         self.image(&files, &manifest, progress).await
     }
 }

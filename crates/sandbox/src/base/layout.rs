@@ -32,6 +32,9 @@ impl Layout {
 
     /// The manifest for this machine, of the image with the tag.
     fn manifest(&self, tag: Option<&str>) -> Result<Vec<u8>, Error> {
+        if !self.dir.is_dir() {
+            return Err(self.missing("the directory"));
+        }
         let index = beneath::read(&self.dir, "index.json", MANIFEST_BYTES)?
             .ok_or_else(|| self.missing("index.json"))?;
         let Manifest::List(list) = Manifest::parse(&index)? else {

@@ -38,7 +38,8 @@ use cache::Cache;
 use oci::Name;
 use progress::Progress;
 
-pub use room::Room;
+pub(crate) use cache::Download;
+pub use room::{Held, Room};
 pub use source::Source;
 
 /// A base that is ready to be stacked on.
@@ -111,9 +112,20 @@ impl Bases {
         }
     }
 
-    /// Removes what downloads that died have left behind and what is remembered of layers that are gone. What is in use
-    /// is left alone. Says how many bytes that freed.
-    pub async fn sweep(&self) -> Result<u64, Error> {
+    /// What is on its way to become a layer, or was when somebody died over it.
+    pub(crate) async fn downloads(&self) -> Result<Vec<Download>, Error> {
+        let cache = self.cache.clone();
+        blocking(move || cache.downloads()).await
+    }
+
+    /// Removes one of these, unless somebody is at it.
+    pub(crate) async fn remove_download(&self, name: &str) -> Result<(), Error> {
+        let (cache, name) = (self.cache.clone(), name.to_owned());
+        blocking(move || cache.remove_download(&name)).await
+    }
+
+    /// Forgets what is remembered of layers that are gone.
+    pub async fn sweep(&self) -> Result<(), Error> {
         let layers = self.driver.layers().await?.into_iter().map(|layer| layer.id).collect::<Vec<LayerId>>();
         let cache = self.cache.clone();
         blocking(move || cache.sweep(&layers)).await

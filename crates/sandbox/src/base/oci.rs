@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::accounts::Accounts;
+use super::cache::Blob;
 use super::digest::Digest;
 use super::manifest::{Config, Descriptor, Manifest};
 use super::progress::{self, Progress};
@@ -239,11 +240,11 @@ impl Bases {
         if let Some(accounts) = self.known_layer(&layer).await? {
             return Ok((layer, accounts));
         }
-        let path = self.download(origin, blob, label, progress).await?;
-        let archive = Archive { path: path.clone(), whiteouts: true, below: below.to_vec() };
+        let whole = self.download(origin, blob, label, progress).await?;
+        let archive = Archive { path: whole.path.clone(), whiteouts: true, below: below.to_vec() };
         let imported = self.import_blob(&archive, &layer, content, label, progress).await;
         // Either it is a layer now, or it is of no use to anybody.
-        std::fs::remove_file(&path).map_err(Error::io(&path))?;
+        std::fs::remove_file(&whole.path).map_err(Error::io(&whole.path))?;
         Ok((layer, imported?))
     }
 
@@ -268,8 +269,9 @@ impl Bases {
                     .to_owned(),
             });
         }
-        self.make_room(scanned.bytes).await?;
+        let room = self.make_room(scanned.bytes).await?;
         self.driver.import(layer, archive).await?;
+        drop(room);
         self.cache.keep("layers", layer.as_str(), &scanned.accounts)?;
         Ok(scanned.accounts)
     }
@@ -281,24 +283,22 @@ impl Bases {
         blob: &Descriptor,
         label: &str,
         progress: &Progress<'_>,
-    ) -> Result<PathBuf, Error> {
-        let path = self.cache.blob(&blob.digest)?;
-        if path.exists() {
+    ) -> Result<Blob, Error> {
+        if let Some(whole) = self.cache.blob(&blob.digest)? {
             // Left over from somebody who died after the download.
-            let file = path.clone();
+            let file = whole.path.clone();
             if blocking(move || Digest::of_file(&file)).await? == blob.digest {
-                return Ok(path);
+                return Ok(whole);
             }
         }
         let label = format!("downloading {label}");
-        for attempt in 1.. {
+        let _room = self.make_room(blob.size).await?;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             let mut file = self.cache.new_blob()?;
             match take_in(origin, blob, file.as_file_mut(), &label, progress).await {
-                Ok(()) => {
-                    file.persist(&path)
-                        .map_err(|error| Error::Io { path: path.clone(), source: error.error })?;
-                    break;
-                }
+                Ok(()) => return self.cache.keep_blob(file, &blob.digest),
                 Err(Trouble::Passing(error)) if attempt < ATTEMPTS => {
                     progress.say(format!("{label} broke off and is tried again: {error}"));
                     pause(attempt).await;
@@ -306,7 +306,6 @@ impl Bases {
                 Err(trouble) => return Err(trouble.into_error()),
             }
         }
-        Ok(path)
     }
 }
 

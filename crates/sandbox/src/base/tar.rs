@@ -124,8 +124,9 @@ impl Bases {
             });
         }
         let archive = Archive { path: path.to_owned(), whiteouts: false, below: Vec::new() };
-        self.make_room(scanned.bytes).await?;
+        let room = self.make_room(scanned.bytes).await?;
         self.driver.import(layer, &archive).await?;
+        drop(room);
         if State::of(path)? != *before {
             // The layer would have a name that belongs to other content.
             self.driver.remove_layer(layer).await?;

@@ -1,7 +1,7 @@
 //! Datagrams that are no questions for names. None is let out; where they were to go is told.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const MOST: usize = 256;
 /// Where a datagram was to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Wanted {
-    Address(SocketAddrV4),
+    Address(SocketAddr),
     /// Some kernels have forgotten it by now.
     Unknown,
     /// To one of more destinations than are remembered.
@@ -49,7 +49,8 @@ impl Told {
 
 /// Serves the socket.
 pub(super) async fn serve(gate: Arc<Gate>, socket: UdpSocket) {
-    if let Err(error) = ask_for_destinations(socket.as_raw_fd()) {
+    let ipv6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+    if let Err(error) = ask_for_destinations(socket.as_raw_fd(), ipv6) {
         tracing::warn!(%error, "where a sandbox's datagrams were to go cannot be told");
     }
     let mut told = Told::default();
@@ -67,7 +68,7 @@ pub(super) async fn serve(gate: Arc<Gate>, socket: UdpSocket) {
         let why = "UDP is not let out";
         let refusal = match to {
             Wanted::Address(to) => {
-                let address = (*to.ip()).into();
+                let address = to.ip();
                 let host = gate.name_of(address).unwrap_or(Host::Address(address));
                 Refusal::new(host, to.port(), why, Remedy::Nothing)
             }
@@ -78,14 +79,18 @@ pub(super) async fn serve(gate: Arc<Gate>, socket: UdpSocket) {
     }
 }
 
-fn ask_for_destinations(socket: RawFd) -> std::io::Result<()> {
+fn ask_for_destinations(socket: RawFd, ipv6: bool) -> std::io::Result<()> {
+    let (level, option) = match ipv6 {
+        false => (libc::SOL_IP, libc::IP_RECVORIGDSTADDR),
+        true => (libc::SOL_IPV6, libc::IPV6_RECVORIGDSTADDR),
+    };
     let on: libc::c_int = 1;
     // SAFETY: the value is an int that lives through the call, and its size is given.
     let set = unsafe {
         libc::setsockopt(
             socket,
-            libc::SOL_IP,
-            libc::IP_RECVORIGDSTADDR,
+            level,
+            option,
             (&raw const on).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
@@ -94,7 +99,7 @@ fn ask_for_destinations(socket: RawFd) -> std::io::Result<()> {
 }
 
 /// Takes one datagram, throws it away, and returns where it was to go, if the kernel says so.
-fn receive(socket: RawFd) -> std::io::Result<Option<SocketAddrV4>> {
+fn receive(socket: RawFd) -> std::io::Result<Option<SocketAddr>> {
     /// Aligned as control messages must be.
     #[repr(C, align(16))]
     struct Control([u8; 128]);
@@ -117,17 +122,25 @@ fn receive(socket: RawFd) -> std::io::Result<Option<SocketAddrV4>> {
     while !next.is_null() {
         // SAFETY: it is not null, so it points to a whole header within the control messages.
         let header = unsafe { std::ptr::read_unaligned(next) };
-        // SAFETY: an original address takes the length of a sockaddr_in; only that length is accepted below.
-        let wanted = unsafe { libc::CMSG_LEN(size_of::<libc::sockaddr_in>() as u32) } as usize;
-        if header.cmsg_level == libc::SOL_IP
-            && header.cmsg_type == libc::IP_ORIGDSTADDR
-            && header.cmsg_len as usize >= wanted
-        {
-            // SAFETY: the message is at least as long as what is read.
-            let address =
-                unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(next).cast::<libc::sockaddr_in>()) };
-            let ip = Ipv4Addr::from_bits(u32::from_be(address.sin_addr.s_addr));
-            return Ok(Some(SocketAddrV4::new(ip, u16::from_be(address.sin_port))));
+        // SAFETY: these only add up the length of a message with so much in it.
+        let [v4, v6] = [size_of::<libc::sockaddr_in>(), size_of::<libc::sockaddr_in6>()]
+            .map(|length| unsafe { libc::CMSG_LEN(length as u32) } as usize);
+        match (header.cmsg_level, header.cmsg_type, header.cmsg_len as usize) {
+            (libc::SOL_IP, libc::IP_ORIGDSTADDR, length) if length >= v4 => {
+                // SAFETY: the message is at least as long as what is read.
+                let address =
+                    unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(next).cast::<libc::sockaddr_in>()) };
+                let ip = Ipv4Addr::from_bits(u32::from_be(address.sin_addr.s_addr));
+                return Ok(Some((ip, u16::from_be(address.sin_port)).into()));
+            }
+            (libc::SOL_IPV6, libc::IPV6_ORIGDSTADDR, length) if length >= v6 => {
+                // SAFETY: the message is at least as long as what is read.
+                let address =
+                    unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(next).cast::<libc::sockaddr_in6>()) };
+                let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+                return Ok(Some((ip, u16::from_be(address.sin6_port)).into()));
+            }
+            _ => {}
         }
         // SAFETY: the header belongs to this message.
         next = unsafe { libc::CMSG_NXTHDR(&raw const message, next) };
@@ -143,7 +156,7 @@ mod tests {
     fn every_destination_is_told_or_that_there_were_others() {
         let mut told = Told::default();
         let begin = Instant::now();
-        let to = |n: u16| Wanted::Address(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), n));
+        let to = |n: u16| Wanted::Address((Ipv4Addr::new(192, 0, 2, 1), n).into());
         let mut all =
             |at: Instant| -> Vec<Wanted> { (0..1000).filter_map(|n| told.now(to(n), at)).collect() };
         let first = all(begin);

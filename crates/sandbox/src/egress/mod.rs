@@ -24,6 +24,7 @@ mod rules;
 mod scrub;
 mod scrubbed;
 mod secret;
+mod spelling;
 mod stream;
 mod ticket;
 mod tls;
@@ -58,6 +59,20 @@ pub struct Sockets {
     pub names: Option<TcpListener>,
     /// Every other datagram arrives here, only to be told of; None where the kernel cannot redirect.
     pub datagrams: Option<UdpSocket>,
+    /// What goes to IPv6 addresses; None where the kernel has no way to redirect that, and for a sandbox that an older
+    /// version started. There is no route for it then.
+    pub ipv6: Option<Ipv6Sockets>,
+}
+
+/// The sockets for IPv6, as those of the same names for IPv4.
+#[derive(Debug)]
+pub struct Ipv6Sockets {
+    /// Connections.
+    pub transparent: TcpListener,
+    /// Questions for names.
+    pub dns: UdpSocket,
+    /// Every other datagram.
+    pub datagrams: UdpSocket,
 }
 
 /// Port of the explicit proxy inside.

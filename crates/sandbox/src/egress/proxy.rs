@@ -113,7 +113,9 @@ impl Proxy {
             move |_: &TcpStream| gate.tell(&refusal)
         };
         let names = Arc::new(dns::Names::new(gate.clone()));
-        spawn(Box::pin(names.clone().serve(ready.dns)));
+        for socket in ready.dns {
+            spawn(Box::pin(names.clone().serve(socket)));
+        }
         if let Some(listener) = ready.names {
             let each = {
                 let (names, spawn) = (names.clone(), spawn.clone());
@@ -127,7 +129,7 @@ impl Proxy {
             };
             spawn(Box::pin(accept(listener, permits.clone(), each, refuse(dns::PORT))));
         }
-        if let Some(socket) = ready.datagrams {
+        for socket in ready.datagrams {
             spawn(Box::pin(datagrams::serve(gate.clone(), socket)));
         }
         let each = {
@@ -141,9 +143,10 @@ impl Proxy {
             }
         };
         spawn(Box::pin(accept(ready.proxy, permits.clone(), each, refuse(0))));
-        if let Some(listener) = ready.transparent {
+        for listener in ready.transparent {
             let each = {
                 let (gate, spawn, destination) = (gate.clone(), spawn.clone(), destination.clone());
+                let names = names.clone();
                 move |stream, permit| {
                     let served = transparent::serve(gate.clone(), names.clone(), stream, destination.clone());
                     spawn(Box::pin(async move {
@@ -152,11 +155,11 @@ impl Proxy {
                     }));
                 }
             };
-            let gate = gate.clone();
+            let (gate, destination, too_many) = (gate.clone(), destination.clone(), too_many.clone());
             let refuse = move |stream: &TcpStream| {
                 transparent::refuse(&gate, stream, &destination, &too_many);
             };
-            spawn(Box::pin(accept(listener, permits, each, refuse)));
+            spawn(Box::pin(accept(listener, permits.clone(), each, refuse)));
         }
         Ok(Self { gate, _tasks: token.drop_guard() })
     }
@@ -204,13 +207,13 @@ impl Proxy {
     }
 }
 
-/// The sockets as this runtime uses them.
+/// The sockets as this runtime uses them, those for IPv6 beside the others.
 struct Ready {
-    transparent: Option<TcpListener>,
+    transparent: Vec<TcpListener>,
     proxy: TcpListener,
-    dns: tokio::net::UdpSocket,
+    dns: Vec<tokio::net::UdpSocket>,
     names: Option<TcpListener>,
-    datagrams: Option<tokio::net::UdpSocket>,
+    datagrams: Vec<tokio::net::UdpSocket>,
 }
 
 impl Ready {
@@ -223,13 +226,19 @@ impl Ready {
             socket.set_nonblocking(true)?;
             tokio::net::UdpSocket::from_std(socket)
         };
-        Ok(Self {
-            transparent: sockets.transparent.map(listener).transpose()?,
+        let mut ready = Self {
+            transparent: sockets.transparent.map(listener).transpose()?.into_iter().collect(),
             proxy: listener(sockets.proxy)?,
-            dns: socket(sockets.dns)?,
+            dns: vec![socket(sockets.dns)?],
             names: sockets.names.map(listener).transpose()?,
-            datagrams: sockets.datagrams.map(socket).transpose()?,
-        })
+            datagrams: sockets.datagrams.map(socket).transpose()?.into_iter().collect(),
+        };
+        if let Some(ipv6) = sockets.ipv6 {
+            ready.transparent.push(listener(ipv6.transparent)?);
+            ready.dns.push(socket(ipv6.dns)?);
+            ready.datagrams.push(socket(ipv6.datagrams)?);
+        }
+        Ok(ready)
     }
 }
 

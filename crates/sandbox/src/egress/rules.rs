@@ -56,6 +56,16 @@ impl Ports {
     }
 }
 
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Web => f.write_str("web"),
+            Self::One(port) => write!(f, "{port}"),
+            Self::Any => f.write_str("*"),
+        }
+    }
+}
+
 impl Rules {
     /// Reads the rules of a recipe; an error names the rule and says what is wrong with it.
     pub fn parse(egress: &protocol::Egress) -> Result<Self, Error> {
@@ -77,6 +87,22 @@ impl Rules {
     /// Name of the environment, if it was told.
     pub(super) fn environment(&self) -> Option<&str> {
         self.environment.as_deref()
+    }
+
+    /// What is allowed, in words that are the same for rules that mean the same, in whatever order.
+    pub(crate) fn words(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::None => vec!["none".to_owned()],
+            Kind::Open => vec!["open".to_owned()],
+            Kind::Allow(rules) => {
+                let mut words: Vec<String> =
+                    rules.iter().map(|rule| format!("{} {}", rule.hosts, rule.ports)).collect();
+                words.sort_unstable();
+                words.dedup();
+                words.insert(0, "allow".to_owned());
+                words
+            }
+        }
     }
 
     /// Whether every public address is allowed.
@@ -207,6 +233,15 @@ impl Pattern {
                 .strip_suffix(domain.as_str())
                 .is_some_and(|below| below.len() > 1 && below.ends_with('.')),
             (Self::Below(_), _) => false,
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => write!(f, "{host}"),
+            Self::Below(domain) => write!(f, "*.{domain}"),
         }
     }
 }
@@ -376,6 +411,19 @@ mod tests {
         }
         assert_eq!(rules.allow(&Host::parse("api.github.com").unwrap(), 443), Ok("*.github.com"));
         assert!(rules.allow_name(&Host::parse("db.test").unwrap()).is_ok());
+    }
+
+    #[test]
+    fn rules_that_mean_the_same_have_the_same_words() {
+        let words = rules(&["b.test:5432", "Example.com.", "*.a.test"]).words();
+        assert_eq!(words, ["allow", "*.a.test web", "b.test 5432", "example.com web"]);
+        assert_eq!(words, rules(&["example.com", "*.A.test", "b.test:5432", "EXAMPLE.com"]).words());
+        assert_eq!(rules(&["a.test:*"]).words(), ["allow", "a.test *"]);
+        let [none, open] = [Egress::None, Egress::Open].map(|egress| Rules::parse(&egress).unwrap().words());
+        assert_eq!(
+            (none, open, rules(&[]).words()),
+            (vec!["none".into()], vec!["open".into()], vec!["allow".into()])
+        );
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! that way.
 //!
 //! In a body, and in what follows it when a connection becomes a WebSocket, a value is covered by bytes of the same number,
-//! so lengths and ranges stay true. What a server has turned into something else (encrypted, hashed, spelled backwards, cut
-//! into pieces) cannot be recognised.
+//! so lengths and ranges stay true. What a server has turned into something else (encrypted, hashed, spelled
+//! backwards, escaped twice, cut into pieces) cannot be recognised.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
 pub(super) use super::scrubbed::{Scrubbed, copy};
+use super::spelling;
 use crate::base64;
 
 /// One thing to be found, and what is put there.
@@ -70,7 +71,8 @@ impl Scrubber {
             escaped(b""),
             escaped(b"/"),
         ];
-        for find in spellings.into_iter().chain(numbered(value)).chain(within_base64(value)) {
+        let spellings = spellings.into_iter().chain(numbered(value)).chain(spelling::all(value));
+        for find in spellings.chain(within_base64(value)) {
             if !find.is_empty() && self.needles.iter().all(|known| known.find != find) {
                 self.needles.push(Needle { find, placeholder: placeholder.as_bytes().to_vec() });
             }
@@ -263,6 +265,45 @@ mod tests {
             let out = scrubbed(&[value], &format!("{{\"a\":\"{text}\"}}"));
             assert_eq!(out, format!("{{\"a\":\"{cover}\"}}"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_is_covered_as_html_and_as_numbers() {
+        let value = "k&<\"'a/Z-longer";
+        let each = |spell: fn(u8) -> String| value.bytes().map(spell).collect::<String>();
+        let some = |spell: fn(u8) -> String| -> String {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric();
+            value.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { spell(b) }).collect()
+        };
+        let named = |quote: &str, apostrophe: &str| {
+            let text = value.replace('&', "&amp;").replace('<', "&lt;");
+            text.replace('"', quote).replace('\'', apostrophe)
+        };
+        for text in [
+            named("&quot;", "&#39;"),
+            named("&#34;", "&#39;"),
+            named("&quot;", "&#x27;"),
+            named("&quot;", "&apos;"),
+            named("\"", "'"),
+            named("&quot;", "'"),
+            each(|byte| format!("&#{byte};")),
+            each(|byte| format!("&#x{byte:x};")),
+            each(|byte| format!("&#x{byte:X};")),
+            some(|byte| format!("&#{byte};")),
+            some(|byte| format!("&#x{byte:X};")),
+            each(|byte| format!("%{byte:02x}")),
+            each(|byte| format!("\\x{byte:02x}")),
+            each(|byte| format!("{byte:02x}")),
+            each(|byte| format!("{byte:02X}")),
+        ] {
+            let out = scrubbed(&[value], &format!("<p>{text}</p>"));
+            let inner = out.strip_prefix("<p>").and_then(|rest| rest.strip_suffix("</p>")).unwrap();
+            assert_eq!(inner.len(), text.len());
+            let cover = "slipway-X-0123456789abcdef";
+            let expected: String = (0..text.len()).map(|at| cover.chars().nth(at).unwrap_or('*')).collect();
+            assert_eq!(inner, expected, "{text}");
+        }
+        assert_eq!(scrubbed(&["ab"], "6162"), "6162", "too short to be told from chance");
     }
 
     #[test]

@@ -131,6 +131,19 @@ impl Secret {
         self.placeholder.as_deref()
     }
 
+    /// All that a sandbox can notice of it, in words: its name, what stands for it, where it goes. Never the value.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let form = match &self.form {
+            Form::Bearer => "bearer".to_owned(),
+            Form::Basic => "basic".to_owned(),
+            Form::Header(name) => format!("header:{name}"),
+        };
+        let mut hosts: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
+        hosts.sort_unstable();
+        let placeholder = self.placeholder.clone().unwrap_or_default();
+        [self.name.clone(), placeholder, form].into_iter().chain(hosts).collect()
+    }
+
     /// The variable inside.
     pub(super) fn name(&self) -> &str {
         &self.name

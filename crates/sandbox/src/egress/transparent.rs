@@ -1,6 +1,6 @@
 //! Connections of programs that know of no proxy. The kernel leads them here and remembers where they wanted to go.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
@@ -17,9 +17,9 @@ pub(super) type Destination = Arc<dyn Fn(&TcpStream) -> std::io::Result<SocketAd
 
 /// What the kernel remembers of a connection that it led elsewhere.
 pub(super) fn original() -> Destination {
-    Arc::new(|stream| {
-        let found: SocketAddrV4 = rustix::net::sockopt::ip_original_dst(stream)?;
-        Ok(found.into())
+    Arc::new(|stream| match stream.local_addr()? {
+        SocketAddr::V4(_) => Ok(rustix::net::sockopt::ip_original_dst(stream)?.into()),
+        SocketAddr::V6(_) => Ok(rustix::net::sockopt::ipv6_original_dst(stream)?.into()),
     })
 }
 

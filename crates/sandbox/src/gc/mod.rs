@@ -21,7 +21,7 @@ use plan::{Facts, Item};
 /// When something goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Bytes that layers, snapshots and sandboxes may take up together.
+    /// Bytes that layers, snapshots, sandboxes and downloads of bases may take up together.
     pub budget_bytes: u64,
     /// A layer that nothing refers to is kept this long; it may be of use to the next build.
     pub layer_age: Duration,
@@ -56,10 +56,17 @@ pub struct World<'a> {
     pub environments: &'a [String],
 }
 
+/// Bytes on disk of everything that counts against the budget: layers, snapshots, sandboxes, and what is downloaded and
+/// unpacked on its way to become a layer.
+pub async fn used(driver: &dyn Driver, images: &Images) -> Result<u64, Error> {
+    let on_the_way: u64 = images.downloads().await?.iter().map(|download| download.bytes).sum();
+    Ok(driver.disk_used().await?.saturating_add(on_the_way))
+}
+
 /// Says what goes and why, and, unless it is only asked for, removes it. What a dry run says would be freed is an
 /// estimate; what a real one says was freed is measured.
 pub async fn collect(world: &World<'_>, policy: &Policy, dry_run: bool) -> Result<GarbageReport, Error> {
-    let used_bytes = world.driver.disk_used().await?;
+    let used_bytes = used(world.driver, world.images).await?;
     let report = |freed_bytes, items: Vec<Item>| GarbageReport {
         dry_run,
         used_bytes,
@@ -67,21 +74,24 @@ pub async fn collect(world: &World<'_>, policy: &Policy, dry_run: bool) -> Resul
         freed_bytes,
         entries: items.into_iter().map(Item::into_entry).collect(),
     };
-    let mut used = used_bytes;
+    let mut now = used_bytes;
     let mut gone = Vec::new();
     loop {
-        let facts = look(world, used).await?;
+        let facts = look(world, now).await?;
         let mut plan = plan::decide(&facts, policy);
         if dry_run {
             return Ok(report(plan.frees.min(used_bytes), plan.items));
         }
         let removed = perform::perform(world, &mut plan.items).await;
         if removed > 0 {
-            used = world.driver.disk_used().await?;
+            now = used(world.driver, world.images).await?;
         }
-        if removed == 0 || used <= policy.budget_bytes {
+        if removed == 0 || now <= policy.budget_bytes {
+            if let Err(error) = world.images.forget_bases().await {
+                tracing::warn!(%error, "what is known of bases that are gone could not be forgotten");
+            }
             gone.append(&mut plan.items);
-            return Ok(report(used_bytes.saturating_sub(used), gone));
+            return Ok(report(used_bytes.saturating_sub(now), gone));
         }
         gone.extend(plan.items.into_iter().filter(|item| item.remove));
     }
@@ -92,26 +102,26 @@ pub async fn collect(world: &World<'_>, policy: &Policy, dry_run: bool) -> Resul
 pub async fn make_room(world: &World<'_>, policy: &Policy, wanted: u64) -> Result<u64, Error> {
     let budget = policy.budget_bytes;
     let fits = |used: u64| used.saturating_add(wanted) <= budget;
-    let mut used = world.driver.disk_used().await?;
-    if !fits(used) {
+    let mut now = used(world.driver, world.images).await?;
+    if !fits(now) {
         let policy = Policy { budget_bytes: budget.saturating_sub(wanted), ..policy.clone() };
         collect(world, &policy, false).await?;
-        used = world.driver.disk_used().await?;
+        now = used(world.driver, world.images).await?;
     }
-    if fits(used) {
-        return Ok(used);
+    if fits(now) {
+        return Ok(now);
     }
-    let message = match used >= budget {
+    let message = match now >= budget {
         true => format!(
             "the disk budget of sandboxes is used up: {} of {}, and everything that is left is in use",
-            size(used),
+            size(now),
             size(budget)
         ),
         false => format!(
             "{} more are needed than the disk budget of sandboxes leaves: {} of {} are used, and everything that is left is \
              in use",
-            size(wanted - (budget - used)),
-            size(used),
+            size(wanted - (budget - now)),
+            size(now),
             size(budget)
         ),
     };
@@ -156,6 +166,7 @@ async fn look(world: &World<'_>, used: u64) -> Result<Facts, Error> {
         for_builds: world.images.layers(),
         building,
         images,
+        downloads: world.images.downloads().await?,
         for_snapshots,
         snapshots,
         sessions,

@@ -13,6 +13,7 @@ pub(super) async fn perform(world: &World<'_>, items: &mut [Item]) -> usize {
             Thing::Sandbox(id) => world.driver.remove(*id).await,
             Thing::Snapshot(id) => world.snapshots.forget(*id),
             Thing::Image(environment) => world.images.forget(environment),
+            Thing::Download(name) => world.images.remove_download(name).await,
             Thing::Layer(layer) => match holder(world, layer) {
                 Some(by) => Err(Error::InUse { what: layer.to_string(), by }),
                 None => world.driver.remove_layer(layer).await,

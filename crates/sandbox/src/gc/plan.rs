@@ -10,6 +10,7 @@ use std::time::Duration;
 use protocol::{GarbageEntry, SandboxId, SessionId, SnapshotId, Timestamp};
 
 use super::Policy;
+use crate::base::Download;
 use crate::image::Image;
 use crate::snapshot::Snapshot;
 use crate::{Info, Layer, LayerId, Owner, State};
@@ -36,6 +37,8 @@ pub(super) struct Facts {
     pub(super) for_builds: BTreeSet<LayerId>,
     /// Environments of which an image is being built.
     pub(super) building: BTreeSet<String>,
+    /// What is on its way to become a layer of a base, or was.
+    pub(super) downloads: Vec<Download>,
     pub(super) snapshots: Vec<Snapshot>,
     /// Layers of snapshots that are being taken.
     pub(super) for_snapshots: BTreeSet<LayerId>,
@@ -54,6 +57,8 @@ pub(super) enum Thing {
     Image(String),
     /// A layer.
     Layer(LayerId),
+    /// What was downloaded of a base, or unpacked on the way.
+    Download(String),
 }
 
 /// What becomes of something.
@@ -72,6 +77,7 @@ impl Item {
             Thing::Snapshot(id) => ("snapshot", id.to_string()),
             Thing::Image(environment) => ("image", environment),
             Thing::Layer(id) => ("layer", id.to_string()),
+            Thing::Download(name) => ("download", name),
         };
         GarbageEntry {
             kind: kind.to_owned(),

@@ -108,12 +108,13 @@ impl Build<'_> {
         // Whether a layer of another commit is in the stack that was not yet looked at together with this one.
         let mut unseen = false;
         let mut before = Vec::new();
+        let surroundings = key::surroundings(self.recipe);
         for (number, step) in self.recipe.setup.iter().enumerate() {
             let place = Place::Setup(number);
             self.begin(place, &step.notes);
-            let key = key::portable(&self.recipe.repo.url, &base.key, step, &before);
+            let key = key::portable(&self.recipe.repo.url, &base.key, &surroundings, step, &before);
             let any = key::portable_layer(&key)?;
-            let full = key::full_layer("setup", &base.key, step, &stack, &[])?;
+            let full = key::full_layer("setup", &base.key, &surroundings, step, &stack, &[])?;
             let _one = self.claim(&any).await;
             self.images.hold(&self.recipe.environment, &full);
             portable = portable && !step.inputs.is_empty() && !self.images.files.has_note(&key);
@@ -166,11 +167,12 @@ impl Build<'_> {
     }
 
     async fn warm(&self, base: &base::Resolved, mut stack: Stack) -> Result<Stack, Error> {
+        let surroundings = key::surroundings(self.recipe);
         for (number, step) in self.recipe.warm.iter().enumerate() {
             let place = Place::Warm(number);
             self.begin(place, &step.notes);
             let services = &self.recipe.services;
-            let full = key::full_layer("warm", &base.key, step, &stack, services)?;
+            let full = key::full_layer("warm", &base.key, &surroundings, step, &stack, services)?;
             let _one = self.claim(&full).await;
             let (state, layer) = match self.images.driver.layer(&full).await? {
                 Some(layer) => (StepState::Cached, layer),

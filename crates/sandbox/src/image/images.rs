@@ -124,7 +124,22 @@ impl Images {
         Self { pause, ..self }
     }
 
-    /// Asks for room on the disk from now on before a base is unpacked.
+    /// What is on its way to become a layer of a base, or was when somebody died over it.
+    pub(crate) async fn downloads(&self) -> Result<Vec<crate::base::Download>, Error> {
+        self.bases.downloads().await
+    }
+
+    /// Removes one of these, unless somebody is at it.
+    pub(crate) async fn remove_download(&self, name: &str) -> Result<(), Error> {
+        self.bases.remove_download(name).await
+    }
+
+    /// Forgets what is remembered of bases' layers that are gone.
+    pub(crate) async fn forget_bases(&self) -> Result<(), Error> {
+        self.bases.sweep().await
+    }
+
+    /// Asks for room on the disk from now on before a base is downloaded or unpacked.
     pub fn ask_for_room(&self, room: Arc<dyn crate::base::Room>) {
         self.bases.ask_for_room(room);
     }
@@ -251,7 +266,7 @@ impl Images {
         let built = match build.run().await {
             Ok(built) => built,
             Err(error) => {
-                let text = error.to_string();
+                let text = error.in_full();
                 log.line(&format!("=== the build failed: {}", text.lines().next().unwrap_or_default()));
                 return Err(error);
             }
@@ -383,7 +398,7 @@ impl<'a> UnderWay<'a> {
 
     fn end(mut self, error: Option<&Error>) {
         self.ended = true;
-        self.finish(error.map(Error::to_string));
+        self.finish(error.map(Error::in_full));
     }
 
     fn finish(&self, error: Option<String>) {

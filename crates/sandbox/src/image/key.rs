@@ -69,17 +69,32 @@ impl Sum {
     }
 }
 
+/// What a step meets beside files: the way out that it has, the secrets that it can use, what the kernel lets it do. A
+/// layer is not for an environment where a step would have met something else: what it fetched there may not be allowed
+/// here, and what stands for a secret is another in each environment.
+pub(super) fn surroundings(recipe: &Recipe) -> String {
+    let sum = Sum::of("surroundings").number(u64::from(recipe.limits.user_namespaces));
+    let Some(egress) = &recipe.egress else { return sum.text("no network").key() };
+    let rules = egress.rules.words();
+    let mut secrets: Vec<Vec<String>> = egress.secrets.iter().map(crate::egress::Secret::words).collect();
+    secrets.sort_unstable();
+    let sum = sum.text("network").list(rules.iter().map(String::as_str)).number(secrets.len() as u64);
+    secrets.iter().fold(sum, |sum, secret| sum.list(secret.iter().map(String::as_str))).key()
+}
+
 /// The layer of a repository at a commit. It depends on no base: it is always made with the host's git.
 pub(super) fn repo(repo: &Repo) -> Result<LayerId, Error> {
     let key = Sum::of("repo").text(&repo.url).text(&repo.branch).text(&repo.commit).key();
     format!("repo-{key}").parse()
 }
 
-/// The key of a set-up step that depends on its inputs and the set-up before it only, whatever the commit. It is of one
-/// repository: what the step runs and reads beside its inputs is that repository's, and nobody else's to vouch for.
-pub(super) fn portable(url: &str, base: &str, step: &Step, before: &[String]) -> String {
+/// The key of a set-up step that depends on its inputs, its [`surroundings`] and the set-up before it only, whatever the
+/// branch and the commit. It is of one repository: what the step runs and reads beside its inputs is that repository's,
+/// and nobody else's to vouch for.
+pub(super) fn portable(url: &str, base: &str, surroundings: &str, step: &Step, before: &[String]) -> String {
     let before = before.iter().map(String::as_str);
-    Sum::of("portable").text(url).text(base).text(&step.run).inputs(step).list(before).key()
+    let sum = Sum::of("portable").text(url).text(base).text(surroundings);
+    sum.text(&step.run).inputs(step).list(before).key()
 }
 
 /// The layer of a set-up step under its portable key.
@@ -87,15 +102,16 @@ pub(super) fn portable_layer(key: &str) -> Result<LayerId, Error> {
     format!("setup-{key}").parse()
 }
 
-/// The layer of a step that depends on everything below it, and on the services it runs beside.
+/// The layer of a step that depends on everything below it, its [`surroundings`], and the services it runs beside.
 pub(super) fn full_layer(
     kind: &str,
     base: &str,
+    surroundings: &str,
     step: &Step,
     below: &Stack,
     services: &[Service],
 ) -> Result<LayerId, Error> {
-    let sum = Sum::of(kind).text(base).text(&step.run).inputs(step);
+    let sum = Sum::of(kind).text(base).text(surroundings).text(&step.run).inputs(step);
     format!("{kind}-{}", sum.stack(below).services(services).key()).parse()
 }
 
@@ -164,24 +180,26 @@ mod tests {
     }
 
     const URL: &str = "https://git.example.com/app";
+    const OPEN: &str = "open";
 
     #[test]
     fn a_portable_key_changes_with_repository_command_inputs_base_and_what_came_before() {
         let lock = step("npm ci", &[("package-lock.json", Some("aa"))]);
-        let key = portable(URL, "host", &lock, &[]);
+        let key = portable(URL, "host", OPEN, &lock, &[]);
         assert_eq!(key.len(), LENGTH);
-        assert_eq!(key, portable(URL, "host", &lock.clone(), &[]));
+        assert_eq!(key, portable(URL, "host", OPEN, &lock.clone(), &[]));
         let patient = Step { attempts: 9, timeout: Duration::from_secs(9), ..lock.clone() };
-        assert_eq!(key, portable(URL, "host", &patient, &[]), "how often and how long does not count");
+        assert_eq!(key, portable(URL, "host", OPEN, &patient, &[]), "how often and how long does not count");
         for other in [
-            portable("https://git.example.com/other", "host", &lock, &[]),
-            portable(URL, "oci", &lock, &[]),
-            portable(URL, "host", &lock, &["before".to_owned()]),
-            portable(URL, "host", &step("npm i", &[("package-lock.json", Some("aa"))]), &[]),
-            portable(URL, "host", &step("npm ci", &[("package-lock.json", Some("ab"))]), &[]),
-            portable(URL, "host", &step("npm ci", &[("package-lock.json", None)]), &[]),
-            portable(URL, "host", &step("npm ci", &[("package-lock.json", Some(""))]), &[]),
-            portable(URL, "host", &step("npm ci", &[("yarn.lock", Some("aa"))]), &[]),
+            portable("https://git.example.com/other", "host", OPEN, &lock, &[]),
+            portable(URL, "oci", OPEN, &lock, &[]),
+            portable(URL, "host", "closed", &lock, &[]),
+            portable(URL, "host", OPEN, &lock, &["before".to_owned()]),
+            portable(URL, "host", OPEN, &step("npm i", &[("package-lock.json", Some("aa"))]), &[]),
+            portable(URL, "host", OPEN, &step("npm ci", &[("package-lock.json", Some("ab"))]), &[]),
+            portable(URL, "host", OPEN, &step("npm ci", &[("package-lock.json", None)]), &[]),
+            portable(URL, "host", OPEN, &step("npm ci", &[("package-lock.json", Some(""))]), &[]),
+            portable(URL, "host", OPEN, &step("npm ci", &[("yarn.lock", Some("aa"))]), &[]),
         ] {
             assert_ne!(key, other);
         }
@@ -191,7 +209,7 @@ mod tests {
     fn the_order_of_inputs_does_not_count() {
         let one = step("x", &[("a", Some("1")), ("b", None)]);
         let other = step("x", &[("b", None), ("a", Some("1"))]);
-        assert_eq!(portable(URL, "host", &one, &[]), portable(URL, "host", &other, &[]));
+        assert_eq!(portable(URL, "host", OPEN, &one, &[]), portable(URL, "host", OPEN, &other, &[]));
     }
 
     #[test]
@@ -208,12 +226,14 @@ mod tests {
         let step = step("make", &[]);
         let below = Stack::host();
         let above = below.with("repo-1".parse().unwrap());
-        let layer =
-            |stack: &Stack, services: &[Service]| full_layer("warm", "host", &step, stack, services).unwrap();
+        let layer = |stack: &Stack, services: &[Service]| {
+            full_layer("warm", "host", OPEN, &step, stack, services).unwrap()
+        };
         assert!(layer(&below, &[]).as_str().starts_with("warm-"));
         assert_ne!(layer(&below, &[]), layer(&above, &[]));
         let database = Service { name: "db".into(), run: "postgres".into(), ..Service::default() };
         assert_ne!(layer(&below, &[]), layer(&below, &[database]));
         assert_ne!(image(&below), image(&above));
+        assert_ne!(layer(&below, &[]), full_layer("warm", "host", "closed", &step, &below, &[]).unwrap());
     }
 }

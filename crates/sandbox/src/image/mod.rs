@@ -1,8 +1,8 @@
 //! Images: the prebuilt, ready-to-start state of an environment, built in sandboxes from small steps.
 //!
 //! Every step's result is a layer with a key: of the repository its address, branch and commit; of a set-up step with
-//! inputs the command, the content of those inputs and what came before, so that a push re-uses it; of any other step
-//! also everything below it. What is there under its key is stacked and not built; so a build is as long as what changed.
+//! inputs the command, the content of those inputs, what it can reach and what came before, so that a push re-uses it; of
+//! any other step also everything below it. What is there under its key is stacked and not built; so a build is as long as what changed.
 
 mod build;
 mod images;

@@ -13,6 +13,11 @@ use crate::Limits;
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 const CPU_PERIOD_US: f64 = 100_000.0;
 
+/// A sandbox's share of processors that others want too, against 1024 and 100 of those who ask for nothing. All sandboxes
+/// have the same; the server, which everybody waits for, goes before a command that takes what it can get.
+const SHARES: u64 = 64;
+const WEIGHT: u64 = 6;
+
 /// What this host lets us limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Support {
@@ -130,6 +135,7 @@ impl Support {
                     vec![
                         set("cpu.cfs_period_us", format!("{CPU_PERIOD_US}")),
                         set("cpu.cfs_quota_us", quota.to_string()),
+                        try_set("cpu.shares", SHARES.to_string()),
                     ],
                     None,
                 ),
@@ -156,6 +162,7 @@ impl Support {
             }
             if has("cpu") {
                 settings.push(set("cpu.max", format!("{quota} {CPU_PERIOD_US}")));
+                settings.push(try_set("cpu.weight", WEIGHT.to_string()));
             }
             let oom_file = has("memory").then(|| "memory.events".to_owned());
             groups.push(Cgroup { path: parent.join(&name), hierarchy: Hierarchy::V2, settings, oom_file });
@@ -337,6 +344,7 @@ mod tests {
                 "pids: pids.max=100",
                 "cpu: cpu.cfs_period_us=100000",
                 "cpu: cpu.cfs_quota_us=150000",
+                "cpu: cpu.shares=64",
             ]
         );
     }
@@ -368,6 +376,7 @@ mod tests {
                 "app.slice: memory.swap.max=0",
                 "app.slice: pids.max=100",
                 "app.slice: cpu.max=150000 100000",
+                "app.slice: cpu.weight=6",
             ]
         );
     }

@@ -29,7 +29,7 @@ pub(super) async fn sockets(dir: &Path) -> Result<Option<egress::Sockets>, Error
     let mut descriptors = descriptors.into_iter();
     match answer {
         Answer::Refused(_) => Ok(None),
-        Answer::Sockets { transparent, names } => {
+        Answer::Sockets { transparent, names, ipv6 } => {
             let mut next = || descriptors.next().ok_or_else(strange);
             let mut sockets = egress::Sockets {
                 proxy: next()?.into(),
@@ -37,6 +37,7 @@ pub(super) async fn sockets(dir: &Path) -> Result<Option<egress::Sockets>, Error
                 names: None,
                 transparent: None,
                 datagrams: None,
+                ipv6: None,
             };
             if names {
                 sockets.names = Some(next()?.into());
@@ -44,6 +45,10 @@ pub(super) async fn sockets(dir: &Path) -> Result<Option<egress::Sockets>, Error
             if transparent {
                 sockets.transparent = Some(next()?.into());
                 sockets.datagrams = Some(next()?.into());
+            }
+            if ipv6 {
+                let (transparent, dns, datagrams) = (next()?.into(), next()?.into(), next()?.into());
+                sockets.ipv6 = Some(egress::Ipv6Sockets { transparent, dns, datagrams });
             }
             Ok(Some(sockets))
         }

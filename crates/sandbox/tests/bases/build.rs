@@ -189,3 +189,37 @@ async fn a_repository_cannot_name_what_is_on_the_host() {
         assert!(error.contains(word), "{image}: {error}");
     }
 }
+
+#[tokio::test]
+async fn a_program_that_writes_more_than_there_is_room_for_is_broken_off() {
+    let world = World::new();
+    let checkout = checkout(&world);
+    let pid = world.dir.path().join("pid");
+    let give = format!(
+        r#"version) echo 28.0 ;;
+save)
+    echo $$ > '{}'
+    head -c 4194304 /dev/zero > "${{2#--output=}}"
+    exec sleep 600
+    ;;"#,
+        pid.display()
+    );
+    let expected = format!("[--file={0}/Dockerfile][{0}]", checkout.display());
+    program(&world, "docker", &script(&expected, "shift", &give));
+    world.bases.ask_for_room(std::sync::Arc::new(super::tar_base::Little(1 << 20)));
+    let error = message(world.resolve("dockerfile", Some(&checkout)).await);
+    assert!(error.contains("bytes do not fit"), "{error}");
+    assert_eq!(world.left_over(), Vec::<PathBuf>::new());
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let ended = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    };
+    for _ in 0..500 {
+        if ended() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{pid} goes on");
+}

@@ -212,7 +212,8 @@ async fn a_layout_directory() {
     assert_eq!(world.resolve(&format!("oci:{}", dir.display()), None).await.unwrap(), resolved);
     let error = message(world.resolve(&format!("oci:{}:v2", dir.display()), None).await);
     assert!(error.contains("v2"), "{error}");
-    assert!(message(world.resolve("oci:/nonexistent/layout", None).await).contains("/nonexistent/layout"));
+    let error = message(world.resolve("oci:/nonexistent/layout", None).await);
+    assert!(error.contains("/nonexistent/layout") && error.contains("the directory is missing"), "{error}");
     let world = World::new();
     let blob = dir.join("blobs/sha256").join(&image().layers[0][7..]);
     std::fs::write(&blob, b"something else").unwrap();
@@ -254,4 +255,18 @@ async fn the_layer_with_the_name_of_the_user_hides_no_link() {
     assert!(layers[0].as_str().starts_with("fit-"), "{layers:?}");
     assert!(world.read(&layers[0], "usr/etc/passwd").contains("dev:x:1000:1000:"));
     assert!(world.path(&layers[0]).join("etc").symlink_metadata().is_err());
+}
+
+#[tokio::test]
+async fn what_has_no_room_is_not_downloaded() {
+    let (world, registry) = (World::new(), Registry::start().await);
+    let content: String = (0..20_000u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
+    registry.put("big", &Image::new(&[(Packed::Plain, Tar::new().file("f", &content).finish())]));
+    world.bases.ask_for_room(std::sync::Arc::new(super::tar_base::Little(64 << 10)));
+    let error = message(world.resolve(&registry.base("big"), None).await);
+    assert!(error.contains("bytes do not fit"), "{error}");
+    assert_eq!(registry.asked("/blobs/"), 1, "only the configuration was fetched");
+    assert_eq!(world.left_over(), Vec::<std::path::PathBuf>::new());
+    world.bases.ask_for_room(std::sync::Arc::new(super::tar_base::Little(1 << 20)));
+    world.resolve(&registry.base("big"), None).await.unwrap();
 }

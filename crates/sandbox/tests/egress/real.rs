@@ -44,6 +44,7 @@ async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
     let sandbox = driver.create(&spec).await.unwrap();
     let sockets = sandbox.sockets().await.unwrap().unwrap();
     let redirects = sockets.transparent.is_some();
+    let ipv6 = sockets.ipv6.is_some();
     let outside = Arc::new(Fake::new());
     outside.names.lock().unwrap().insert("api.test".to_owned(), [vec![public(1)]].into());
     let server = http_server().await;
@@ -90,6 +91,24 @@ async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
         bash(&*sandbox, "named", "echo x > /dev/udp/api.test/443").await;
         let told = decided(&mut decisions, |d| d.rule == "UDP is not let out" && d.port == 443).await;
         assert_eq!((told.host.as_str(), told.allowed), ("api.test", false));
+    }
+    if ipv6 {
+        // Whoever has an address of IPv6 is decided on as anybody else, and so is whoever asks for names that way.
+        bash(&*sandbox, "six", "exec 3<>/dev/tcp/2001:db8::5/443 && echo hello >&3 && cat <&3").await;
+        let told = decided(&mut decisions, |d| d.host == "2001:db8::5").await;
+        assert_eq!((told.port, told.allowed), (443, false));
+        bash(&*sandbox, "six-datagram", "echo x > /dev/udp/2001:db8::6/9999").await;
+        let told = decided(&mut decisions, |d| d.host == "2001:db8::6").await;
+        assert_eq!((told.port, told.rule.as_str()), (9999, "UDP is not let out"));
+        let question = r"\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03six\x04test\x00\x00\x01\x00\x01";
+        bash(&*sandbox, "six-name", &format!("printf '{question}' > /dev/udp/2001:db8::7/53")).await;
+        let told = decided(&mut decisions, |d| d.host == "six.test").await;
+        assert_eq!((told.port, told.allowed), (53, false));
+        let own = "python3 -c 'import socket as s; l = s.create_server((\"::1\", 0), family=s.AF_INET6); \
+                   c = s.create_connection(l.getsockname()[:2]); print(l.accept()[1][0])'";
+        assert_eq!(bash(&*sandbox, "six-itself", own).await, "::1\n", "loopback is its own");
+    } else {
+        println!("skipped: this kernel cannot redirect IPv6");
     }
     drop(proxy);
     drop(sandbox);

@@ -128,6 +128,7 @@ impl World {
                 dns,
                 names: Some(names),
                 datagrams: Some(datagrams),
+                ipv6: None,
             },
             Rules::parse(egress).unwrap().of("shop"),
             outside,

@@ -23,14 +23,16 @@ async fn every_connection_ends_at_the_drivers_sockets() {
         return;
     };
     let stop = Arc::new(AtomicBool::new(false));
-    transparent.set_nonblocking(true).unwrap();
+    let listeners: Vec<_> =
+        std::iter::once(transparent).chain(sockets.ipv6.map(|ipv6| ipv6.transparent)).collect();
+    listeners.iter().for_each(|listener| listener.set_nonblocking(true).unwrap());
     let answering = std::thread::spawn({
         let stop = stop.clone();
         let names = sockets.dns;
         move || {
             names.set_nonblocking(true).unwrap();
             while !stop.load(Ordering::Relaxed) {
-                if let Ok((mut stream, _)) = transparent.accept() {
+                for (mut stream, _) in listeners.iter().filter_map(|listener| listener.accept().ok()) {
                     // Somebody who has gone already needs no word.
                     drop(stream.write_all(WORD.as_bytes()));
                 }

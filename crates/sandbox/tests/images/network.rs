@@ -56,23 +56,28 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-async fn recipe(world: &World, decisions: &Arc<Mutex<Vec<Decision>>>) -> Recipe {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let outside = Arc::new(Registry(listener.local_addr().unwrap()));
-    tokio::spawn(serve(listener));
+/// A secret for one host.
+fn token(world: &World, host: &str) -> sandbox::egress::Secret {
     let file = world.images_dir().join("../token");
     std::fs::write(&file, CANARY).unwrap();
     let secret = Secret {
         name: "TOKEN".to_owned(),
         env: None,
         file: Some(file.to_str().unwrap().to_owned()),
-        hosts: vec!["registry.example.com".to_owned()],
+        hosts: vec![host.to_owned()],
         form: "bearer".to_owned(),
     };
+    sandbox::egress::Secret::read(&secret).unwrap()
+}
+
+async fn recipe(world: &World, decisions: &Arc<Mutex<Vec<Decision>>>) -> Recipe {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let outside = Arc::new(Registry(listener.local_addr().unwrap()));
+    tokio::spawn(serve(listener));
     let decisions = Arc::clone(decisions);
     let egress = Egress {
         rules: Rules::parse(&protocol::Egress::Allow(vec!["registry.example.com".to_owned()])).unwrap(),
-        secrets: vec![sandbox::egress::Secret::read(&secret).unwrap()],
+        secrets: vec![token(world, "registry.example.com")],
         outside,
         sink: Arc::new(move |decision| decisions.lock().unwrap().push(decision)),
     };
@@ -114,4 +119,57 @@ async fn a_step_that_was_refused_something_says_what() {
     assert!(error.contains("egress"), "{error}");
     assert!(world.log().contains("=== refused: evil.example.net:80 (no rule"), "{}", world.log());
     assert!(decisions.lock().unwrap().iter().all(|decision| !decision.allowed));
+}
+
+#[tokio::test]
+async fn a_layer_is_only_for_environments_where_its_step_meets_the_same() {
+    const INSTALL: &str = "mkdir -p deps && cp lock deps/lock";
+    let world = World::new();
+    let way_out = recipe(&world, &Arc::default()).await.egress.unwrap();
+    let allowing = |rules: &[&str]| {
+        let rules = protocol::Egress::Allow(rules.iter().map(|rule| (*rule).to_owned()).collect());
+        Some(Egress { rules: Rules::parse(&rules).unwrap(), secrets: Vec::new(), ..way_out.clone() })
+    };
+    let open = Rules::parse(&protocol::Egress::Open).unwrap();
+    let with_secret = |host: &str, placeholder: &str| {
+        let secrets = vec![token(&world, host).known_as(placeholder.to_owned())];
+        Some(Egress { secrets, ..allowing(&["a.test"]).unwrap() })
+    };
+    let (here, there) = ("registry.example.com", "other.example.com");
+    use protocol::StepState::{Built, Cached};
+    for (number, (egress, state)) in [
+        (Some(Egress { rules: open, secrets: Vec::new(), ..way_out.clone() }), Built),
+        (None, Built),
+        (None, Cached),
+        (allowing(&[]), Built),
+        (allowing(&["a.test"]), Built),
+        (allowing(&["b.test", "a.test"]), Built),
+        (allowing(&["A.test", "b.test", "a.test"]), Cached),
+        (with_secret(here, "one"), Built),
+        (with_secret(here, "two"), Built),
+        (with_secret(there, "one"), Built),
+        (with_secret(here, "one"), Cached),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let environment = format!("env{number}");
+        let warm = vec![step("cp deps/lock deps/warm")];
+        let recipe = Recipe { environment, egress, warm, ..world.recipe_with_lock(INSTALL) };
+        world.images.build(&recipe).await.unwrap();
+        let steps = world.images.status(&recipe.environment).steps;
+        let states: Vec<_> = steps[2..].iter().map(|step| step.state).collect();
+        assert_eq!(states, [state, state], "of set-up and warm step, number {number}");
+    }
+    // Another branch with the same lock file shares the dependencies, and nothing that depends on the commit.
+    world.git(&["checkout", "-q", "-b", "release"]);
+    let commit = world.commit(&[("main", "release\n")]);
+    let bundle = world.images_dir().join("../release.bundle");
+    world.git(&["bundle", "create", "-q", bundle.to_str().unwrap(), "refs/heads/release"]);
+    let mut recipe = world.recipe_with_lock(INSTALL);
+    recipe.repo = sandbox::image::Repo { branch: "release".to_owned(), commit, bundle, ..recipe.repo };
+    recipe.warm = vec![step("cp deps/lock deps/warm")];
+    world.images.build(&recipe).await.unwrap();
+    let states: Vec<_> = world.states().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, [Cached, Built, Cached, Built]);
 }

@@ -8,6 +8,7 @@ use protocol::{Environment, EnvironmentList, NamedEnvironment};
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
 use crate::extract::{Json as Body, Segments};
+use crate::idempotency::Made;
 use crate::problem::Failure;
 
 /// Lists the environments by name.
@@ -50,10 +51,11 @@ pub(crate) async fn put(
     State(app): State<App>,
     caller: Caller,
     Segments(name): Segments<String>,
+    made: Made,
     Body(recipe): Body<Environment>,
 ) -> Result<Json<NamedEnvironment>, Failure> {
     let sessions = app.allow(&caller, Action::Write, Resource::Environment(&name))?;
-    Ok(Json(sessions.put_environment(&name, recipe).await?))
+    Ok(Json(sessions.put_environment_as(made.command(), &name, recipe).await?))
 }
 
 /// Removes an environment; sessions that were made from it keep their copy.
@@ -69,8 +71,9 @@ pub(crate) async fn remove(
     State(app): State<App>,
     caller: Caller,
     Segments(name): Segments<String>,
+    made: Made,
 ) -> Result<StatusCode, Failure> {
     let sessions = app.allow(&caller, Action::Remove, Resource::Environment(&name))?;
-    sessions.remove_environment(&name).await?;
+    sessions.remove_environment_as(made.command(), &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream::{self, Stream, StreamExt};
-use protocol::{Ephemeral, EphemeralBody, EventPage, Problem, SessionId};
+use protocol::{Ephemeral, EphemeralBody, EventPage, LineageId, Problem, SessionId};
 use serde::Deserialize;
-use session::{Feed, Frame};
+use session::{Feed, Frame, Position};
 
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
@@ -34,8 +34,12 @@ const MAX_LIMIT: usize = 1000;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Range {
     after: Option<u64>,
+    lineage: Option<LineageId>,
     limit: Option<usize>,
 }
+
+/// The header that tells the lineage of the log.
+const LINEAGE: HeaderName = HeaderName::from_static("slipway-lineage");
 
 /// Media type of JSON lines.
 const JSON_LINES: &str = "application/x-ndjson";
@@ -48,22 +52,30 @@ const JSON_LINES: &str = "application/x-ndjson";
 /// after the replay. `Last-Event-ID` goes before `after`.
 ///
 /// A client that asks for what comes after more than there is has lost its state, or the server was restored from a backup:
-/// the problem `after_end` has the real end as `last_seq`. Of a damaged log the events before the damage are given.
+/// the problem `after_end` has the real end as `last_seq`. After a restore there can also be other events under the numbers
+/// that a client has. So every answer tells the log's lineage, in the header `Slipway-Lineage`, and in a page and in
+/// `GET /sessions/{id}` as `lineage`; a client sends it back with `after` (a browser puts it into the address, which it sends
+/// again with `Last-Event-ID`). If what it has is of another lineage, the problem is `other_lineage`: it forgets what it has
+/// and begins after 0. Of a damaged log the events before the damage are given.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/events", tag = "sessions", operation_id = "list_events",
     params(
         ("id" = String, Path, description = "The session"),
         ("after" = Option<u64>, Query, description = "Number of the last event the client has; 0 for all"),
+        ("lineage" = Option<LineageId>, Query, description = "The lineage that the events up to `after` are of"),
         ("limit" = Option<u64>, Query, description = "Most events of a page, up to 1000; a stream has no limit"),
         ("Last-Event-ID" = Option<u64>, Header, description = "What a browser sends when it connects again")
     ),
     responses(
-        (status = 200, content(
-            (String = "text/event-stream"),
-            (String = "application/x-ndjson"),
-            (EventPage = "application/json")
-        )),
-        (status = 416, description = "There are fewer events than `after` says", body = Problem),
+        (status = 200,
+            headers(("Slipway-Lineage" = LineageId, description = "The lineage of the log")),
+            content(
+                (String = "text/event-stream"),
+                (String = "application/x-ndjson"),
+                (EventPage = "application/json")
+            )
+        ),
+        (status = 416, description = "There are fewer events than `after` says, or other ones", body = Problem),
         (status = 429, description = "The user has too many open streams"),
     )
 )]
@@ -77,16 +89,19 @@ pub(crate) async fn events(
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Read, Resource::Session(session))?;
     let after = last_event_id(&headers)?.or(range.after).unwrap_or(0);
+    let position = Position { after, lineage: range.lineage };
     let form = preferred(&headers, &["text/event-stream", "application/json", JSON_LINES]);
     if form == 1 {
         let limit = range.limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
             return Err(bad_request(format!("limit must be between 1 and {MAX_LIMIT}")).into());
         }
-        return Ok(Json(sessions.events(session, after, limit).await?).into_response());
+        let page = sessions.events(session, position, limit).await?;
+        return Ok(with_lineage(page.lineage, Json(page)));
     }
     let seat = app.seat(&caller)?;
-    let feed = sessions.watch(session, after, &caller.0.id).await?;
+    let feed = sessions.watch(session, position, &caller.0.id).await?;
+    let lineage = feed.lineage();
     let ended = Box::pin(app.life().stop.clone().cancelled_owned());
     // The seat is taken as long as the stream is.
     let frames = frames(feed).map(move |frame| {
@@ -97,13 +112,23 @@ pub(crate) async fn events(
     let unbuffered = ("x-accel-buffering", "no");
     if form == 2 {
         let body = Body::from_stream(lines(session, frames.take_until(ended)));
-        return Ok(([(header::CONTENT_TYPE.as_str(), JSON_LINES), unbuffered], body).into_response());
+        return Ok(with_lineage(lineage, ([(header::CONTENT_TYPE.as_str(), JSON_LINES), unbuffered], body)));
     }
     let first = Event::default().retry(RECONNECT).comment("slipway");
     let events = stream::once(async { first }).chain(frames.map(event)).take_until(ended);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     let stream = Sse::new(events.map(Ok::<_, Infallible>)).keep_alive(keep_alive);
-    Ok(([unbuffered], stream).into_response())
+    Ok(with_lineage(lineage, ([unbuffered], stream)))
+}
+
+/// An answer that tells the lineage, where that is known.
+fn with_lineage(lineage: Option<LineageId>, answer: impl IntoResponse) -> Response {
+    let mut answer = answer.into_response();
+    let value = lineage.and_then(|lineage| HeaderValue::try_from(lineage.to_string()).ok());
+    if let Some(value) = value {
+        answer.headers_mut().insert(LINEAGE, value);
+    }
+    answer
 }
 
 /// A feed as a stream. The stream owns the wait for the next frame, so a reader that looks elsewhere meanwhile

@@ -10,6 +10,7 @@ use protocol::{
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
 use crate::extract::{Json as Body, Segments};
+use crate::idempotency::Made;
 use crate::problem::Failure;
 
 /// Shows how far an environment's image is, with the steps of its last build.
@@ -84,10 +85,11 @@ pub(crate) async fn note_egress(
     State(app): State<App>,
     caller: Caller,
     Segments(name): Segments<String>,
+    made: Made,
     Body(body): Body<NoteEgress>,
 ) -> Result<Json<EgressStatus>, Failure> {
     let sessions = app.allow(&caller, Action::Prompt, Resource::Environment(&name))?;
-    Ok(Json(sessions.note_egress(&name, &body.decisions).await?))
+    Ok(Json(sessions.note_egress(&name, &body.decisions, made.command()).await?))
 }
 
 /// Allows more of the network, from the next connection on, also in sandboxes that run.
@@ -104,10 +106,11 @@ pub(crate) async fn allow(
     State(app): State<App>,
     caller: Caller,
     Segments(name): Segments<String>,
+    made: Made,
     Body(body): Body<AllowEgress>,
 ) -> Result<Json<EgressStatus>, Failure> {
     let sessions = app.allow(&caller, Action::Write, Resource::Environment(&name))?;
-    Ok(Json(sessions.allow(&name, body.allow).await?))
+    Ok(Json(sessions.allow_as(made.command(), &name, body.allow).await?))
 }
 
 /// Removes what nothing refers to and what is over the disk's budget, or only says what it would remove.

@@ -29,7 +29,7 @@ pub(crate) async fn create(
     let sessions = app.allow(&caller, Action::Prompt, Resource::Session(session))?;
     let id = made.prompt();
     // A server that died may have queued it already, and even have worked on it.
-    if !(made.again && sessions.has_prompt(session, id).await?) {
+    if !(made.again() && sessions.has_prompt(session, id).await?) {
         sessions.send_as(id, session, caller.0, body).await?;
     }
     Ok((StatusCode::ACCEPTED, axum::Json(PromptCreated { id })))
@@ -53,12 +53,13 @@ pub(crate) async fn edit(
     State(app): State<App>,
     caller: Caller,
     Segments((id, prompt)): Segments<(String, String)>,
+    made: Made,
     Json(body): Json<EditPrompt>,
 ) -> Result<axum::Json<Queue>, Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Prompt, Resource::Session(session))?;
     let prompt = prompt_id(&prompt)?;
-    Ok(axum::Json(sessions.edit_prompt(session, caller.0, prompt, body).await?))
+    Ok(axum::Json(sessions.edit_prompt(session, made.cause(caller.0), prompt, body).await?))
 }
 
 /// Takes a waiting prompt out of the queue. One that was taken out before is no error.
@@ -78,11 +79,12 @@ pub(crate) async fn remove(
     State(app): State<App>,
     caller: Caller,
     Segments((id, prompt)): Segments<(String, String)>,
+    made: Made,
 ) -> Result<axum::Json<Queue>, Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Prompt, Resource::Session(session))?;
     let prompt = prompt_id(&prompt)?;
-    Ok(axum::Json(sessions.remove_prompt(session, caller.0, prompt).await?))
+    Ok(axum::Json(sessions.remove_prompt(session, made.cause(caller.0), prompt).await?))
 }
 
 /// Shows the prompts that wait, the next one first.
@@ -112,11 +114,12 @@ pub(crate) async fn set_queue(
     State(app): State<App>,
     caller: Caller,
     Segments(id): Segments<String>,
+    made: Made,
     Json(body): Json<SetQueue>,
 ) -> Result<axum::Json<Queue>, Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Prompt, Resource::Session(session))?;
-    Ok(axum::Json(sessions.set_queue(session, caller.0, body).await?))
+    Ok(axum::Json(sessions.set_queue(session, made.cause(caller.0), body).await?))
 }
 
 /// The prompt of the path. What cannot be a prompt's id is a prompt that does not exist.

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use protocol::event::Delivery;
-use protocol::{CreateSession, Diff, Session, SessionList, SetQueue, StopSession, Stopped};
+use protocol::{CreateSession, Diff, Session, SessionList, StopSession, Stopped};
 
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
@@ -78,15 +78,7 @@ pub(crate) async fn stop(
 ) -> Result<(StatusCode, Json<Stopped>), Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Stop, Resource::Session(session))?;
-    let request = body.unwrap_or_default();
-    // The turn that was meant is over, and the one that came after it is not to suffer for it.
-    if made.again && sessions.get(session).await?.turn.is_some_and(|turn| made.is_before(turn.to_u128())) {
-        if request.pause {
-            sessions.set_queue(session, caller.0, SetQueue { paused: true }).await?;
-        }
-        return Ok((StatusCode::ACCEPTED, Json(Stopped::default())));
-    }
-    let stopped = sessions.stop_with(session, caller.0, request).await?;
+    let stopped = sessions.stop_with(session, made.cause(caller.0), body.unwrap_or_default()).await?;
     Ok((StatusCode::ACCEPTED, Json(stopped)))
 }
 
@@ -129,8 +121,9 @@ pub(crate) async fn deliver(
     State(app): State<App>,
     caller: Caller,
     Segments(id): Segments<String>,
+    made: Made,
 ) -> Result<Json<Delivery>, Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Deliver, Resource::Session(session))?;
-    Ok(Json(sessions.deliver(session, caller.0).await?))
+    Ok(Json(sessions.deliver(session, made.cause(caller.0)).await?))
 }

@@ -7,8 +7,9 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::Response;
 use axum::routing::get;
-use protocol::{Code, Problem};
+use protocol::{Code, LineageId, Problem};
 use serde::Deserialize;
+use session::Position;
 
 use crate::access::WEBSOCKET_PROTOCOL;
 use crate::app::App;
@@ -35,8 +36,9 @@ pub(crate) fn routes(app: App, api: Router) -> Router {
 
 /// Where to begin.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Position {
+pub(crate) struct Begin {
     after: Option<u64>,
+    lineage: Option<LineageId>,
 }
 
 /// Opens a WebSocket for any number of sessions.
@@ -50,6 +52,9 @@ pub(crate) struct Position {
 /// have 1 MiB. Too many messages end the connection with code 4008. A client that takes nothing for 10 seconds is cut
 /// off; it connects again and subscribes with `after`. A session that cannot be followed, or no further, is told by
 /// `unsubscribed` with the problem, as when `after` is beyond its last event (`after_end`, with the real end as `last_seq`).
+/// `subscribed` comes before a session's events and tells the lineage of its log, which a client sends back with `after`. If
+/// what it has is of another lineage, as after a restore from a backup, the problem is `other_lineage`: it forgets what it
+/// has and subscribes after 0.
 #[utoipa::path(
     get, path = "/api/v1/socket", tag = "sessions", operation_id = "open_socket",
     params(
@@ -75,12 +80,13 @@ pub(crate) async fn socket(
 /// Opens a WebSocket that replays the events of a session after `after` and then follows, as if it had subscribed.
 ///
 /// Everything else is as at `/api/v1/socket`. If the session's events cannot be read any further, `unsubscribed` says why and
-/// the connection ends: with code 4009 if `after` is beyond the last event, and otherwise with 1011.
+/// the connection ends: with code 4009 if `after` is beyond the last event or of another lineage, and otherwise with 1011.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/socket", tag = "sessions", operation_id = "open_session_socket",
     params(
         ("id" = String, Path, description = "The session"),
         ("after" = Option<u64>, Query, description = "Number of the last event the client has; 0 for all"),
+        ("lineage" = Option<LineageId>, Query, description = "The lineage that the events up to `after` are of"),
         ("Sec-WebSocket-Protocol" = Option<String>, Header, description = "slipway.v1, and slipway.token.TOKEN where needed")
     ),
     responses(
@@ -92,7 +98,7 @@ pub(crate) async fn session_socket(
     State(hub): State<Hub>,
     caller: Caller,
     Segments(id): Segments<String>,
-    Params(position): Params<Position>,
+    Params(begin): Params<Begin>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let session = session_id(&id)?;
@@ -103,7 +109,8 @@ pub(crate) async fn session_socket(
     })?;
     let seat = hub.app.seat(&caller)?;
     // Taken before the upgrade, so that an unknown session is a problem like anywhere else.
-    let feed = sessions.watch(session, position.after.unwrap_or(0), &caller.0.id).await;
+    let position = Position { after: begin.after.unwrap_or(0), lineage: begin.lineage };
+    let feed = sessions.watch(session, position, &caller.0.id).await;
     let client = Client::new(hub.app.clone(), hub.api.clone(), caller, seat);
     let client = match feed {
         Ok(feed) => client.with(session, feed),
@@ -115,7 +122,7 @@ pub(crate) async fn session_socket(
 
 /// Whether the session is there, and its events are what is wrong.
 fn is_of_the_log(problem: &Problem) -> bool {
-    matches!(problem.code, Code::AfterEnd | Code::StorageDamaged | Code::StorageFull)
+    matches!(problem.code, Code::AfterEnd | Code::OtherLineage | Code::StorageDamaged | Code::StorageFull)
 }
 
 fn not_websocket(rejection: &WebSocketUpgradeRejection) -> Problem {

@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use protocol::{
     ClientMessage, Code, CreatePrompt, Decide, Problem, ServerBody, ServerMessage, SessionId, StopSession,
 };
-use session::{Feed, Terminal, TerminalSpec};
+use session::{Feed, Position, Terminal, TerminalSpec};
 use tokio::time::Instant;
 
 use super::commands::{self, Command};
@@ -132,6 +132,9 @@ impl Client {
                 Ok(text) => outbox.push_event(text),
                 Err(error) => tracing::error!(%error, "an event is not text"),
             },
+            Kind::Told(Told::Begun(session, lineage)) => {
+                say(outbox, Some(session), ServerBody::Subscribed { lineage });
+            }
             Kind::Told(Told::Closing) => return Err(End::Shutdown),
             Kind::Told(Told::Broken(session, problem)) => {
                 let told = ServerBody::Unsubscribed { problem: Some(problem.clone()) };
@@ -153,9 +156,7 @@ impl Client {
     fn finish(&mut self, done: Done, outbox: &mut Outbox) {
         match done {
             Done::Subscribed(session, generation, Ok(feed)) => {
-                if self.subscriptions.begin(session, generation, feed) {
-                    say(outbox, Some(session), ServerBody::Subscribed {});
-                }
+                self.subscriptions.begin(session, generation, feed);
             }
             Done::Subscribed(session, generation, Err(problem)) => {
                 if self.subscriptions.give_up(session, generation) {
@@ -211,7 +212,9 @@ impl Client {
 
     fn obey(&mut self, message: ClientMessage, size: usize, outbox: &mut Outbox) -> Result<(), Problem> {
         match message {
-            ClientMessage::Subscribe { session, after } => self.subscribe(session, after, outbox),
+            ClientMessage::Subscribe { session, after, lineage } => {
+                self.subscribe(session, Position { after, lineage }, outbox);
+            }
             ClientMessage::Unsubscribe { session } => {
                 self.subscriptions.remove(session);
                 say(outbox, Some(session), ServerBody::Unsubscribed { problem: None });
@@ -240,7 +243,7 @@ impl Client {
         Ok(())
     }
 
-    fn subscribe(&mut self, session: SessionId, after: u64, outbox: &mut Outbox) {
+    fn subscribe(&mut self, session: SessionId, position: Position, outbox: &mut Outbox) {
         let most = self.app.limits().subscriptions_per_socket;
         let allowed = self.app.allow(&self.caller, Action::Read, Resource::Session(session));
         let sessions = allowed.and_then(|sessions| {
@@ -255,7 +258,7 @@ impl Client {
                 let generation = self.subscriptions.reserve(session);
                 let person = self.caller.0.id.clone();
                 self.pending.push(Box::pin(async move {
-                    Done::Subscribed(session, generation, sessions.watch(session, after, &person).await)
+                    Done::Subscribed(session, generation, sessions.watch(session, position, &person).await)
                 }));
             }
             Err(problem) => say(outbox, Some(session), ServerBody::Unsubscribed { problem: Some(problem) }),

@@ -6,11 +6,13 @@ use std::pin::Pin;
 
 use futures_util::future::AbortHandle;
 use futures_util::stream::{self, Abortable, SelectAll, Stream, StreamExt};
-use protocol::{Problem, SessionId};
+use protocol::{LineageId, Problem, SessionId};
 use session::{Feed, Frame};
 
 /// Something of a session that is followed.
 pub(super) enum Told {
+    /// Its frames follow.
+    Begun(SessionId, Option<LineageId>),
     Frame(Frame),
     /// The server ends.
     Closing,
@@ -63,9 +65,10 @@ impl Subscriptions {
         self.entries.get(&session).is_some_and(|entry| entry.generation == generation)
     }
 
-    /// Puts the feed into its place; whether it was still wanted.
-    pub(super) fn begin(&mut self, session: SessionId, generation: Generation, feed: Feed) -> bool {
-        self.follow(session, generation, told(session, feed))
+    /// Puts the feed into its place, if it is still wanted.
+    pub(super) fn begin(&mut self, session: SessionId, generation: Generation, feed: Feed) {
+        let begun = Told::Begun(session, feed.lineage());
+        self.follow(session, generation, stream::iter([begun]).chain(told(session, feed)));
     }
 
     /// For one that cannot be followed: what comes of it is the reason.
@@ -143,7 +146,7 @@ mod tests {
     fn heard(subscriptions: &mut Subscriptions) -> Option<&'static str> {
         match subscriptions.next().now_or_never()?? {
             Told::Frame(frame) => Some(frame.kind),
-            Told::Closing | Told::Broken(..) => None,
+            Told::Begun(..) | Told::Closing | Told::Broken(..) => None,
         }
     }
 

@@ -7,6 +7,8 @@ mod client;
 mod events;
 mod fuzz;
 mod images;
+mod lineage;
+mod once;
 mod places;
 mod queue;
 mod sessions;

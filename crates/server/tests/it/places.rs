@@ -54,8 +54,12 @@ async fn who_asks_for_more_than_there_is_is_told_where_the_log_ends() {
     }
     let page = get(&format!("/api/v1/sessions/{session}/events?after={last}"));
     let page = send(world.address, page.header("accept", "application/json"), "").await.json();
-    assert_eq!(page, json!({ "events": [], "next_after": last, "more": false }));
-    assert_eq!(followed(&world, session, last).await.next().await["type"], "live");
+    let lineage = &page["lineage"];
+    assert_eq!(page, json!({ "events": [], "next_after": last, "more": false, "lineage": lineage }));
+    let mut socket = followed(&world, session, last).await;
+    let begun = socket.next().await;
+    assert_eq!((&begun["type"], &begun["data"]["lineage"]), (&json!("subscribed"), lineage), "{begun}");
+    assert_eq!(socket.next().await["type"], "live");
 }
 
 /// The numbers of the events, and what came last.

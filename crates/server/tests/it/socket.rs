@@ -26,6 +26,9 @@ async fn a_socket_replays_then_follows_then_closes_with_the_server() {
     let (mut socket, protocol) =
         connect(world.address, &path, &[("sec-websocket-protocol", "slipway.v1")]).await.unwrap();
     assert_eq!(protocol.as_deref(), Some("slipway.v1"));
+    let begun = socket.next().await;
+    assert_eq!(begun["type"], "subscribed");
+    assert!(begun["data"]["lineage"].as_str().unwrap().starts_with("lin_"), "{begun}");
     let first = socket.next().await;
     assert_eq!((&first["seq"], &first["type"]), (&2.into(), &"prompt.queued".into()));
     socket.until("live").await;
@@ -257,6 +260,7 @@ async fn a_socket_is_refused_like_any_request() {
     let offer = [("sec-websocket-protocol", "slipway.v1, slipway.token.tell-nobody")];
     let (mut socket, protocol) = connect(world.address, &path, &offer).await.unwrap();
     assert_eq!(protocol.as_deref(), Some("slipway.v1"));
+    assert_eq!(socket.next().await["type"], "subscribed");
     let first: Value = socket.next().await;
     assert_eq!(first["type"], "session.created");
 }

@@ -146,6 +146,7 @@ fn session_options(
             key: None,
             headers: Default::default(),
             price: None,
+            overrides: llm::Overrides::default(),
         }],
         default_model: Some("main".into()),
         mirrors: forge::Mirrors::new(&directory.join("mirrors")),

@@ -2,8 +2,8 @@
 //! it is appended, so that whoever asks second finds what the first one did.
 
 use protocol::{
-    ApprovalId, Code, Decide, Decision, EditPrompt, EventBody, Item, ItemId, ItemKind, ItemStatus, Place,
-    Problem, PromptId, Queue, TurnId,
+    ApprovalId, Code, CommandId, Decide, Decision, EditPrompt, EventBody, Item, ItemId, ItemKind, ItemStatus,
+    Place, Problem, PromptId, Queue, TurnId,
 };
 
 use crate::state::State;
@@ -33,17 +33,21 @@ pub(crate) enum Changed {
 pub(super) fn prompt(state: &State, prompt: PromptId, text: String, now: bool) -> Vec<EventBody> {
     let mut bodies = vec![EventBody::PromptQueued { prompt, text, now }];
     if now {
-        bodies.extend(stop(state, None).0);
+        bodies.extend(stop(state, None, None).0);
     }
     bodies
 }
 
 /// Stops the turn under way, once, and pauses the queue if there is a reason to. What waits for a person's decision is
 /// decided with it. The answer is the turn that is being stopped.
-pub(super) fn stop(state: &State, pause: Option<String>) -> (Vec<EventBody>, Option<TurnId>) {
+pub(super) fn stop(
+    state: &State,
+    pause: Option<String>,
+    command: Option<CommandId>,
+) -> (Vec<EventBody>, Option<TurnId>) {
     let mut bodies: Vec<EventBody> = pause
         .filter(|_| !state.queue().paused)
-        .map(|reason| EventBody::QueuePaused { reason })
+        .map(|reason| EventBody::QueuePaused { reason, command })
         .into_iter()
         .collect();
     let Some(turn) = state.turn() else { return (bodies, None) };
@@ -53,26 +57,33 @@ pub(super) fn stop(state: &State, pause: Option<String>) -> (Vec<EventBody>, Opt
             approved: false,
             comment: None,
         }));
-        bodies.push(EventBody::TurnStopping { turn: turn.id });
+        bodies.push(EventBody::TurnStopping { turn: turn.id, command });
     }
     (bodies, Some(turn.id))
 }
 
 /// Changes the queue. The answer is a prompt that would have to wait for this and does not; then nothing is changed.
-pub(super) fn change(state: &State, by: &str, change: Change) -> (Vec<EventBody>, Option<PromptId>) {
+pub(super) fn change(
+    state: &State,
+    by: &str,
+    command: Option<CommandId>,
+    change: Change,
+) -> (Vec<EventBody>, Option<PromptId>) {
     let queue = state.queue();
     let waits = |prompt: PromptId| queue.prompts.iter().any(|queued| queued.id == prompt);
     match change {
         Change::Pause { paused } if paused == queue.paused => (Vec::new(), None),
         Change::Pause { paused: true } => {
-            (vec![EventBody::QueuePaused { reason: format!("{by} paused it") }], None)
+            (vec![EventBody::QueuePaused { reason: format!("{by} paused it"), command }], None)
         }
-        Change::Pause { paused: false } => (vec![EventBody::QueueResumed {}], None),
-        Change::Remove { prompt } if waits(prompt) => (vec![EventBody::PromptRemoved { prompt }], None),
+        Change::Pause { paused: false } => (vec![EventBody::QueueResumed { command }], None),
+        Change::Remove { prompt } if waits(prompt) => {
+            (vec![EventBody::PromptRemoved { prompt, command }], None)
+        }
         Change::Edit { prompt, edit } if waits(prompt) => {
             let mut bodies = Vec::new();
             if let Some(text) = edit.prompt {
-                bodies.push(EventBody::PromptEdited { prompt, text });
+                bodies.push(EventBody::PromptEdited { prompt, text, command });
             }
             let before = match edit.place {
                 None => return (bodies, None),
@@ -82,7 +93,7 @@ pub(super) fn change(state: &State, by: &str, change: Change) -> (Vec<EventBody>
                 Some(Place::Before(next)) => return (Vec::new(), Some(next)),
             };
             if before != Some(prompt) {
-                bodies.push(EventBody::PromptMoved { prompt, before });
+                bodies.push(EventBody::PromptMoved { prompt, before, command });
             }
             (bodies, None)
         }

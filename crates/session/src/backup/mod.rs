@@ -39,6 +39,9 @@ pub struct Manifest {
     pub made_at: Timestamp,
     /// Every session, and where its log ends.
     pub sessions: Vec<SavedSession>,
+    /// Sessions whose log was gone when the archive was made; nothing of them is in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<SessionId>,
     /// Every mirror.
     pub mirrors: Vec<SavedMirror>,
     /// Every other entry, in order.

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use protocol::{Code, Environment, Problem, RestoreReport, SessionId};
+use protocol::{Actor, Code, Environment, EventBody, LineageId, Problem, RestoreReport, SessionId};
 
 use super::archive::Hashing;
 use super::{Entry, FORMAT, LOG, Manifest, Place, broken, scratch};
@@ -103,6 +103,10 @@ impl Staged {
             if seq != session.seq {
                 return Err(refused(&format!("the log of {} ends with event {seq}", session.id)));
             }
+            // Before it is in its place: nobody may ever take what follows here for what followed where it is from.
+            let body = EventBody::SessionRestored { lineage: LineageId::new() };
+            let restored = store::Draft { actor: Actor::system(), body };
+            store::append_to_copy(&log, session.id, restored).map_err(problem::store)?;
         }
         Ok(staged)
     }
@@ -155,6 +159,7 @@ impl Staged {
         let options = &registry.options;
         let mut report = RestoreReport::default();
         let mut unfinished = Vec::new();
+        self.new.iter().try_for_each(|id| registry.let_go(*id))?;
         for mirror in &self.manifest.mirrors {
             let packed = forge::Packed { url: mirror.url.clone(), head: mirror.head.clone() };
             let new = options.mirrors.unpack(&mirror.name, &packed, &self.bundle(&mirror.name)).await;

@@ -24,13 +24,14 @@ impl Sessions {
         let options = Arc::clone(&self.registry.options);
         let environments = options.store.environments().await.map_err(problem::store)?;
         let sessions = options.store.sessions().await.map_err(problem::store)?;
+        let lost = options.store.lost().await.map_err(problem::store)?;
         let scratch = scratch(options.store.dir())?;
         let (sender, pieces) = mpsc::channel(WAITING);
         let runtime = Handle::current();
         drop(tokio::task::spawn_blocking(move || {
             let out = Pieces::new(sender.clone());
             let work = Work { options, runtime, scratch: scratch.path() };
-            if let Err(error) = work.write(out, &environments, &sessions) {
+            if let Err(error) = work.write(out, &environments, &sessions, lost) {
                 tracing::error!(%error, "a backup broke off");
                 // Whoever went away does not need to hear of it.
                 drop(sender.blocking_send(Err(error)));
@@ -52,6 +53,7 @@ impl Work<'_> {
         out: impl Write,
         environments: &[(String, Environment)],
         sessions: &[SessionId],
+        lost: Vec<SessionId>,
     ) -> io::Result<()> {
         let mut tar = tar::Builder::new(out);
         let mut manifest = Manifest {
@@ -59,6 +61,7 @@ impl Work<'_> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             made_at: Timestamp::now(),
             sessions: Vec::new(),
+            lost,
             mirrors: Vec::new(),
             entries: Vec::new(),
         };

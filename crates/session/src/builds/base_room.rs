@@ -1,4 +1,4 @@
-//! Room on the disk for bases: what one unpacks to is held against the budget before it is.
+//! Room on the disk for bases: what is downloaded of one, and what it unpacks to, is held against the budget before it is.
 
 use std::sync::{Arc, Weak};
 
@@ -9,10 +9,25 @@ pub(super) struct ForBases(pub(super) Weak<Builds>);
 
 #[async_trait::async_trait]
 impl sandbox::base::Room for ForBases {
-    async fn make(&self, bytes: u64) -> Result<(), sandbox::Error> {
+    async fn make(&self, bytes: u64) -> Result<sandbox::base::Held, sandbox::Error> {
         // A server that is ending unpacks nothing more.
-        let Some(builds) = self.0.upgrade() else { return Ok(()) };
-        builds.room_for_base(bytes).await
+        let Some(builds) = self.0.upgrade() else { return Ok(Box::new(())) };
+        builds.room_for_base(bytes).await?;
+        Ok(Box::new(Held { builds: Weak::clone(&self.0), bytes }))
+    }
+}
+
+/// Room that a base was given and may not have used yet.
+struct Held {
+    builds: Weak<Builds>,
+    bytes: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(builds) = self.builds.upgrade() {
+            builds.disk.used_up(self.bytes);
+        }
     }
 }
 
@@ -29,7 +44,7 @@ impl Builds {
                 hint: problem.hint.unwrap_or_default(),
             })?;
         }
-        self.disk.add(bytes);
+        self.disk.hold(bytes);
         Ok(())
     }
 }

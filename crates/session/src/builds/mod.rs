@@ -333,9 +333,16 @@ impl Builds {
         }
     }
 
-    /// What an environment allows was changed: sandboxes that are kept ready are made anew.
+    /// What an environment allows was changed: sandboxes that are kept ready are made anew. A build that failed is tried
+    /// again at once, since it may have failed for want of what is allowed now; an image that is there waits for its turn.
     pub(crate) fn rules_changed(self: &Arc<Self>, name: &str) {
-        self.entry(name, |entry| entry.pooled = false);
+        self.entry(name, |entry| {
+            entry.pooled = false;
+            entry.not_before = None;
+        });
+        if self.options.prebuild && self.status(name).state == ImageState::Failed {
+            self.start(name);
+        }
         let (this, name) = (Arc::clone(self), name.to_owned());
         self.tasks.spawn(async move {
             let again = async {
@@ -406,7 +413,9 @@ impl Builds {
     }
 
     async fn known(&self) -> Result<Known, Problem> {
-        let sessions = self.options.store.sessions().await.map_err(problem::store)?;
+        let mut sessions = self.options.store.sessions().await.map_err(problem::store)?;
+        // One whose log is gone can come back from a backup.
+        sessions.extend(self.options.store.lost().await.map_err(problem::store)?);
         let environments = environments::list(&self.options).await?;
         Ok(Known { sessions, environments: environments.into_iter().map(|one| one.name).collect() })
     }

@@ -31,6 +31,8 @@ struct Account {
     used: Option<u64>,
     /// Bytes that snapshots took up since, at most.
     added: u64,
+    /// Bytes that were promised to what is still being written.
+    held: u64,
     /// When it was measured, or somebody began to.
     looked: Option<Instant>,
     took: Duration,
@@ -45,7 +47,7 @@ impl Disk {
     /// Whether so much more fits, as far as is known; None while nothing is.
     pub(super) fn fits(&self, wanted: u64, budget: u64) -> Option<bool> {
         let account = self.account();
-        let used = account.used?.saturating_add(account.added);
+        let used = account.used?.saturating_add(account.added).saturating_add(account.held);
         Some(used.saturating_add(wanted) <= budget)
     }
 
@@ -63,6 +65,24 @@ impl Disk {
     pub(super) fn add(&self, bytes: u64) {
         let mut account = self.account();
         account.added = account.added.saturating_add(bytes);
+    }
+
+    /// So much is promised to somebody who is about to write it.
+    pub(super) fn hold(&self, bytes: u64) {
+        let mut account = self.account();
+        account.held = account.held.saturating_add(bytes);
+    }
+
+    /// Somebody who was promised so much is done: it may be on the disk, and counts as such until that is measured.
+    pub(super) fn used_up(&self, bytes: u64) {
+        let mut account = self.account();
+        account.held = account.held.saturating_sub(bytes);
+        account.added = account.added.saturating_add(bytes);
+    }
+
+    /// What is promised to all together.
+    fn held(&self) -> u64 {
+        self.account().held
     }
 
     /// Somebody begins to measure.
@@ -83,8 +103,8 @@ impl Measuring<'_> {
     pub(super) fn found(self, used: u64) {
         let mut account = self.disk.account();
         let added = account.added.saturating_sub(self.added);
-        *account =
-            Account { used: Some(used), added, looked: Some(Instant::now()), took: self.began.elapsed() };
+        let (looked, took) = (Some(Instant::now()), self.began.elapsed());
+        *account = Account { used: Some(used), added, held: account.held, looked, took };
     }
 }
 
@@ -159,7 +179,7 @@ impl Builds {
 
     async fn measure(&self) -> Result<u64, sandbox::Error> {
         let measuring = self.disk.begin();
-        let used = self.options.driver.disk_used().await?;
+        let used = gc::used(&*self.options.driver, &self.options.images).await?;
         measuring.found(used);
         Ok(used)
     }
@@ -170,6 +190,8 @@ impl Builds {
         let _one_at_a_time = self.collecting.lock().await;
         let known = self.known().await?;
         let measuring = self.disk.begin();
+        // What others were promised and have not written yet cannot be measured.
+        let wanted = wanted.saturating_add(self.disk.held());
         let made = gc::make_room(&known.world(options), &options.disk, wanted).await;
         // When there is none, it is looked for anew by whoever asks next.
         measuring.found(*made.as_ref().unwrap_or(&options.disk.budget_bytes));
@@ -208,6 +230,14 @@ mod tests {
         disk.add(30);
         measuring.found(60);
         assert_eq!(disk.fits(11, 100), Some(false), "what came meanwhile may not be in it");
+        found(60, Duration::from_millis(1));
+        disk.hold(30);
+        found(60, Duration::from_millis(1));
+        assert_eq!((disk.fits(10, 100), disk.fits(11, 100)), (Some(true), Some(false)), "it is promised");
+        disk.used_up(30);
+        assert_eq!(disk.fits(11, 100), Some(false), "and may be written by now");
+        found(60, Duration::from_millis(1));
+        assert_eq!(disk.fits(40, 100), Some(true));
         disk.add(u64::MAX);
         assert_eq!(disk.fits(1, 100), Some(false));
     }

@@ -72,7 +72,7 @@ impl<'a> Attempts<'a> {
         self.context.recorder.append(&Actor::system(), told.into_iter().collect()).await?;
         tokio::select! {
             () = self.stop.given() => Ok(false),
-            () = tokio::time::sleep(delay) => Ok(true),
+            () = self.context.outside.rest(tokio::time::sleep(delay)) => Ok(true),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod attempts;
 mod describe;
 mod notifier;
+mod outside;
 pub(crate) mod pull_request;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 pub(crate) use attempts::Attempts;
 pub(crate) use notifier::{Notifier, Sender, give_up, intents};
+pub(crate) use outside::Outside;
 
 /// Who is told of what happens, and how long to try.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::SessionId;
+use protocol::{Code, Problem, SessionId};
 
 use super::Registry;
 
@@ -37,6 +37,23 @@ impl Registry {
     /// How many sessions are in memory.
     pub(crate) fn awake(&self) -> usize {
         self.handles().values().filter(|cell| cell.initialized()).count()
+    }
+
+    /// Lets go of a session whose log another is about to take the place of. Whoever uses it would write to that one what
+    /// follows from this one, so then it is refused.
+    pub(crate) fn let_go(&self, id: SessionId) -> Result<(), Problem> {
+        let mut handles = self.handles();
+        let in_use = handles.get(&id).is_some_and(|cell| {
+            Arc::strong_count(cell) > 1 || cell.get().is_some_and(|handle| handle.idle_seq().is_none())
+        });
+        if in_use {
+            let title = format!("session {id} is in use, although its directory is gone");
+            return Err(Problem::new(Code::Conflict, title)
+                .hint("nothing was restored; stop the server, restore, and start it again"));
+        }
+        handles.remove(&id);
+        self.damages.forget(id);
+        Ok(())
     }
 
     async fn put_to_sleep(&self, known: &mut Idle) {

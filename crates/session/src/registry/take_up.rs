@@ -47,6 +47,7 @@ enum Outcome {
 #[derive(Default)]
 struct Taken {
     read: HashSet<SessionId>,
+    unread: HashSet<SessionId>,
     sandboxes: HashSet<SandboxId>,
     /// Those that are tried again.
     left: Vec<SessionId>,
@@ -60,7 +61,10 @@ impl Taken {
                 self.sandboxes.extend(sandbox);
                 passes
             }
-            Outcome::Unread { passes } => passes,
+            Outcome::Unread { passes } => {
+                self.unread.insert(id);
+                passes
+            }
         };
         if passes {
             self.left.push(id);
@@ -112,6 +116,7 @@ impl Registry {
             Err(error) => {
                 tracing::error!(session = %id, %error, "a session cannot be opened");
                 let passes = !matches!(error, store::Error::Damaged { .. } | store::Error::Newer(_));
+                self.damages.note(id, &problem::store(error));
                 return (id, Outcome::Unread { passes });
             }
         };
@@ -149,19 +154,23 @@ impl Registry {
             let id = known.id;
             if let Err(error) = self.true_row(known).await {
                 tracing::error!(session = %id, %error, "a session cannot be opened");
+                self.damages.note(id, &problem::store(error));
             }
         });
         looked.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
         Ok(())
     }
 
-    /// Every session that has a log, with its row.
+    /// Every session that has a log, with its row, and those that the index says had one.
     async fn known(&self) -> Result<Vec<Known>, Problem> {
         let store = &self.options.store;
         let ids = store.sessions().await.map_err(problem::store)?;
         let rows = store.indexed(usize::MAX).await.map_err(problem::store)?;
         let mut rows: std::collections::HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
-        Ok(ids.into_iter().map(|id| Known { id, row: rows.remove(&id) }).collect())
+        let mut known: Vec<_> = ids.into_iter().map(|id| Known { id, row: rows.remove(&id) }).collect();
+        // What a row says of a log that is gone is not to be believed.
+        known.extend(rows.into_keys().map(|id| Known { id, row: None }));
+        Ok(known)
     }
 
     /// The session's row. The index is believed only when it is as new as the log.
@@ -193,7 +202,8 @@ impl Registry {
         // Nobody knows what a session has that could not be read; its work is in there.
         let an_unread_ones = |info: &sandbox::Info| match info.owner {
             Some(sandbox::Owner::Session(id)) => {
-                !taken.read.contains(&id) && self.options.store.has_session(id)
+                taken.unread.contains(&id)
+                    || (!taken.read.contains(&id) && self.options.store.has_session(id))
             }
             _ => false,
         };

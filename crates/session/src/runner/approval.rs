@@ -52,9 +52,12 @@ impl Runner {
                 Some("the work that was approved is not there any more: send the prompt again".to_owned());
             return self.write_finish(End { outcome: Outcome::Failed, reason }, (0, 0, 0)).await;
         };
-        let delivered = delivery::deliver(&self.context, &self.stop, &self.agent, &commit).await?;
+        let act = self.context.outside.begin();
+        let cause = self.agent.clone().into();
+        let delivered = delivery::deliver(&self.context, &self.stop, &cause, &commit).await?;
         let counts = self.kept_counts(Some(&commit)).await;
         self.write_finish(self.after_delivery(&delivered), counts).await?;
+        drop(act);
         self.freeze().await
     }
 

@@ -12,6 +12,7 @@ use protocol::event::{Delivery, DeliveryState};
 use protocol::{Actor, Code, EventBody, Problem};
 
 use super::Context;
+use crate::command::Cause;
 use crate::failure::Failure;
 use crate::outbox::pull_request::{self, Opened};
 use crate::problem;
@@ -37,14 +38,16 @@ struct Intent {
 pub(crate) async fn deliver(
     context: &Context,
     stop: &Stop,
-    actor: &Actor,
+    cause: &Cause,
     commit: &str,
 ) -> Result<Delivered, store::Error> {
+    let actor = &cause.actor;
     let Some(saved) = context.workspace.saved() else {
         let lost = failed(new(String::new(), commit, String::new()), missing());
         return Ok(Delivered::Ended(lost));
     };
-    let Some(intent) = intend(context, actor, new(saved.branch, commit, saved.remote)).await? else {
+    let wanted = Delivery { command: cause.id(), ..new(saved.branch, commit, saved.remote) };
+    let Some(intent) = intend(context, actor, wanted).await? else {
         return Ok(Delivered::Stopped(None));
     };
     failpoint::hit(Point::DeliveryIntended);
@@ -148,6 +151,7 @@ fn new(branch: String, commit: &str, remote: String) -> Delivery {
         url: None,
         number: None,
         error: None,
+        command: None,
     }
 }
 
@@ -160,7 +164,7 @@ fn failed(delivery: Delivery, error: String) -> Delivery {
 }
 
 /// Delivers again what a turn that was done left behind.
-pub(crate) async fn again(context: &Context, stop: &Stop, actor: &Actor) -> Result<Delivery, Problem> {
+pub(crate) async fn again(context: &Context, stop: &Stop, cause: &Cause) -> Result<Delivery, Problem> {
     let commit = context.workspace.saved().and_then(|saved| saved.tip).ok_or_else(|| {
         Problem::new(
             Code::Conflict,
@@ -185,10 +189,15 @@ pub(crate) async fn again(context: &Context, stop: &Stop, actor: &Actor) -> Resu
             return Ok(delivery);
         }
     }
-    let delivery = match deliver(context, stop, actor, &commit).await.map_err(problem::store)? {
+    let delivery = match deliver(context, stop, cause, &commit).await.map_err(problem::store)? {
         Delivered::Ended(delivery) | Delivered::Stopped(Some(delivery)) => delivery,
         Delivered::Stopped(None) => return Err(was_stopped()),
     };
+    answer(delivery)
+}
+
+/// What whoever asked for a delivery is told of how it ended.
+pub(crate) fn answer(delivery: Delivery) -> Result<Delivery, Problem> {
     match &delivery.error {
         None => Ok(delivery),
         Some(error) => Err(Problem::new(Code::DeliveryFailed, error.clone())

@@ -3,7 +3,7 @@
 
 use failpoint::Point;
 use protocol::event::{Delivery, DeliveryState};
-use protocol::{Actor, ActorKind, Code, EventBody, ItemStatus, Outcome, Problem, Receipt, Timestamp};
+use protocol::{Actor, ActorKind, Code, EventBody, ItemStatus, Outcome, Problem, Receipt};
 
 use super::approval::Asked;
 use super::delivery::Delivered;
@@ -29,6 +29,13 @@ impl End {
         );
         (ItemStatus::Interrupted, text)
     }
+}
+
+/// Trailers that name everybody who wrote the prompt, where that was more than one person.
+fn writers(authors: &[String]) -> String {
+    let named = authors.iter().filter(|_| authors.len() > 1);
+    let one_line = |name: &String| name.split_whitespace().collect::<Vec<_>>().join(" ");
+    named.map(|name| format!("Slipway-Prompt-By: {}\n", one_line(name))).collect()
 }
 
 impl Runner {
@@ -68,6 +75,8 @@ impl Runner {
             }
         }
         let mut counts = (0, 0, 0);
+        // Until the finish is written: a server that ends lets a delivery come to its end, with what is told of it.
+        let mut act = None;
         match self.keep(end.outcome).await {
             Ok(Some(kept)) => {
                 counts = (kept.files, kept.insertions, kept.deletions);
@@ -77,9 +86,10 @@ impl Runner {
                         Asked::Waiting => return self.freeze().await,
                         Asked::Stopped => end = End::stopped(),
                         Asked::Nobody => {
+                            act = Some(self.context.outside.begin());
+                            let cause = self.agent.clone().into();
                             let delivered =
-                                delivery::deliver(&self.context, &self.stop, &self.agent, &kept.commit)
-                                    .await?;
+                                delivery::deliver(&self.context, &self.stop, &cause, &kept.commit).await?;
                             end = self.after_delivery(&delivered);
                         }
                     }
@@ -97,6 +107,7 @@ impl Runner {
         }
         self.look().await?;
         self.write_finish(end, counts).await?;
+        drop(act);
         self.freeze().await
     }
 
@@ -117,14 +128,16 @@ impl Runner {
         delivery: Delivery,
     ) -> Result<(), store::Error> {
         self.close_left(turn).await?;
-        let commit = delivery.commit.clone();
+        let (commit, cause) = (delivery.commit.clone(), self.agent.clone().into());
+        let act = self.context.outside.begin();
         let delivered = match (settled(delivery.state), &commit) {
-            (None, Some(commit)) => delivery::deliver(&self.context, &self.stop, &self.agent, commit).await?,
+            (None, Some(commit)) => delivery::deliver(&self.context, &self.stop, &cause, commit).await?,
             (Some(_), _) | (None, None) => Delivered::Ended(delivery),
         };
         let counts = self.kept_counts(commit.as_deref()).await;
         let end = self.after_delivery(&delivered);
         self.write_finish(end, counts).await?;
+        drop(act);
         self.freeze().await
     }
 
@@ -193,7 +206,8 @@ impl Runner {
         self.append(&self.agent, closed.collect()).await
     }
 
-    /// The commit's message: the prompt's first line, the prompt when it is longer, and the session.
+    /// The commit's message: the prompt's first line, the prompt when it is longer, its writers where there are several,
+    /// and the session.
     pub(super) fn message(&self, turn: &TurnState) -> String {
         const BODY: usize = 8 * 1024;
         let title = crate::title(&turn.text);
@@ -201,7 +215,7 @@ impl Runner {
         let prompt = turn.text.trim();
         let body = if prompt == title { String::new() } else { format!("{}\n\n", prefix(prompt, BODY)) };
         // A program's arguments end at a NUL.
-        format!("{title}\n\n{body}Slipway-Session: {session}").replace('\0', " ")
+        format!("{title}\n\n{body}{}Slipway-Session: {session}", writers(&turn.authors)).replace('\0', " ")
     }
 
     /// Writes the one finish. A stop that was recorded before it counts, unless the push had begun: then that says how the
@@ -227,7 +241,7 @@ impl Runner {
             if outcome == Outcome::Cancelled && actor.kind == ActorKind::System {
                 reason = Some("the server was shut down".to_owned());
             }
-            let receipt = turn.receipt(outcome, Timestamp::now());
+            let receipt = turn.receipt(outcome, self.context.stopwatch.read(&turn));
             let receipt = Receipt { files_changed, insertions, deletions, ..receipt };
             let body = EventBody::TurnFinished { turn: self.turn, outcome, reason, receipt };
             let stopping = turn.stopping.is_some();

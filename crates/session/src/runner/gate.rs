@@ -81,6 +81,7 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         Invocation::Shell { .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
+        | Invocation::Patch { .. }
         | Invocation::Check { .. } => true,
     }
 }

@@ -3,6 +3,7 @@
 
 mod approval;
 mod checks;
+mod context;
 pub(crate) mod delivery;
 pub(crate) mod deltas;
 mod finish;
@@ -15,8 +16,8 @@ mod resume;
 mod services;
 mod tools;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use agent::{Effect, Input, Setup, Turn, Verification};
@@ -24,16 +25,20 @@ use failpoint::Point;
 use protocol::chat::{Completion, Part};
 use protocol::event::DeliveryState;
 use protocol::item::{Output, ToolCall};
-use protocol::{Actor, Check, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, TurnId};
+use protocol::{
+    Actor, Check, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, ToolMode, TurnId,
+};
 use sandbox::Sandbox;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Options;
 use crate::exits::Exit;
 use crate::failure::Failure;
+use crate::outbox::Outside;
 use crate::recorder::Recorder;
 use crate::state::{TurnState, broken_off};
 use crate::stop::Stop;
+use crate::stopwatch::Stopwatch;
 use crate::workspace::{Came, Expected, Keep, Kept, Patience, Workspace};
 use tools::{Done, ToolEnd};
 
@@ -49,6 +54,10 @@ pub(crate) struct Context {
     pub(crate) client: llm::Client,
     /// Name of the session's model.
     pub(crate) model: String,
+    /// How long the turn under way takes.
+    pub(crate) stopwatch: Stopwatch,
+    /// Whether something is being done outside.
+    pub(crate) outside: Outside,
 }
 
 impl Context {
@@ -85,6 +94,7 @@ impl End {
 /// finishing; then the turn stays as it is, to be resumed.
 pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::Error> {
     let Some(turn) = context.turn() else { return Ok(()) };
+    context.stopwatch.go_on(&turn);
     let agent = Actor::agent(context.model.clone());
     let mut runner = Runner {
         context,
@@ -97,6 +107,10 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         checks: Vec::new(),
         calls: Vec::new(),
         passed: None,
+        window: agent::Window::new(u64::MAX, 0),
+        told: Mutex::default(),
+        refused: Mutex::default(),
+        may_insist: true,
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -138,6 +152,14 @@ struct Runner {
     calls: Vec<Item>,
     /// What passed the checks, kept already: this and nothing else is delivered when the turn is done.
     passed: Option<Kept>,
+    /// What the model can read.
+    window: agent::Window,
+    /// What was recorded for the model and the agent does not know yet.
+    told: Mutex<Vec<String>>,
+    /// Files that were not written because something would be lost, by what they would be. Whoever insists may.
+    refused: Mutex<HashSet<u64>>,
+    /// Whether a model that repeats itself means it.
+    may_insist: bool,
 }
 
 impl Runner {
@@ -163,11 +185,19 @@ impl Runner {
             // A turn that is resumed had a sandbox, and what it did in there is gone.
             self.notice(format!("The sandbox was lost while the platform was down. {WORK_IS_GONE}")).await?;
         }
+        self.window = context::window(&model);
+        self.may_insist = model.profile().tool_mode == ToolMode::Native;
+        let history = crate::history::read(&self.context.recorder).await?;
+        // What was told until now is in there.
+        drop(self.take_told());
         let mut machine = Turn::new(Setup {
-            messages: crate::history::messages(&self.context.recorder).await?,
+            measured: history.measured(),
+            messages: history.into_messages(),
             instructions,
             checks: self.checks.clone(),
             limits: self.context.options.turn.clone(),
+            profile: context::profile(&model),
+            task: turn.text.clone(),
         })
         .after_steps(turn.steps());
         match self.steps(&mut machine, &model).await {
@@ -184,7 +214,14 @@ impl Runner {
                 return Err(Failure::Stopped);
             }
             let input = match effect {
-                Effect::CallModel(request) => Some(self.call_model(model, &request).await?),
+                Effect::CallModel(mut request) => {
+                    request.cache_key = Some(self.context.recorder.session().to_string());
+                    Some(self.call_model(machine, model, &request).await?)
+                }
+                Effect::Compact { level, tokens, room } => {
+                    Some(self.compact(model, level, tokens, room).await?)
+                }
+                Effect::Survey { hints, room } => Some(self.survey(&hints, room).await?),
                 Effect::RunTool { call_id, tool } => Some(self.run_tool(call_id, tool).await?),
                 Effect::RejectTool { call_id, text, .. } => {
                     let item = self.take_call(&call_id)?;
@@ -192,12 +229,15 @@ impl Runner {
                     None
                 }
                 Effect::Tell { text } => {
-                    self.notice(text).await?;
+                    self.record_notice(text).await?;
                     None
                 }
                 Effect::Verify => Some(Input::Verified(self.verify().await?)),
                 Effect::Finish { outcome, reason } => return Ok(End { outcome, reason }),
             };
+            for text in self.take_told() {
+                effects.extend(machine.handle(Input::Noticed { text }));
+            }
             if let Some(input) = input {
                 effects.extend(machine.handle(input));
             }
@@ -228,7 +268,18 @@ impl Runner {
         self.append(&self.agent, vec![EventBody::ItemStarted { turn: self.turn, item }]).await
     }
 
+    /// Records something for the model that the agent did not ask for; it is told of it next.
     async fn notice(&self, text: String) -> Result<(), store::Error> {
+        self.record_notice(text.clone()).await?;
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        Ok(())
+    }
+
+    fn take_told(&self) -> Vec<String> {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn record_notice(&self, text: String) -> Result<(), store::Error> {
         let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } };
         self.append(&Actor::system(), vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
     }
@@ -333,6 +384,7 @@ impl Runner {
                         output.text.push_str(&line);
                     }
                 }
+                let output = self.shortened(output, &process).await;
                 let text = output.text.clone();
                 call.output = Some(output);
                 call.exit_code = exit_code;

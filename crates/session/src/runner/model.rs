@@ -148,6 +148,7 @@ impl Runner {
     /// Calls the model and records its answer.
     pub(super) async fn call_model(
         &mut self,
+        machine: &agent::Turn,
         model: &Model,
         request: &Request,
     ) -> Result<agent::Input, Failure> {
@@ -167,18 +168,10 @@ impl Runner {
         };
         match result {
             Ok(answer) => {
-                let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                let usage = EventBody::UsageRecorded {
-                    turn: self.turn,
-                    step: self.context.turn().map_or(1, |turn| turn.steps() + 1),
-                    model: model.name.clone(),
-                    usage: answer.completion.usage,
-                    cost_usd: llm::cost_usd(model, &answer.completion.usage),
-                    first_token_ms: millis(answer.first_token),
-                    duration_ms: millis(answer.duration),
-                };
+                let step = self.context.turn().map_or(1, |turn| turn.steps() + 1);
+                let usage = self.usage(model, &answer, step);
                 // What is recorded is what the agent works with: calls that were written as text are calls.
-                let completion = agent::normalise(&request.messages, answer.completion);
+                let completion = machine.read(answer.completion);
                 failpoint::hit(failpoint::Point::ModelAnswered);
                 self.record_answer(&completion, streamed, usage).await?;
                 Ok(agent::Input::Answered(completion))
@@ -188,6 +181,9 @@ impl Runner {
                 let items = streamed.leftovers().into_iter();
                 let bodies = items.map(|item| EventBody::ItemCompleted { turn, item }).collect();
                 self.append(&self.agent, bodies).await?;
+                if error.class == Class::ContextOverflow {
+                    return Ok(agent::Input::Overflowed { message: error.message });
+                }
                 self.context.raise(&problem::model(&error)).await?;
                 Ok(agent::Input::ModelFailed { message: error.message })
             }
@@ -206,22 +202,45 @@ impl Runner {
                 Ok(answer) => return Ok(Ok(answer)),
                 Err(error) => error,
             };
-            let Some(delay) = llm::retry_delay(&error, attempt) else { return Ok(Err(error)) };
-            call.restart();
-            attempt += 1;
-            let body = EventBody::RetryScheduled {
-                turn: self.turn,
-                attempt,
-                attempts: llm::attempts(error.class),
-                reason: format!("{}: {}", plain(error.class), error.message),
-                delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-            };
-            self.append(&protocol::Actor::system(), vec![body]).await?;
-            tokio::select! {
-                biased;
-                () = self.stop.given() => return Err(Failure::Stopped),
-                () = tokio::time::sleep(delay) => {}
+            if llm::retry_delay(&error, attempt).is_some() {
+                call.restart();
             }
+            if !self.wait_to_retry(&error, &mut attempt).await? {
+                return Ok(Err(error));
+            }
+        }
+    }
+
+    /// Waits before a call is made again, which is recorded; false when it is not to be.
+    pub(super) async fn wait_to_retry(&self, error: &llm::Error, attempt: &mut u32) -> Result<bool, Failure> {
+        let Some(delay) = llm::retry_delay(error, *attempt) else { return Ok(false) };
+        *attempt += 1;
+        let body = EventBody::RetryScheduled {
+            turn: self.turn,
+            attempt: *attempt,
+            attempts: llm::attempts(error.class),
+            reason: format!("{}: {}", plain(error.class), error.message),
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.append(&protocol::Actor::system(), vec![body]).await?;
+        tokio::select! {
+            biased;
+            () = self.stop.given() => Err(Failure::Stopped),
+            () = tokio::time::sleep(delay) => Ok(true),
+        }
+    }
+
+    /// What an answer used.
+    pub(super) fn usage(&self, model: &Model, answer: &Answer, step: u32) -> EventBody {
+        let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        EventBody::UsageRecorded {
+            turn: self.turn,
+            step,
+            model: model.name.clone(),
+            usage: answer.completion.usage,
+            cost_usd: llm::cost_usd(model, &answer.completion.usage),
+            first_token_ms: millis(answer.first_token),
+            duration_ms: millis(answer.duration),
         }
     }
 }
@@ -234,6 +253,9 @@ fn plain(class: Class) -> &'static str {
         Class::Overloaded => "the model server has too much to do",
         Class::RateLimited => "the model server asks for a slower pace",
         Class::Auth => "the model server refused the key",
+        Class::Unpaid => "the account that pays for the model has nothing left",
+        Class::UnknownModel => "the server does not know the model",
+        Class::Unsupported => "the model cannot do what was asked for",
         Class::ContextOverflow => "the conversation is too long for the model",
         Class::BadRequest => "the model server refused the request",
         Class::BadResponse => "the model server's answer could not be read",

@@ -11,9 +11,11 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 /// Bytes kept of the beginning, and as many of the end.
 const KEPT: usize = 64 * 1024;
 /// Bytes written to the file.
-const BLOB_LIMIT: u64 = 16 * 1024 * 1024;
+pub(crate) const BLOB_LIMIT: u64 = 16 * 1024 * 1024;
 /// Bytes that the model reads.
 const MODEL_LIMIT: usize = 30 * 1024;
+/// Of them, for what is said of the output.
+const NOTES: usize = 512;
 
 /// Where the whole output goes once it is long.
 enum Blob {
@@ -171,15 +173,15 @@ impl Collector {
         )
     }
 
-    /// The text as the model reads it.
-    pub(crate) fn model_text(&self) -> String {
-        if self.given <= MODEL_LIMIT as u64 {
+    /// The text as the model reads it, in a window that bears `most` bytes of it.
+    pub(crate) fn model_text(&self, most: usize) -> String {
+        let most = most.min(MODEL_LIMIT).saturating_sub(NOTES);
+        if self.given <= most as u64 {
             return self.text();
         }
         // What is whole is cut between lines; of what is not, only the ends are there to be cut.
         let whole = self.given <= 2 * KEPT as u64;
-        let cut =
-            if whole { agent::tools::cut(&self.text(), MODEL_LIMIT) } else { self.ends(MODEL_LIMIT / 2) };
+        let cut = if whole { agent::tools::cut(&self.text(), most) } else { self.ends(most / 2) };
         format!(
             "{cut}\n[the whole output has {} bytes; print less, or write it to a file and search in it]",
             self.total
@@ -215,10 +217,10 @@ mod tests {
             assert!(collector.head.len() + collector.tail.len() <= 3 * KEPT);
         }
         collector.push(offset, b"the end").await;
-        let text = collector.model_text();
+        let text = collector.model_text(MODEL_LIMIT);
         assert!(text.len() < 40 * 1024, "{}", text.len());
         assert!(text.contains("the end"), "the tail is kept");
-        let left_out = format!("[{} bytes left out]", 64 * 1024 * 1024 + 7 - MODEL_LIMIT);
+        let left_out = format!("[{} bytes left out]", 64 * 1024 * 1024 + 7 - (MODEL_LIMIT - NOTES));
         assert!(text.contains(&left_out), "what is missing is counted once, and truly");
         let output = collector.finish(text).await;
         assert_eq!(output.bytes, 64 * 1024 * 1024 + 7);

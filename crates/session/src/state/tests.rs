@@ -21,6 +21,32 @@ fn fold(bodies: Vec<EventBody>) -> State {
     state
 }
 
+/// A turn that began then, as the log has it.
+pub(crate) fn turn_begun_at(at: Timestamp) -> TurnState {
+    let mut state = State::new(SessionId::from_u128(1));
+    state.apply(&Event { at, ..event(1, started(1)) });
+    state.turn().unwrap().clone()
+}
+
+#[test]
+fn whoever_changes_a_prompt_is_named_beside_its_author_once() {
+    let edited = |text: &str| EventBody::PromptEdited {
+        prompt: PromptId::from_u128(1),
+        text: text.into(),
+        command: None,
+    };
+    let mut state = fold(vec![created(), queued(1)]);
+    for (who, text) in [("ann", "mine"), ("bob", "ours"), ("cid", "theirs"), ("bob", "ours again")] {
+        let seq = state.seq() + 1;
+        state.apply(&Event { actor: Actor::user(who), ..event(seq, edited(text)) });
+    }
+    let prompt = &state.to_session().unwrap().queued[0];
+    assert_eq!((prompt.author.as_str(), prompt.text.as_str()), ("ann", "ours again"));
+    assert_eq!(prompt.editors, ["bob", "cid"]);
+    state.apply(&event(state.seq() + 1, started(1)));
+    assert_eq!(state.turn().unwrap().authors, ["ann", "bob", "cid"]);
+}
+
 fn created() -> EventBody {
     EventBody::SessionCreated {
         environment: "shop".into(),
@@ -72,6 +98,30 @@ fn notification(key: &str, turn: TurnId, state: NotificationState) -> Notificati
         attempts: 0,
         error: None,
     }
+}
+
+#[test]
+fn what_an_earlier_lineage_had_in_the_backup_is_in_the_log_and_nothing_else_of_it() {
+    let restored = |n| EventBody::SessionRestored { lineage: LineageId::from_u128(n) };
+    let whole = fold(vec![created(), queued(1), queued(2)]);
+    let first = whole.lineage().unwrap();
+    assert!(whole.has(first, 3) && whole.has(first, 99), "more than there is, is another question");
+    let other = LineageId::from_u128(7);
+    assert!(whole.has(other, 0) && !whole.has(other, 1), "who has nothing has nothing wrong");
+
+    let state = fold(vec![created(), queued(1), restored(8), queued(2), restored(9), queued(3)]);
+    assert_eq!(state.lineage(), Some(LineageId::from_u128(9)));
+    assert_eq!(state.to_session().unwrap().lineage, state.lineage());
+    for (lineage, last) in [(first, 2), (LineageId::from_u128(8), 4), (LineageId::from_u128(9), 6)] {
+        assert!(state.has(lineage, last), "{lineage}");
+    }
+    for (lineage, beyond) in [(first, 3), (first, 6), (LineageId::from_u128(8), 5)] {
+        assert!(!state.has(lineage, beyond), "{lineage} {beyond}");
+    }
+    // The same session made at another time.
+    let mut again = State::new(SessionId::from_u128(1));
+    again.apply(&Event { at: at(5), ..event(1, created()) });
+    assert_ne!(again.lineage(), Some(first));
 }
 
 #[test]
@@ -158,14 +208,14 @@ fn the_receipt_is_a_fold_over_the_turn() {
     ]);
     let turn = state.turn().unwrap();
     assert!(turn.open.is_empty());
-    let receipt = turn.receipt(Outcome::Done, at(10_000));
+    let receipt = turn.receipt(Outcome::Done, 10_000);
     assert_eq!((receipt.steps, receipt.tools_completed, receipt.tools_skipped), (1, 2, 2));
     assert_eq!(receipt.checks, [CheckOutcome { name: "test".into(), passed: true }]);
     // The first report came from inside a call, whose time it is part of.
-    assert_eq!((receipt.model_ms, receipt.tools_ms, receipt.duration_ms), (7, 151, 7_000));
+    assert_eq!((receipt.model_ms, receipt.tools_ms, receipt.duration_ms), (7, 151, 10_000));
     assert_eq!(receipt.spend.usage.total(), 15);
     assert_eq!((receipt.completed.len(), receipt.skipped.len()), (0, 0), "nobody asks what a done turn left");
-    let receipt = turn.receipt(Outcome::Cancelled, at(10_000));
+    let receipt = turn.receipt(Outcome::Cancelled, 10_000);
     let listed = |work: &[Work]| -> Vec<(String, ItemStatus)> {
         work.iter().map(|work| (work.what.clone(), work.status)).collect()
     };
@@ -191,7 +241,7 @@ fn a_receipt_lists_a_bounded_number_of_short_lines() {
         }
         EventBody::ItemCompleted { turn, item }
     }));
-    let receipt = fold(bodies).turn().unwrap().receipt(Outcome::Failed, at(10_000));
+    let receipt = fold(bodies).turn().unwrap().receipt(Outcome::Failed, 10_000);
     assert_eq!((receipt.completed.len(), receipt.tools_completed), (LISTED, 300));
     let what = &receipt.completed[0].what;
     assert!(
@@ -219,7 +269,7 @@ fn a_turn_that_waits_goes_on_with_a_decision_and_ends_with_a_stop() {
     assert!(!state.waits() && state.turn().unwrap().approval.is_none());
     assert!(!state.decision(approval).unwrap().approved, "the first to decide has decided");
     assert_eq!(state.turn().unwrap().decision.as_ref().map(|known| known.approved), Some(false));
-    bodies.push(EventBody::TurnStopping { turn });
+    bodies.push(EventBody::TurnStopping { turn, command: None });
     assert_eq!(fold(bodies).turn().unwrap().stopping, Some(Actor::user("ann")));
 }
 
@@ -228,6 +278,7 @@ fn places_in_the_queue() {
     let moved = |prompt, before: Option<u128>| EventBody::PromptMoved {
         prompt: PromptId::from_u128(prompt),
         before: before.map(PromptId::from_u128),
+        command: None,
     };
     let order = |bodies: Vec<EventBody>| -> Vec<String> {
         let begun = [created(), queued(1), queued(2), queued(3)].into_iter().chain(bodies).collect();
@@ -274,12 +325,15 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             text,
             now
         }),
-        (prompt(), text()).prop_map(|(prompt, text)| EventBody::PromptEdited { prompt, text }),
-        prompt().prop_map(|prompt| EventBody::PromptRemoved { prompt }),
-        (prompt(), proptest::option::of(prompt()))
-            .prop_map(|(prompt, before)| EventBody::PromptMoved { prompt, before }),
-        text().prop_map(|reason| EventBody::QueuePaused { reason }),
-        Just(EventBody::QueueResumed {}),
+        (prompt(), text()).prop_map(|(prompt, text)| EventBody::PromptEdited { prompt, text, command: None }),
+        prompt().prop_map(|prompt| EventBody::PromptRemoved { prompt, command: None }),
+        (prompt(), proptest::option::of(prompt())).prop_map(|(prompt, before)| EventBody::PromptMoved {
+            prompt,
+            before,
+            command: None
+        }),
+        text().prop_map(|reason| EventBody::QueuePaused { reason, command: None }),
+        Just(EventBody::QueueResumed { command: None }),
     ];
     let outcome = proptest::sample::select(vec![
         Outcome::Done,
@@ -290,7 +344,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
     ]);
     let turns = prop_oneof![
         small().prop_map(started),
-        turn().prop_map(|turn| EventBody::TurnStopping { turn }),
+        turn().prop_map(|turn| EventBody::TurnStopping { turn, command: None }),
         (small(), outcome).prop_map(|(n, outcome)| finished(n, outcome)),
         (turn(), any_item()).prop_map(|(turn, item)| EventBody::ItemStarted { turn, item }),
         (turn(), any_item()).prop_map(|(turn, item)| EventBody::ItemCompleted { turn, item }),
@@ -343,6 +397,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             first
         }),
         text().prop_map(|title| EventBody::SessionRenamed { title }),
+        small().prop_map(|n| EventBody::SessionRestored { lineage: protocol::LineageId::from_u128(n) }),
         (sandbox(), state, maybe()).prop_map(|(sandbox, state, detail)| EventBody::SandboxChanged {
             sandbox,
             state,
@@ -373,6 +428,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
                 url: None,
                 number: None,
                 error,
+                command: None,
             })),
         (sandbox(), text()).prop_map(|(sandbox, message)| EventBody::LimitExceeded {
             sandbox,
@@ -431,7 +487,7 @@ proptest! {
             state.apply(&event(index as u64 + 1, body));
             let turn = state.turn().map(|turn| turn.id);
             if let Some(open) = state.turn() {
-                let receipt = open.receipt(Outcome::Cancelled, at(0));
+                let receipt = open.receipt(Outcome::Cancelled, 0);
                 prop_assert!(receipt.completed.len() <= LISTED && receipt.skipped.len() <= LISTED);
                 prop_assert!(!(open.approval.is_some() && open.decision.is_some()));
             }

@@ -207,7 +207,15 @@ impl Workspace {
         sandbox: &dyn Sandbox,
         said: &Said,
     ) -> Result<Vec<Hit>, store::Error> {
-        let hits = match sandbox.usage().await {
+        let hits = self.new_limits(sandbox, said).await;
+        let events = hits.iter().map(|hit| hit.event(sandbox.id())).collect();
+        recorder.append(&Actor::system(), events).await?;
+        Ok(hits)
+    }
+
+    /// The limits that the sandbox came to since it was last looked at, or that words tell of; nobody is told of them yet.
+    async fn new_limits(&self, sandbox: &dyn Sandbox, said: &Said) -> Vec<Hit> {
+        match sandbox.usage().await {
             Ok(after) => {
                 let before = self.looked(after.clone());
                 crate::limits::told(&self.limits(), &before, &after, said)
@@ -216,10 +224,7 @@ impl Workspace {
                 tracing::debug!(session = %self.session, %error, "a sandbox's use cannot be read");
                 Vec::new()
             }
-        };
-        let events = hits.iter().map(|hit| hit.event(sandbox.id())).collect();
-        recorder.append(&Actor::system(), events).await?;
-        Ok(hits)
+        }
     }
 
     /// Opens the sandbox's way out and tells the processes inside where it is. Only now are secrets there.

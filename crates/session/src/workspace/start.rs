@@ -16,7 +16,7 @@ use super::prepare::{BUNDLE, Content, Witness, begun, copy_in};
 use super::{Held, Saved, Sync, Workspace, branch_name, changed, git, recipe};
 use crate::builds::network;
 use crate::failure::Failure;
-use crate::limits::Hit;
+use crate::limits::{Hit, Said};
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 
@@ -314,20 +314,25 @@ impl Workspace {
         id: SandboxId,
         trouble: &Trouble,
     ) -> Result<Vec<Hit>, Failure> {
-        let said = match trouble {
-            Trouble::Failure(Failure::Problem(problem)) => problem.title.as_str(),
-            Trouble::Failure(Failure::Lost(detail)) => detail,
+        let (said, known) = match trouble {
+            Trouble::Failure(Failure::Problem(problem)) => (problem.title.as_str(), problem.hint.as_deref()),
+            Trouble::Failure(Failure::Lost(detail)) => (detail.as_str(), None),
             Trouble::Failure(Failure::Store(_) | Failure::Stopped) | Trouble::Origin(_) => {
                 return Ok(Vec::new());
             }
         };
         let driver = &self.options.driver;
-        if let Ok(sandbox) = driver.adopt(id).await {
-            return Ok(self.tell_limits(recorder, &*sandbox, said).await?);
-        }
-        let limit = driver.ended(id).await.and_then(sandbox::End::limit);
-        let hits = Vec::from_iter(limit.map(|limit| Hit::new(&self.limits(), limit)));
-        let events = hits.iter().map(|hit| hit.event(id)).collect();
+        let hits = match driver.adopt(id).await {
+            Ok(sandbox) => self.new_limits(&*sandbox, &Said::by_failed(said)).await,
+            Err(_) => {
+                let limit = driver.ended(id).await.and_then(sandbox::End::limit);
+                Vec::from_iter(limit.map(|limit| Hit::new(&self.limits(), limit)))
+            }
+        };
+        // Whoever ran the step has told of the limit that it failed of. The sandbox may have come to it once more since,
+        // with what was still under way when its processes were ended.
+        let untold = hits.iter().filter(|hit| known != Some(hit.message.as_str()));
+        let events = untold.map(|hit| hit.event(id)).collect();
         recorder.append(&Actor::system(), events).await?;
         Ok(hits)
     }

@@ -274,3 +274,28 @@ async fn a_build_that_fails_tells_why_and_the_plain_way_still_works() {
     assert_eq!(Follow::new(&sessions, id).await.finished().await.outcome, Outcome::Done);
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_failed_is_tried_again_when_more_is_allowed() {
+    let world = World::new(Script::new()).await.prebuild();
+    let sessions = world.start().await;
+    let repos = vec![protocol::Repo { url: world.repo.url(), branch: None }];
+    let setup = vec![SetupStep { run: "exit 3".into(), attempts: Some(1), ..SetupStep::default() }];
+    let recipe = protocol::Environment { repos, setup, ..protocol::Environment::default() };
+    sessions.put_environment("added", recipe).await.unwrap();
+    let log = world.dir.path().join("sandbox/images/added/build.log");
+    let begun = || std::fs::read_to_string(&log).ok().and_then(|log| log.lines().next().map(str::to_owned));
+    let failed = async || {
+        while sessions.image("added").await.unwrap().state != ImageState::Failed {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        begun().unwrap()
+    };
+    let first = failed().await;
+    sessions.allow("added", vec!["registry.example.com".to_owned()]).await.unwrap();
+    while begun().is_none_or(|now| now == first) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_ne!(failed().await, first, "it was built again, and not only when it was due");
+    world.end(sessions).await;
+}

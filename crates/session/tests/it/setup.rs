@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 use protocol::event::{LimitKind, SandboxState};
 use protocol::{EventBody, Outcome, Probe, Service, SetupStep};
@@ -10,6 +11,7 @@ use session::ShutDown;
 use testkit::model::Script;
 
 use crate::support::{Follow, World, ann, create};
+use crate::twisted::Twisted;
 
 /// The limits that were told of, with what was said.
 fn limits(follow: &Follow) -> Vec<(LimitKind, String)> {
@@ -85,6 +87,25 @@ async fn a_limit_in_a_set_up_step_is_told_with_its_key() {
     let told = limits(&follow);
     assert_eq!(told.iter().map(|hit| hit.0).collect::<Vec<_>>(), [LimitKind::DiskBytes], "{told:?}");
     assert!(told[0].1.contains("16 MiB") && told[0].1.contains("disk_mb"), "{told:?}");
+    assert_eq!(hint(&follow), told[0].1, "the error says the same");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_is_reached_once_more_while_a_step_is_given_up_is_told_once() {
+    let mut world = World::new(Script::new()).await.environment(|environment| {
+        environment.setup =
+            vec![SetupStep { run: "exit 1".to_owned(), attempts: Some(1), ..SetupStep::default() }];
+    });
+    let twisted = Twisted::new(&world.driver);
+    twisted.overflows.store(true, Ordering::Relaxed);
+    world.driver = twisted;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Failed);
+    let told = limits(&follow);
+    assert_eq!(told.iter().map(|hit| hit.0).collect::<Vec<_>>(), [LimitKind::DiskBytes], "{told:?}");
     assert_eq!(hint(&follow), told[0].1, "the error says the same");
     world.end(sessions).await;
 }

@@ -33,7 +33,7 @@ pub(crate) fn first_turn(reply: impl Fn(&Request) -> Reply + Send + 'static) -> 
         let later = request
             .messages
             .iter()
-            .any(|message| matches!(message, Message::User { text } if text == "Next"));
+            .any(|message| matches!(message, Message::User { text, .. } if text == "Next"));
         if later { Reply::text("Next it is.") } else { reply(request) }
     })
 }
@@ -294,7 +294,7 @@ async fn while_the_model_writes_a_call_the_half_of_it_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_failed_call_waits_to_be_made_again() {
     both(async |how| {
-        let script = first_turn(|_| Reply::status(503, "too much to do").header("retry-after", "1000"));
+        let script = first_turn(|_| Reply::status(503, "too much to do").header("retry-after", "250"));
         let world = World::new(script).await;
         let sessions = world.start().await;
         let id = create(&sessions, "Begin").await;

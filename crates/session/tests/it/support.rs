@@ -34,6 +34,8 @@ pub(crate) struct World {
     rebuild: Duration,
     disk: sandbox::gc::Policy,
     pub(crate) outbox: session::Outbox,
+    overrides: llm::Overrides,
+    steps: u32,
 }
 
 impl World {
@@ -55,7 +57,35 @@ impl World {
         let (idle, prebuild, rebuild) = (Duration::from_secs(600), false, Duration::from_secs(1800));
         let sleep = Duration::from_secs(60);
         let (outbox, disk) = (session::Outbox::default(), sandbox::gc::Policy::default());
-        Self { repo, model, dir, driver, environment, idle, sleep, base_url, prebuild, rebuild, disk, outbox }
+        let (overrides, steps) = (llm::Overrides::default(), 50);
+        Self {
+            repo,
+            model,
+            dir,
+            driver,
+            environment,
+            idle,
+            sleep,
+            base_url,
+            prebuild,
+            rebuild,
+            disk,
+            outbox,
+            overrides,
+            steps,
+        }
+    }
+
+    /// With a model of which this is known.
+    pub(crate) fn profile(mut self, overrides: llm::Overrides) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
+    /// With turns of so many steps.
+    pub(crate) fn steps(mut self, steps: u32) -> Self {
+        self.steps = steps;
+        self
     }
 
     /// With images and warm sandboxes that are made without being asked.
@@ -122,6 +152,7 @@ impl World {
             key: None,
             headers: BTreeMap::new(),
             price: None,
+            overrides: self.overrides.clone(),
         };
         let dir = self.dir.path().join("sandbox");
         let images = sandbox::image::Images::open(&dir.join("images"), Arc::clone(&self.driver))
@@ -144,7 +175,7 @@ impl World {
             mirrors: forge::Mirrors::new(&self.dir.path().join("mirrors")),
             environments: vec![("plain".into(), self.environment.clone())],
             limits: sandbox::Limits::default(),
-            turn: agent::Limits { steps: 50, rounds: 3, max_output_tokens: 4096 },
+            turn: agent::Limits { steps: self.steps, rounds: 3, max_output_tokens: 4096 },
             command_timeout: Duration::from_secs(60),
             idle: self.idle,
             sleep: self.sleep,

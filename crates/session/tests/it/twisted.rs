@@ -1,10 +1,10 @@
 //! A driver that does what a machine does only now and then.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use protocol::SandboxId;
-use sandbox::{Archive, Driver, End, Error, Info, Layer, LayerId, Owner, Sandbox, Save, Spec};
+use sandbox::{Archive, Driver, End, Error, Info, Layer, LayerId, Owner, Sandbox, Save, Spec, Stack, Usage};
 
 /// Another driver, twisted.
 pub(crate) struct Twisted {
@@ -13,12 +13,56 @@ pub(crate) struct Twisted {
     pub(crate) blurs: AtomicBool,
     /// No sandbox can be made.
     pub(crate) refuses: AtomicBool,
+    /// With each look at a sandbox it has come to its disk limit once more.
+    pub(crate) overflows: AtomicBool,
+    looks: Arc<AtomicU64>,
+}
+
+/// A sandbox that comes to its disk limit with each look.
+struct Overflowing {
+    inner: Arc<dyn Sandbox>,
+    looks: Arc<AtomicU64>,
+}
+
+#[async_trait::async_trait]
+impl Sandbox for Overflowing {
+    fn id(&self) -> SandboxId {
+        self.inner.id()
+    }
+
+    fn guest(&self) -> &guest::Client {
+        self.inner.guest()
+    }
+
+    fn stack(&self) -> &Stack {
+        self.inner.stack()
+    }
+
+    async fn ended(&self) -> Option<End> {
+        self.inner.ended().await
+    }
+
+    async fn usage(&self) -> Result<Usage, Error> {
+        let disk_hits = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Usage { disk_hits, ..self.inner.usage().await? })
+    }
+
+    async fn sockets(&self) -> Result<Option<sandbox::egress::Sockets>, Error> {
+        self.inner.sockets().await
+    }
 }
 
 impl Twisted {
     pub(crate) fn new(inner: &Arc<dyn Driver>) -> Arc<Self> {
-        let (blurs, refuses) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { inner: Arc::clone(inner), blurs, refuses })
+        let [blurs, refuses, overflows] = [(); 3].map(|()| AtomicBool::new(false));
+        Arc::new(Self { inner: Arc::clone(inner), blurs, refuses, overflows, looks: Arc::default() })
+    }
+
+    fn twist(&self, inner: Arc<dyn Sandbox>) -> Arc<dyn Sandbox> {
+        match self.overflows.load(Ordering::Relaxed) {
+            true => Arc::new(Overflowing { inner, looks: Arc::clone(&self.looks) }),
+            false => inner,
+        }
     }
 }
 
@@ -36,11 +80,11 @@ impl Driver for Twisted {
         if self.refuses.load(Ordering::Relaxed) {
             return Err(Error::Start("this machine has had enough".to_owned()));
         }
-        self.inner.create(spec).await
+        self.inner.create(spec).await.map(|sandbox| self.twist(sandbox))
     }
 
     async fn adopt(&self, id: SandboxId) -> Result<Arc<dyn Sandbox>, Error> {
-        self.inner.adopt(id).await
+        self.inner.adopt(id).await.map(|sandbox| self.twist(sandbox))
     }
 
     async fn ended(&self, id: SandboxId) -> Option<End> {

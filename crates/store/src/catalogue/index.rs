@@ -43,6 +43,16 @@ pub(crate) fn one(db: &Database, id: SessionId) -> Result<Option<Session>, Error
     Ok(body.as_deref().and_then(decode))
 }
 
+/// Every session that has a row.
+pub(crate) fn ids(db: &Database) -> Result<Vec<SessionId>, Error> {
+    let ids: Vec<String> = db
+        .connection()
+        .prepare_cached("SELECT id FROM sessions ORDER BY id")
+        .and_then(|mut query| query.query_map((), |row| row.get(0))?.collect())
+        .map_err(|e| db.fail(&e))?;
+    Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
+}
+
 /// Removes a row.
 pub(crate) fn forget(db: &Database, id: SessionId) -> Result<(), Error> {
     db.connection()

@@ -1,5 +1,7 @@
 //! Idempotency keys: a request that is sent twice is done once and answered twice.
 
+use std::time::Instant;
+
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +11,43 @@ use crate::database::Database;
 
 /// How long an answer is kept.
 const KEPT_MICROSECONDS: i64 = 24 * 60 * 60 * 1_000_000;
+/// Most keys that are kept, however young they are. The oldest go first.
+const MOST: i64 = 100_000;
+/// It is looked how many there are after so many new ones.
+const LOOK_AFTER: i64 = 128;
+/// Keys grow older by no more than this while no server runs, whatever the clock on the wall says then.
+const MOST_UNSEEN: i64 = KEPT_MICROSECONDS / 2;
 /// The status of a key whose work may have been begun and that nobody works on. No answer has it.
 const ABANDONED: u16 = 0;
+/// The status of a key whose work was done and has no answer yet. No answer has it.
+const DONE: u16 = 1;
+
+/// The time that keys grow old by, in microseconds. It goes on from the youngest key, with a clock that nobody can set:
+/// when the one on the wall jumps by years, keys are neither forgotten at once nor kept for ever.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    base: i64,
+    since: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start(db: &Database) -> Result<Self, Error> {
+        Self::start_at(db, now())
+    }
+
+    fn start_at(db: &Database, wall: i64) -> Result<Self, Error> {
+        let youngest: Option<i64> = db
+            .connection()
+            .query_row("SELECT max(created_at) FROM keys", (), |row| row.get(0))
+            .map_err(|e| db.fail(&e))?;
+        let base = youngest.map_or(wall, |at| wall.clamp(at, at.saturating_add(MOST_UNSEEN)));
+        Ok(Self { base, since: Instant::now() })
+    }
+
+    pub(crate) fn now(self) -> i64 {
+        self.base.saturating_add(i64::try_from(self.since.elapsed().as_micros()).unwrap_or(i64::MAX))
+    }
+}
 
 /// What became of an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +57,11 @@ pub enum Claim {
     /// The same request was worked on and never answered. Nobody knows how far it came: look for what goes by this name,
     /// do what is missing, then settle it.
     Again {
+        /// The name that its first claim gave to the work.
+        name: String,
+    },
+    /// The same request was done, as far as the catalogue is concerned, and never answered: find the answer.
+    Done {
         /// The name that its first claim gave to the work.
         name: String,
     },
@@ -36,12 +78,14 @@ pub enum Claim {
     Mismatch,
 }
 
-pub(crate) fn claim(db: &Database, key: &str, fingerprint: &str, name: &str) -> Result<Claim, Error> {
-    claim_at(db, key, fingerprint, name, now())
-}
-
 /// As long as there is no answer, the name is where the answer will be.
-fn claim_at(db: &Database, key: &str, fingerprint: &str, name: &str, now: i64) -> Result<Claim, Error> {
+pub(crate) fn claim(
+    db: &Database,
+    key: &str,
+    fingerprint: &str,
+    name: &str,
+    now: i64,
+) -> Result<Claim, Error> {
     let fail = |error: rusqlite::Error| db.fail(&error);
     let connection = db.connection();
     connection
@@ -61,14 +105,41 @@ fn claim_at(db: &Database, key: &str, fingerprint: &str, name: &str, now: i64) -
             .and_then(|mut statement| statement.execute([key]))
             .map(|_| Claim::Again { name })
             .map_err(fail),
+        Some((_, Some(DONE), Some(name))) => Ok(Claim::Done { name }),
         Some((_, Some(status), Some(body))) => Ok(Claim::Settled { status, body }),
         Some(_) => Ok(Claim::Pending),
         None => connection
             .prepare_cached("INSERT INTO keys VALUES (?1, ?2, NULL, ?3, ?4)")
             .and_then(|mut statement| statement.execute(params![key, fingerprint, name, now]))
-            .map(|_| Claim::New)
-            .map_err(fail),
+            .map_err(fail)
+            .and_then(|_| bound(db, MOST, connection.last_insert_rowid()))
+            .map(|()| Claim::New),
     }
+}
+
+/// Forgets the oldest keys where there are too many; those that are worked on stay.
+fn bound(db: &Database, most: i64, row: i64) -> Result<(), Error> {
+    if row % LOOK_AFTER != 0 {
+        return Ok(());
+    }
+    db.connection()
+        .prepare_cached(
+            "DELETE FROM keys WHERE status IS NOT NULL AND created_at <=
+             (SELECT created_at FROM keys ORDER BY created_at DESC LIMIT 1 OFFSET ?1)",
+        )
+        .and_then(|mut statement| statement.execute([most]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
+}
+
+/// Writes, with what a command does in the catalogue, that it is done. The command goes by the name of its claim.
+pub(crate) fn mark_done(db: &Database, name: Option<&str>) -> Result<(), Error> {
+    let Some(name) = name else { return Ok(()) };
+    db.connection()
+        .prepare_cached("UPDATE keys SET status = ?2 WHERE body = ?1 AND status IS NULL")
+        .and_then(|mut statement| statement.execute(params![name, DONE]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
 }
 
 pub(crate) fn settle(db: &Database, key: &str, status: u16, body: &str) -> Result<(), Error> {
@@ -123,11 +194,7 @@ pub struct SavedKey {
 }
 
 /// Every key that still counts. Of one that gave no name to its work there is nothing to say.
-pub(crate) fn saved(db: &Database) -> Result<Vec<SavedKey>, Error> {
-    saved_at(db, now())
-}
-
-fn saved_at(db: &Database, now: i64) -> Result<Vec<SavedKey>, Error> {
+pub(crate) fn saved(db: &Database, now: i64) -> Result<Vec<SavedKey>, Error> {
     let fields = |row: &rusqlite::Row<'_>| {
         let status: Option<u16> = row.get(2)?;
         Ok(SavedKey {
@@ -135,7 +202,7 @@ fn saved_at(db: &Database, now: i64) -> Result<Vec<SavedKey>, Error> {
             fingerprint: row.get(1)?,
             status: status.filter(|status| *status != ABANDONED),
             body: row.get(3)?,
-            age: now - row.get::<_, i64>(4)?,
+            age: now.saturating_sub(row.get::<_, i64>(4)?),
         })
     };
     db.connection()
@@ -149,11 +216,7 @@ fn saved_at(db: &Database, now: i64) -> Result<Vec<SavedKey>, Error> {
 
 /// Adds keys that are not here, as old as they were when they were saved. Nobody works on those without an answer. Gives how
 /// many were added.
-pub(crate) fn adopt(db: &Database, keys: &[SavedKey]) -> Result<usize, Error> {
-    adopt_at(db, keys, now())
-}
-
-fn adopt_at(db: &Database, keys: &[SavedKey], now: i64) -> Result<usize, Error> {
+pub(crate) fn adopt(db: &Database, keys: &[SavedKey], now: i64) -> Result<usize, Error> {
     let mut added = 0;
     for SavedKey { key, fingerprint, status, body, age } in keys {
         added += db
@@ -172,17 +235,79 @@ fn adopt_at(db: &Database, keys: &[SavedKey], now: i64) -> Result<usize, Error> 
 mod tests {
     use super::*;
 
+    fn catalogue(dir: &tempfile::TempDir) -> Database {
+        let path = dir.path().join("catalogue.db");
+        Database::create(&path, &super::super::KIND, |_| Ok(())).unwrap();
+        Database::open(&path, &super::super::KIND).unwrap()
+    }
+
+    #[test]
+    fn keys_are_neither_forgotten_nor_kept_for_ever_when_the_clock_jumps() {
+        const HOUR: i64 = KEPT_MICROSECONDS / 24;
+        let (dir, year) = (tempfile::tempdir().unwrap(), 365 * KEPT_MICROSECONDS);
+        let db = catalogue(&dir);
+        let start = |wall: i64| Clock::start_at(&db, wall).unwrap().base;
+        assert_eq!(start(50 * year), 50 * year, "there is no key yet");
+        assert_eq!(claim(&db, "k", "f", "n", 50 * year).unwrap(), Claim::New);
+        settle(&db, "k", 201, "{}").unwrap();
+        assert_eq!(start(50 * year + HOUR), 50 * year + HOUR, "an hour is an hour");
+        let settled = Claim::Settled { status: 201, body: "{}".into() };
+        for wall in [90 * year, 10 * year] {
+            let now = start(wall);
+            assert_eq!(claim(&db, "k", "f", "n", now).unwrap(), settled, "at {wall}");
+            assert!(now + KEPT_MICROSECONDS > 50 * year);
+            assert_eq!(saved(&db, now).unwrap().len(), 1);
+        }
+        // The server runs on for a day, whatever the clock on the wall says meanwhile.
+        let later = start(10 * year) + KEPT_MICROSECONDS + 1;
+        assert_eq!(claim(&db, "k", "f", "n", later).unwrap(), Claim::New);
+    }
+
+    #[test]
+    fn only_so_many_are_kept_and_those_under_way_always() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = catalogue(&dir);
+        for at in 0..20 {
+            assert_eq!(claim(&db, &format!("k{at}"), "f", "n", at).unwrap(), Claim::New);
+            if at != 3 {
+                settle(&db, &format!("k{at}"), 201, "{}").unwrap();
+            }
+        }
+        bound(&db, 5, LOOK_AFTER + 1).unwrap();
+        assert_eq!(saved(&db, 20).unwrap().len(), 20, "it is not looked each time");
+        bound(&db, 5, LOOK_AFTER).unwrap();
+        let left: Vec<String> = saved(&db, 20).unwrap().into_iter().map(|key| key.key).collect();
+        assert_eq!(left, ["k3", "k15", "k16", "k17", "k18", "k19"]);
+    }
+
+    #[test]
+    fn what_was_done_in_the_catalogue_is_known_after_the_server_died() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = catalogue(&dir);
+        for name in ["1", "2"] {
+            assert_eq!(claim(&db, name, "f", name, 0).unwrap(), Claim::New);
+        }
+        mark_done(&db, Some("1")).unwrap();
+        mark_done(&db, None).unwrap();
+        abandon_all(&db).unwrap();
+        assert_eq!(claim(&db, "1", "f", "n", 1).unwrap(), Claim::Done { name: "1".into() });
+        assert_eq!(claim(&db, "1", "other", "n", 1).unwrap(), Claim::Mismatch);
+        assert_eq!(claim(&db, "2", "f", "n", 1).unwrap(), Claim::Again { name: "2".into() });
+        release(&db, "1").unwrap();
+        assert_eq!(claim(&db, "1", "f", "n", 1).unwrap(), Claim::Done { name: "1".into() });
+        settle(&db, "1", 200, "{}").unwrap();
+        assert_eq!(claim(&db, "1", "f", "n", 1).unwrap(), Claim::Settled { status: 200, body: "{}".into() });
+    }
+
     #[test]
     fn an_answer_is_kept_for_a_day() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("catalogue.db");
-        Database::create(&path, &super::super::KIND, |_| Ok(())).unwrap();
-        let db = Database::open(&path, &super::super::KIND).unwrap();
-        assert_eq!(claim_at(&db, "k", "f", "n", 0).unwrap(), Claim::New);
+        let db = catalogue(&dir);
+        assert_eq!(claim(&db, "k", "f", "n", 0).unwrap(), Claim::New);
         settle(&db, "k", 201, "{}").unwrap();
         let settled = Claim::Settled { status: 201, body: "{}".into() };
-        assert_eq!(claim_at(&db, "k", "f", "n", KEPT_MICROSECONDS).unwrap(), settled);
-        assert_eq!(claim_at(&db, "k", "f", "n", KEPT_MICROSECONDS + 1).unwrap(), Claim::New);
+        assert_eq!(claim(&db, "k", "f", "n", KEPT_MICROSECONDS).unwrap(), settled);
+        assert_eq!(claim(&db, "k", "f", "n", KEPT_MICROSECONDS + 1).unwrap(), Claim::New);
     }
 
     #[test]
@@ -195,24 +320,24 @@ mod tests {
         };
         let (here, there) = (open("here.db"), open("there.db"));
         for (key, at) in [("old", 0), ("done", 10), ("under way", 20), ("left", 30)] {
-            assert_eq!(claim_at(&here, key, "f", key, at).unwrap(), Claim::New);
+            assert_eq!(claim(&here, key, "f", key, at).unwrap(), Claim::New);
         }
         settle(&here, "old", 201, "{}").unwrap();
         settle(&here, "done", 202, "{}").unwrap();
         abandon(&here, "left").unwrap();
-        let keys = saved_at(&here, KEPT_MICROSECONDS + 5).unwrap();
+        let keys = saved(&here, KEPT_MICROSECONDS + 5).unwrap();
         assert_eq!(keys.len(), 3, "one does not count any more: {keys:?}");
 
         // Much later: the time in between does not count.
         let now = 100 * KEPT_MICROSECONDS;
-        assert_eq!(claim_at(&there, "left", "another", "mine", now).unwrap(), Claim::New);
-        assert_eq!(adopt_at(&there, &keys, now).unwrap(), 2, "what is there stays");
-        assert_eq!(adopt_at(&there, &keys, now).unwrap(), 0);
+        assert_eq!(claim(&there, "left", "another", "mine", now).unwrap(), Claim::New);
+        assert_eq!(adopt(&there, &keys, now).unwrap(), 2, "what is there stays");
+        assert_eq!(adopt(&there, &keys, now).unwrap(), 0);
         let done = Claim::Settled { status: 202, body: "{}".into() };
-        assert_eq!(claim_at(&there, "done", "f", "n", now + 5).unwrap(), done);
+        assert_eq!(claim(&there, "done", "f", "n", now + 5).unwrap(), done);
         let again = Claim::Again { name: "under way".into() };
-        assert_eq!(claim_at(&there, "under way", "f", "n", now + 5).unwrap(), again);
-        assert_eq!(claim_at(&there, "left", "f", "n", now + 5).unwrap(), Claim::Mismatch);
-        assert_eq!(claim_at(&there, "done", "f", "n", now + 6).unwrap(), Claim::New, "its day is over");
+        assert_eq!(claim(&there, "under way", "f", "n", now + 5).unwrap(), again);
+        assert_eq!(claim(&there, "left", "f", "n", now + 5).unwrap(), Claim::Mismatch);
+        assert_eq!(claim(&there, "done", "f", "n", now + 6).unwrap(), Claim::New, "its day is over");
     }
 }

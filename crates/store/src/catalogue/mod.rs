@@ -59,6 +59,7 @@ const KIND: Kind = Kind {
 pub(crate) struct Catalogue {
     thread: Thread<Box<dyn Task>>,
     path: PathBuf,
+    key_clock: keys::Clock,
 }
 
 impl Catalogue {
@@ -80,9 +81,15 @@ impl Catalogue {
             }
             result => result?,
         }
+        let key_clock = keys::Clock::start(&database)?;
         let thread = Thread::spawn("store-catalogue", move |queue| run(database, &queue))
             .map_err(|e| Error::io(path, &e))?;
-        Ok(Self { thread, path: path.to_owned() })
+        Ok(Self { thread, path: path.to_owned(), key_clock })
+    }
+
+    /// The clock that idempotency keys grow old by.
+    pub(crate) fn key_clock(&self) -> keys::Clock {
+        self.key_clock
     }
 
     /// Does `work` on the catalogue's thread. It may be done a second time when its first transaction failed.

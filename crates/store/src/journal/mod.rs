@@ -3,10 +3,11 @@
 //!
 //! A log's own file is written after it, and synced last. What a process that was killed did not get to, and what a power
 //! cut took from a file, the journal has. It is a row of segments: a new one is begun when one is long enough, and an old
-//! one goes when every log that it speaks of is synced.
+//! one is let go when every log that it speaks of is synced. Where much is appended, it is written over then.
 
 mod entry;
 mod segment;
+mod spare;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -23,15 +24,22 @@ use segment::Segment;
 pub(crate) use entry::{Entries, NewRow};
 
 /// A segment that is longer is not written to any more.
-const LONG: u64 = 16 << 20;
+const LONG: u64 = 8 << 20;
+
+/// A segment that is longer shows that much is appended, and that it is worth to have spares.
+const BUSY: u64 = LONG >> 5;
 
 /// A test that cuts the power does not wait for so much.
 fn long() -> u64 {
     #[cfg(feature = "power-cuts")]
     if crate::power::is_watched() {
-        return LONG >> 8;
+        return LONG >> 7;
     }
     LONG
+}
+
+fn busy() -> u64 {
+    long() / (LONG / BUSY)
 }
 
 /// All segments that are not written to any more.
@@ -46,12 +54,27 @@ struct State {
     old: VecDeque<Old>,
     /// What was found when it was opened, for whoever opens the log.
     found: HashMap<SessionId, Vec<(Row, u64)>>,
+    /// Number of the next segment.
+    next: u64,
+    /// Segments that can be written over.
+    spares: Vec<PathBuf>,
+    /// Spares are missed.
+    busy: bool,
+}
+
+impl State {
+    /// A number that no segment had before.
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
 }
 
 /// A segment that is kept until logs are synced.
 #[derive(Debug, Clone)]
 pub(crate) struct Old {
     path: PathBuf,
+    number: u64,
     /// Whether an earlier process left it.
     inherited: bool,
     /// Logs that it speaks of.
@@ -61,8 +84,6 @@ pub(crate) struct Old {
 /// The end that is written to.
 pub(crate) struct Pen {
     journal: Arc<Journal>,
-    /// Number of the next segment.
-    next: u64,
     /// None until something is to be written, and after a failure.
     current: Option<Current>,
 }
@@ -77,8 +98,10 @@ impl Journal {
     /// Reads what an earlier process left.
     pub(crate) fn open(dir: &Path) -> Result<(Arc<Self>, Pen), Error> {
         let mut state = State::default();
-        let mut next = 0;
-        for (number, path) in segment::list(dir)? {
+        let (segments, spares) = segment::list(dir)?;
+        state.next = spares.iter().filter_map(|path| spare::number(path)).max().map_or(0, |last| last + 1);
+        state.spares = spares;
+        for (number, path) in segments {
             let mut sessions = HashSet::new();
             segment::read(&path, number, |payload| {
                 for entry in Entry::all(payload) {
@@ -91,11 +114,11 @@ impl Journal {
                     }
                 }
             })?;
-            next = number + 1;
-            state.old.push_back(Old { path, inherited: true, sessions });
+            state.next = state.next.max(number + 1);
+            state.old.push_back(Old { path, number, inherited: true, sessions });
         }
         let journal = Arc::new(Self { dir: dir.to_owned(), state: Mutex::new(state) });
-        Ok((Arc::clone(&journal), Pen { journal, next, current: None }))
+        Ok((Arc::clone(&journal), Pen { journal, current: None }))
     }
 
     /// What was appended to a log and is not known to be in it.
@@ -118,13 +141,35 @@ impl Journal {
         self.state().old.front().cloned()
     }
 
-    /// Removes the oldest segment: its logs are synced.
-    pub(crate) fn remove(&self, old: &Old) -> Result<(), Error> {
-        segment::remove(&old.path).map_err(|e| Error::io(&old.path, &e))?;
+    /// Lets go of the oldest segment: its logs are synced. It is written over later, or removed.
+    pub(crate) fn let_go(&self, old: &Old) -> Result<(), Error> {
+        let io = |error: std::io::Error| Error::io(&old.path, &error);
+        let spare = self.wants_spares() && segment::is_whole(&old.path, long());
+        let spare = spare.then(|| spare::path(&self.dir, old.number));
+        match &spare {
+            Some(spare) => segment::rename(&old.path, spare).map_err(io)?,
+            None => segment::remove(&old.path).map_err(io)?,
+        }
         // Before the next one goes, or an old one could outlive what was written later.
         sync_dir(&self.dir)?;
-        self.state().old.retain(|kept| kept.path != old.path);
+        let mut state = self.state();
+        state.old.retain(|kept| kept.path != old.path);
+        state.spares.extend(spare);
         Ok(())
+    }
+
+    /// Makes spares if much is appended and there are not enough.
+    pub(crate) fn make_spares(&self) -> Result<(), Error> {
+        while self.state().busy && self.wants_spares() {
+            let number = self.state().number();
+            let made = spare::make(&self.dir, number, long())?;
+            self.state().spares.push(made);
+        }
+        Ok(())
+    }
+
+    fn wants_spares(&self) -> bool {
+        self.state().spares.len() < spare::SPARES
     }
 
     /// Removes everything: every log of this process is synced, and nothing more will be written. What an earlier process
@@ -134,7 +179,7 @@ impl Journal {
             return Ok(());
         }
         while let Some(old) = self.oldest() {
-            self.remove(&old)?;
+            self.let_go(&old)?;
         }
         Ok(())
     }
@@ -148,7 +193,7 @@ impl Pen {
     /// Makes sure that there is room for this many bytes, in as many entries as there may be.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
         let bytes = (bytes + segment::HEADER) as u64;
-        if self.current.as_ref().is_some_and(|current| current.segment.length() > long()) {
+        if self.current.as_ref().is_some_and(|current| self.is_done(&current.segment)) {
             self.retire();
         }
         match &mut self.current {
@@ -157,16 +202,39 @@ impl Pen {
         }
     }
 
+    /// Whether a segment is long enough, or there is a better one.
+    fn is_done(&self, segment: &Segment) -> bool {
+        let length = segment.length();
+        if length <= busy() || segment.is_reused() {
+            return length > long();
+        }
+        let mut state = self.journal.state();
+        state.busy = true;
+        length > long() || !state.spares.is_empty()
+    }
+
     fn begin(&mut self, room: u64) -> Result<&mut Current, Error> {
-        let number = self.next;
-        // Also when it fails: a name that was taken stays taken.
-        self.next += 1;
-        let mut segment = Segment::create(&self.journal.dir, number)?;
+        let mut segment = self.next_segment()?;
         if let Err(error) = segment.reserve(room) {
             segment.remove();
             return Err(error);
         }
         Ok(self.current.insert(Current { segment, sessions: HashSet::new() }))
+    }
+
+    fn next_segment(&self) -> Result<Segment, Error> {
+        loop {
+            let (number, spare) = {
+                let mut state = self.journal.state();
+                // Also when it fails: a name that was taken stays taken.
+                (state.number(), state.spares.pop())
+            };
+            let Some(spare) = spare else { return Segment::create(&self.journal.dir, number) };
+            match Segment::reuse(&spare, &self.journal.dir, number) {
+                Err(error) => tracing::warn!(%error, "a spare segment of the journal cannot be used"),
+                segment => return segment,
+            }
+        }
     }
 
     /// Waits until these entries are on disk.
@@ -193,7 +261,8 @@ impl Pen {
 
     fn retire(&mut self) {
         if let Some(Current { segment, sessions }) = self.current.take() {
-            let old = Old { path: segment.path().to_owned(), inherited: false, sessions };
+            let (path, number) = (segment.path().to_owned(), segment.number());
+            let old = Old { path, number, inherited: false, sessions };
             self.journal.state().old.push_back(old);
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use super::spare;
 use crate::Error;
 use crate::chain::Chain;
 use crate::layout::sync_dir;
@@ -32,17 +33,38 @@ pub(super) struct Segment {
     frames: u64,
     /// How far there is certainly room.
     reserved: u64,
+    /// It was a segment before, or was made to be written over.
+    reused: bool,
     /// What was free when that was last asked, since the last frame.
     free: Option<u64>,
 }
 
 impl Segment {
     pub(super) fn create(dir: &Path, number: u64) -> Result<Self, Error> {
-        let path = dir.join(format!("{number:016}"));
+        let path = path(dir, number);
         let io = |error: io::Error| Error::io(&path, &error);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(io)?;
         sync_dir(dir)?;
-        Ok(Self { file, path, number, length: 0, frames: 0, reserved: 0, free: None })
+        Ok(Self { file, path, number, length: 0, frames: 0, reserved: 0, reused: false, free: None })
+    }
+
+    /// Makes a spare the next segment. What is in it speaks of another number, so it ends where frames of this one do.
+    pub(super) fn reuse(spare: &Path, dir: &Path, number: u64) -> Result<Self, Error> {
+        let path = path(dir, number);
+        let io = |error: io::Error| Error::io(&path, &error);
+        rename(spare, &path).map_err(io)?;
+        let file = OpenOptions::new().write(true).open(&path).map_err(io)?;
+        sync_dir(dir)?;
+        let reserved = file.metadata().map_err(io)?.len();
+        Ok(Self { file, path, number, length: 0, frames: 0, reserved, reused: true, free: None })
+    }
+
+    pub(super) fn is_reused(&self) -> bool {
+        self.reused
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -142,17 +164,37 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The segments in a directory, oldest first.
-pub(super) fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
-    let mut found = Vec::new();
+/// Gives a segment another name.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    #[cfg(feature = "power-cuts")]
+    crate::power::renamed(from, to);
+    Ok(())
+}
+
+/// Whether the disk has given a segment all that it ever needs.
+pub(super) fn is_whole(path: &Path, length: u64) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.len() >= length)
+}
+
+fn path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:016}"))
+}
+
+/// The segments in a directory, oldest first, and the spares.
+#[expect(clippy::type_complexity, reason = "two lists, for one caller")]
+pub(super) fn list(dir: &Path) -> Result<(Vec<(u64, PathBuf)>, Vec<PathBuf>), Error> {
+    let (mut segments, mut spares) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, &e))? {
-        let entry = entry.map_err(|e| Error::io(dir, &e))?;
-        if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-            found.push((number, entry.path()));
+        let path = entry.map_err(|e| Error::io(dir, &e))?.path();
+        if spare::number(&path).is_some() {
+            spares.push(path);
+        } else if let Some(number) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) {
+            segments.push((number, path));
         }
     }
-    found.sort();
-    Ok(found)
+    segments.sort();
+    Ok((segments, spares))
 }
 
 /// Hands out the content of each frame, up to the first that is not whole.

@@ -29,7 +29,7 @@ fn seqs(journal: &Journal, session: SessionId) -> Vec<u64> {
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
-    segment::list(dir).unwrap().into_iter().map(|(_, path)| path).collect()
+    segment::list(dir).unwrap().0.into_iter().map(|(_, path)| path).collect()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn another_process_goes_on_in_a_segment_of_its_own_until_the_old_ones_are_let_go
     assert_eq!(seqs(&journal, session), [1, 2]);
     while let Some(old) = journal.oldest() {
         assert_eq!(old.sessions, HashSet::from([session]));
-        journal.remove(&old).unwrap();
+        journal.let_go(&old).unwrap();
     }
     write(&mut pen, &entries(session, 3));
     drop(pen);
@@ -128,4 +128,69 @@ fn a_failure_is_told_and_the_next_one_gets_a_new_segment() {
     write(&mut pen, &entries(session, 2));
     assert_eq!(journal.oldest().unwrap().sessions, HashSet::from([session]));
     assert_eq!(seqs(&found(&place), session), [1, 2]);
+}
+
+/// Has a journal write until it has let go of a few segments; gives the number of the last row.
+fn wear(journal: &Journal, pen: &mut Pen, session: SessionId, mut seq: u64, segments: u64) -> u64 {
+    let last = journal.state().next + segments;
+    let text = "x".repeat(1 << 20);
+    while journal.state().next < last {
+        seq += 1;
+        let mut entries = Entries::default();
+        entries.rows_of(session, 1);
+        entries.row(&NewRow { seq, at: 0, hash: seq, texts: [&text; 4] });
+        write(pen, &entries);
+        journal.make_spares().unwrap();
+        while let Some(old) = journal.oldest() {
+            journal.let_go(&old).unwrap();
+        }
+    }
+    seq
+}
+
+#[test]
+fn segments_are_written_over_and_what_was_in_them_is_not_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = SessionId::new();
+    let (journal, mut pen) = open(dir.path());
+    let last = wear(&journal, &mut pen, session, 0, 9);
+    let there = || fs::read_dir(dir.path()).unwrap().count();
+    assert!((2..=3).contains(&there()), "one is written to, and a few are spare: {}", there());
+    assert!(pen.current.as_ref().unwrap().segment.is_reused());
+    write(&mut pen, &entries(session, last + 1));
+    drop(pen);
+    // What the file had before is still behind what was written now.
+    let (journal, mut pen) = open(dir.path());
+    let seqs: Vec<u64> = journal.found(session).iter().map(|(row, _)| row.seq).collect();
+    let expected: Vec<u64> = (last + 2 - seqs.len() as u64..=last + 1).collect();
+    assert_eq!(seqs, expected, "only the end that was not let go");
+    assert!(seqs.len() < 9, "{seqs:?}");
+    // Nor is it found under the numbers of another process.
+    while let Some(old) = journal.oldest() {
+        journal.let_go(&old).unwrap();
+    }
+    let (before, spares) = {
+        let state = journal.state();
+        (state.next, state.spares.len())
+    };
+    assert_eq!(spares, 2);
+    write(&mut pen, &entries(session, 1));
+    assert_eq!(files(dir.path()).len(), 1);
+    assert!(journal.state().next > before);
+    assert_eq!(found(dir.path()).found(session).len(), 1);
+}
+
+#[test]
+fn a_spare_that_cannot_be_used_is_not_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = SessionId::new();
+    let (journal, mut pen) = open(dir.path());
+    wear(&journal, &mut pen, session, 0, 4);
+    for spare in &journal.state().spares {
+        fs::remove_file(spare).unwrap();
+    }
+    pen.retire();
+    write(&mut pen, &entries(session, 99));
+    assert!(!pen.current.as_ref().unwrap().segment.is_reused());
+    assert_eq!(found(dir.path()).found(session).last().unwrap().0.seq, 99);
 }

@@ -11,6 +11,7 @@ use failpoint::Point;
 use protocol::SessionId;
 
 use super::filer::{self, Filers};
+use super::noter::Noter;
 use super::tail::{Placed, Tail};
 use super::{Append, Filing, IDLE, Job, Order, SETTLE_BYTES, Shared, Task};
 use crate::Error;
@@ -31,6 +32,7 @@ pub(super) struct Appender {
     shared: Shared,
     pen: Pen,
     filers: Filers,
+    noter: Noter,
     logs: HashMap<SessionId, Log>,
     /// Logs whose files are behind, and since when, oldest first.
     behind: VecDeque<(SessionId, Instant)>,
@@ -69,11 +71,12 @@ struct Waiting {
 }
 
 impl Appender {
-    pub(super) fn new(shared: Shared, pen: Pen, filers: Filers) -> Self {
+    pub(super) fn new(shared: Shared, pen: Pen, filers: Filers, noter: Noter) -> Self {
         Self {
             shared,
             pen,
             filers,
+            noter,
             logs: HashMap::new(),
             behind: VecDeque::new(),
             settle_at: Instant::now(),
@@ -238,13 +241,15 @@ impl Appender {
                 failpoint::hit(Point::Appended);
                 self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
                 self.shared.counters.appends.fetch_add(placed.len() as u64, Ordering::Relaxed);
+                let now = Instant::now();
                 let mut ends = HashMap::new();
                 for Waiting { session, placed, append } in placed {
                     ends.insert(session, placed.first + append.drafts.len() as u64 - 1);
-                    confirm(session, placed, append);
+                    confirm(session, placed, append, now);
                 }
-                // Nobody has to wait for this.
-                ends.into_iter().for_each(|(session, end)| self.shared.ends.note(session, end));
+                if self.shared.ends.note_later(ends) {
+                    self.noter.wake();
+                }
             }
             Err(error) => {
                 // The logs will have the events, so it is not as if nothing had happened.
@@ -342,10 +347,10 @@ impl Default for Log {
     }
 }
 
-fn confirm(session: SessionId, placed: Placed, append: Append) {
-    let Append { drafts, last_seq, reply, .. } = append;
+fn confirm(session: SessionId, placed: Placed, append: Append, now: Instant) {
+    let Append { drafts, confirmed, reply, .. } = append;
     let numbered = drafts.into_iter().zip(placed.first..);
     let events: Vec<_> = numbered.map(|(draft, seq)| draft.into_event(session, seq, placed.at)).collect();
-    last_seq.fetch_max(placed.first + events.len() as u64 - 1, Ordering::Release);
+    confirmed.move_on(placed.first + events.len() as u64 - 1, now);
     answer(reply, Ok(events));
 }

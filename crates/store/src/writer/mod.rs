@@ -1,11 +1,12 @@
 //! The threads behind the logs. One gives all events their places and makes them durable together ([`appender`]); some
 //! have the logs' files, which they bring up to date afterwards, and read ([`filer`]); one lets go of what the journal no
-//! longer needs ([`tidier`]).
+//! longer needs ([`tidier`]), and one notes where logs end ([`noter`]).
 //!
 //! Everything about a session goes through the appender, in order: whoever reads finds what was confirmed before.
 
 mod appender;
 mod filer;
+mod noter;
 mod tail;
 mod tidier;
 
@@ -20,12 +21,13 @@ use crate::Error;
 use crate::ends::Ends;
 use crate::journal::{Journal, Pen};
 use crate::layout::Layout;
-use crate::log::Epoch;
+use crate::log::{Confirmed, Epoch};
 use crate::logfile::{End, KeptFold, Page, Rows};
 use crate::row::{Encoded, Row};
 use crate::thread::Thread;
 use appender::Appender;
 use filer::{Filer, Filers};
+use noter::Noter;
 
 #[cfg(test)]
 pub(crate) use tail::Tail;
@@ -68,8 +70,7 @@ pub(crate) enum Job {
 pub(crate) struct Append {
     pub(crate) epoch: Epoch,
     pub(crate) drafts: Vec<Encoded>,
-    /// Moved on before the answer is sent, so that it is right even when nobody waits for the answer.
-    pub(crate) last_seq: Arc<AtomicU64>,
+    pub(crate) confirmed: Arc<Confirmed>,
     pub(crate) reply: Reply<Vec<Event>>,
 }
 
@@ -161,13 +162,14 @@ impl Writers {
         let io = |error: std::io::Error| Error::io(layout.root(), &error);
         let (orders, queue) = std::sync::mpsc::channel();
         let filers = Filer::start_all(&shared, &orders).map_err(io)?;
-        let appends = Appender::new(shared.clone(), pen, Arc::clone(&filers));
+        let noter = Noter::start(Arc::clone(&shared.ends)).map_err(io)?;
+        let appends = Appender::new(shared.clone(), pen, Arc::clone(&filers), noter);
         let appender =
             Thread::spawn_with("store-append", (orders.clone(), queue), |queue| appends.run(&queue))
                 .map_err(io)?;
-        let journal = Arc::clone(&shared.journal);
-        let tidier =
-            Thread::spawn("store-tidy", move |queue| tidier::tidy(&queue, &orders, &journal)).map_err(io)?;
+        let (journal, ends) = (Arc::clone(&shared.journal), Arc::clone(&shared.ends));
+        let tidier = Thread::spawn("store-tidy", move |queue| tidier::tidy(&queue, &orders, &journal, &ends))
+            .map_err(io)?;
         Ok(Self { tidier: Some(tidier), appender: Some(appender), filers, shared })
     }
 
@@ -183,6 +185,11 @@ impl Writers {
         if let Some(appender) = &self.appender {
             appender.send(order);
         }
+    }
+
+    /// Whether something beside the log tells that it had events.
+    pub(crate) fn had_events(&self, session: SessionId) -> bool {
+        self.shared.ends.seen(session) > 0 || self.shared.journal.has_found(session)
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -15,7 +15,7 @@ fn draft() -> Encoded {
 
 fn append(epoch: u64) -> (Append, Receiver<Result<Vec<Event>, Error>>) {
     let (reply, result) = oneshot::channel();
-    let append = Append { epoch: Epoch(epoch), drafts: vec![draft()], last_seq: Arc::default(), reply };
+    let append = Append { epoch: Epoch(epoch), drafts: vec![draft()], confirmed: Arc::default(), reply };
     (append, result)
 }
 
@@ -36,7 +36,8 @@ fn what_waits_is_one_sync() {
     let (shared, pen) = Shared::open(&layout(&dir)).unwrap();
     let (orders, queue) = mpsc::channel();
     let filers = Filer::start_all(&shared, &orders).unwrap();
-    let mut appender = Appender::new(shared.clone(), pen, Arc::clone(&filers));
+    let noter = Noter::start(Arc::clone(&shared.ends)).unwrap();
+    let mut appender = Appender::new(shared.clone(), pen, Arc::clone(&filers), noter);
     let sessions = [SessionId::new(), SessionId::new()];
     for session in sessions {
         let (reply, made) = oneshot::channel();
@@ -169,7 +170,8 @@ fn rows_reach_a_file_that_was_closed_meanwhile() {
     assert_eq!(filer.opened(), [b].into());
     let mut tail = Tail::new(end);
     tail.place(&[draft()], &mut Default::default());
-    shared.ends.note(a, 1);
+    shared.ends.note_later([(a, 1)]);
+    shared.ends.note_all();
     // Somebody asked before the event was confirmed.
     assert_eq!(read(&mut filer), (0, None));
     filer.handle(b, Task::End);

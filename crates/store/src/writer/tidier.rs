@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Job, Order};
 use crate::Error;
+use crate::ends::Ends;
 use crate::journal::{Journal, Old};
 
 /// How often it is looked whether the journal has old segments, and how long after that failed.
@@ -14,12 +15,19 @@ const TIDY: Duration = Duration::from_millis(500);
 const TIDY_LATER: Duration = Duration::from_secs(20);
 
 /// The life of the thread; it ends when nobody can send to the queue any more.
-pub(super) fn tidy(queue: &Receiver<()>, appender: &Sender<Order>, journal: &Journal) {
+pub(super) fn tidy(queue: &Receiver<()>, appender: &Sender<Order>, journal: &Journal, ends: &Ends) {
     let mut pause = TIDY;
     while queue.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = TIDY;
+        if let Err(error) = journal.make_spares() {
+            tracing::warn!(%error, "appends are slower than they could be: the journal has no spare segments");
+            pause = TIDY_LATER;
+        }
         while let Some(old) = journal.oldest() {
-            match sync_all(queue, appender, &old).and_then(|()| journal.remove(&old).map_err(Some)) {
+            let synced = sync_all(queue, appender, &old);
+            // Where the logs end is noted before only their files know it.
+            ends.note_all();
+            match synced.and_then(|()| journal.let_go(&old).map_err(Some)) {
                 Ok(()) => {}
                 Err(None) => return,
                 Err(Some(error)) => {

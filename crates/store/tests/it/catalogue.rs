@@ -4,7 +4,7 @@ use protocol::{Environment, RefusedHost, Session, SessionId, Spend, Status, Time
 use store::{Claim, Error, Store};
 use tokio::task::JoinSet;
 
-fn session(id: SessionId, seq: u64, second: i64) -> Session {
+pub(crate) fn session(id: SessionId, seq: u64, second: i64) -> Session {
     Session {
         id,
         title: format!("at {seq}"),
@@ -15,6 +15,7 @@ fn session(id: SessionId, seq: u64, second: i64) -> Session {
         created_at: Timestamp::from_second(1).unwrap(),
         updated_at: Timestamp::from_second(second).unwrap(),
         seq,
+        lineage: None,
         spend: Spend::default(),
         queued: Vec::new(),
         paused: false,

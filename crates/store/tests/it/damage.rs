@@ -70,6 +70,8 @@ impl Pair {
         log.verify().await.unwrap();
         pair.remember();
         drop((log, store));
+        // By the time that the journal is gone, it is noted where the log ended.
+        pair.ends = fs::read(pair.dir.path().join("ends")).unwrap();
         pair
     }
 

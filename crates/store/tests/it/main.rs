@@ -8,6 +8,7 @@ mod damage;
 mod files;
 mod full;
 mod logs;
+mod lost;
 mod pages;
 #[cfg(feature = "power-cuts")]
 mod power;

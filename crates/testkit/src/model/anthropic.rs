@@ -13,6 +13,7 @@ const FIELDS: &[&str] = &[
     "messages",
     "metadata",
     "model",
+    "output_config",
     "service_tier",
     "stop_sequences",
     "stream",
@@ -160,7 +161,7 @@ fn read_user(
     for value in blocks {
         let block = Object::new(value, "a content block")?;
         match block.text("type")? {
-            "text" => said.push(Message::User { text: text_block(value, breakpoints)?.to_owned() }),
+            "text" => said.push(Message::user(text_block(value, breakpoints)?)),
             "tool_result" if !said.is_empty() => {
                 return Err("tool results must come before text in a user message".to_owned());
             }

@@ -101,7 +101,7 @@ fn read_messages(request: &mut Request, messages: &[Value]) -> Result<(), Violat
             "user" => {
                 let message = message.only(&["role", "content", "name"])?;
                 let text = content(message, &place)?.ok_or_else(|| format!("{place} lacks content"))?;
-                request.messages.push(Message::User { text });
+                request.messages.push(Message::user(text));
             }
             "assistant" => {
                 let message = message.only(&[

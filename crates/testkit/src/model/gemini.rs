@@ -61,8 +61,17 @@ pub(super) fn read(request: &mut Request, path: &str, query: &str) -> Result<(),
     }
     let body = Object::new(&json, "the body")?.only(FIELDS)?;
     if let Some(config) = body.get("generationConfig") {
-        let known =
-            ["maxOutputTokens", "temperature", "topP", "topK", "seed", "thinkingConfig", "stopSequences"];
+        let known = [
+            "maxOutputTokens",
+            "responseMimeType",
+            "responseSchema",
+            "seed",
+            "stopSequences",
+            "temperature",
+            "thinkingConfig",
+            "topK",
+            "topP",
+        ];
         request.max_output_tokens =
             Object::new(config, "generationConfig")?.only(&known)?.limit("maxOutputTokens")?;
     }
@@ -163,7 +172,7 @@ fn read_user(request: &mut Request, parts: &[Value], open: &[Call]) -> Result<()
             if text.is_empty() {
                 return Err("a text part is empty".to_owned());
             }
-            said.push(Message::User { text });
+            said.push(Message::user(text));
             continue;
         };
         let response = Object::new(response, "a functionResponse")?.only(&["id", "name", "response"])?;

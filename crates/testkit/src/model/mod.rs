@@ -25,6 +25,7 @@ mod request;
 mod responses;
 mod script;
 mod server;
+mod small;
 #[cfg(test)]
 mod tests;
 
@@ -32,3 +33,4 @@ pub use reply::{At, Gate, Reply, Until};
 pub use request::{Format, Request};
 pub use script::Script;
 pub use server::{Options, Server};
+pub use small::{Seen, Small};

@@ -75,7 +75,7 @@ impl Request {
     /// What a person or the platform said last.
     pub fn last_user(&self) -> Option<&str> {
         self.messages.iter().rev().find_map(|message| match message {
-            Message::User { text } => Some(text.as_str()),
+            Message::User { text, .. } => Some(text.as_str()),
             Message::Assistant { .. } | Message::Tools { .. } => None,
         })
     }

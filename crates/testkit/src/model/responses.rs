@@ -68,7 +68,7 @@ pub(super) fn read(request: &mut Request) -> Result<(), Violation> {
     }
     match body.get("input") {
         Some(Value::String(text)) => {
-            request.messages.push(Message::User { text: text.clone() });
+            request.messages.push(Message::user(text.clone()));
             Ok(())
         }
         Some(_) | None => read_items(request, body.list("input")?),
@@ -144,7 +144,7 @@ fn read_message(request: &mut Request, item: Object<'_>, place: &str) -> Result<
     let item = item.only(&["type", "id", "role", "content", "status"])?;
     let text = content(item, &["input_text"])?;
     match item.text("role")? {
-        "user" => request.messages.push(Message::User { text }),
+        "user" => request.messages.push(Message::user(text)),
         "system" | "developer" => request.system.push_str(&text),
         other => return Err(format!("{place} has the unknown role {other:?}")),
     }

@@ -63,7 +63,7 @@ struct Done {
 
 fn answer(messages: &[Message]) -> Reply {
     let task = |message: &Message| match message {
-        Message::User { text } => Task::parse(text),
+        Message::User { text, .. } => Task::parse(text),
         Message::Assistant { .. } | Message::Tools { .. } => None,
     };
     let Some(place) = messages.iter().rposition(|message| task(message).is_some()) else {
@@ -72,8 +72,7 @@ fn answer(messages: &[Message]) -> Reply {
     let (task, number) = task(&messages[place]).unwrap();
     let since = &messages[place + 1..];
     // With its sandbox everything went that was done in this turn.
-    let lost =
-        |message: &Message| matches!(message, Message::User { text } if text.contains("since then are gone"));
+    let lost = |message: &Message| matches!(message, Message::User { text, .. } if text.contains("since then are gone"));
     let valid = since.iter().rposition(lost).map_or(0, |place| place + 1);
     let (gone, since) = since.split_at(valid);
     let mut done = calls(gone);
@@ -125,8 +124,9 @@ fn mend(since: &[Message], done: &[Done], number: usize) -> Reply {
     let wrong = json!({"path": "answer.txt", "content": "41\n"});
     let right = json!({"path": "answer.txt", "content": "42\n"});
     let written = |what: &Value| done.iter().any(|call| call.arguments == *what && call.well);
-    let told =
-        since.iter().any(|message| matches!(message, Message::User { text } if text.contains("expected 42")));
+    let told = since
+        .iter()
+        .any(|message| matches!(message, Message::User { text, .. } if text.contains("expected 42")));
     match (written(&wrong) && written(&note), told, written(&right)) {
         (false, _, _) => Reply::text("I begin.").call("write", note).call("write", wrong),
         (true, false, _) => Reply::text("Finished, I think."),

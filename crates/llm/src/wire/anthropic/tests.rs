@@ -1,7 +1,7 @@
 //! Requests as Anthropic wants them, and its events folded.
 
 use super::*;
-use crate::model::Provider;
+use crate::provider::Provider;
 use crate::wire::Fold as _;
 use protocol::chat::{Call, ToolResult, ToolSpec};
 
@@ -14,6 +14,7 @@ fn model() -> Model {
         key: None,
         headers: Default::default(),
         price: None,
+        overrides: Default::default(),
     }
 }
 
@@ -68,8 +69,8 @@ fn roles_alternate_and_results_come_first() {
         tools: vec![tool("shell"), tool("read")],
         max_output_tokens: 100,
         messages: vec![
-            Message::User { text: "One.".into() },
-            Message::User { text: "Two.".into() },
+            Message::user("One."),
+            Message::user("Two."),
             Message::Assistant {
                 parts: vec![
                     Part::Reasoning { text: "Signed.".into(), signature: Some("SIG".into()) },
@@ -82,7 +83,7 @@ fn roles_alternate_and_results_come_first() {
                     call("b", "no such tool", "{broken"),
                 ],
             },
-            Message::User { text: "Stop that.".into() },
+            Message::user("Stop that."),
             Message::Tools {
                 results: vec![
                     ToolResult { call_id: "functions.shell:0".into(), text: String::new(), is_error: false },
@@ -90,13 +91,14 @@ fn roles_alternate_and_results_come_first() {
                 ],
             },
             Message::Assistant { parts: vec![Part::Reasoning { text: "Lost.".into(), signature: None }] },
-            Message::User { text: String::new() },
+            Message::user(""),
             Message::Assistant { parts: vec![Part::Text { text: "Well.".into() }] },
-            Message::User { text: "Last.".into() },
+            Message::user("Last."),
         ],
+        ..Request::default()
     };
     assert_eq!(
-        body(&model(), &request),
+        body(&model(), &request, Quirks::of(&model())),
         json!({
             "model": "claude",
             "max_tokens": 100,

@@ -14,6 +14,7 @@ fn model(provider: Provider) -> Model {
         key: None,
         headers: Default::default(),
         price: None,
+        overrides: Default::default(),
     }
 }
 
@@ -24,7 +25,11 @@ fn call(id: &str, tool: &str, arguments: &str) -> Part {
 fn request(messages: Vec<Message>) -> Request {
     let tools =
         vec![ToolSpec { name: "shell".into(), description: "d".into(), schema: json!({"type": "object"}) }];
-    Request { system: "Be brief.".into(), messages, tools, max_output_tokens: 100 }
+    Request { system: "Be brief.".into(), messages, tools, max_output_tokens: 100, ..Request::default() }
+}
+
+fn usual() -> Quirks {
+    Quirks::of(&model(Provider::OpenAiCompatible))
 }
 
 fn fold(chunks: Vec<Value>) -> Result<Completion, Fault> {
@@ -55,7 +60,7 @@ fn end(reason: &str) -> Value {
 #[test]
 fn a_conversation_is_written_as_servers_want_it() {
     let request = request(vec![
-        Message::User { text: "Go.".into() },
+        Message::user("Go."),
         Message::Assistant {
             parts: vec![
                 Part::Reasoning { text: "Hm.".into(), signature: None },
@@ -71,7 +76,7 @@ fn a_conversation_is_written_as_servers_want_it() {
             ],
         },
         Message::Assistant { parts: vec![Part::Reasoning { text: "Only this.".into(), signature: None }] },
-        Message::User { text: "More.".into() },
+        Message::user("More."),
     ]);
     let body =
         body(&model(Provider::OpenAiCompatible), &request, Quirks::of(&model(Provider::OpenAiCompatible)));
@@ -112,11 +117,12 @@ fn gemini_gets_its_signatures_back() {
     let signed = json!([{"index": 0, "id": "a", "function": {"name": "shell", "arguments": "{}"},
         "extra_content": {"google": {"thought_signature": "SIG"}}}]);
     let parts = fold(vec![calls(signed), end("tool_calls")]).unwrap().parts;
-    let written = assistant(Provider::Gemini, &parts).unwrap();
+    let written = assistant(Provider::Gemini, &parts, usual()).unwrap();
     assert_eq!(written.pointer("/tool_calls/0/extra_content/google/thought_signature"), Some(&json!("SIG")));
-    let written = assistant(Provider::OpenAi, &parts).unwrap();
+    let written = assistant(Provider::OpenAi, &parts, usual()).unwrap();
     assert_eq!(written.pointer("/tool_calls/0/extra_content"), None);
-    let foreign = assistant(Provider::Gemini, &[call("a", "x", "{}"), call("b", "x", "{}")]).unwrap();
+    let foreign =
+        assistant(Provider::Gemini, &[call("a", "x", "{}"), call("b", "x", "{}")], usual()).unwrap();
     assert_eq!(
         foreign.pointer("/tool_calls/0/extra_content/google/thought_signature"),
         Some(&json!("skip_thought_signature_validator"))

@@ -26,7 +26,8 @@ pub(super) fn parameters(schema: &Value) -> Option<Value> {
     Some(reduced(schema))
 }
 
-fn reduced(schema: &Value) -> Value {
+/// The schema with only what is taken.
+pub(super) fn reduced(schema: &Value) -> Value {
     let Some(schema) = schema.as_object() else {
         // `true` allows everything; a type is wanted nevertheless.
         return json!({"type": "string"});

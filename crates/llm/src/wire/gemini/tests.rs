@@ -1,8 +1,14 @@
 //! Requests as Gemini wants them, and its chunks folded.
 
 use super::*;
+use crate::model::sample;
+use crate::provider::Provider;
 use crate::wire::Fold as _;
 use protocol::chat::{Call, ToolSpec};
+
+fn model() -> Model {
+    sample(Provider::GeminiNative, "gemini-2.5-pro")
+}
 
 fn call(id: &str, tool: &str, arguments: &str) -> Part {
     Part::Call(Call { id: id.into(), tool: tool.into(), arguments: arguments.into() })
@@ -42,8 +48,8 @@ fn signatures_go_back_on_their_parts_and_results_follow_their_calls() {
         tools: vec![tool("shell", object), tool("list", json!({"type": "object", "properties": {}}))],
         max_output_tokens: 100,
         messages: vec![
-            Message::User { text: "One.".into() },
-            Message::User { text: " ".into() },
+            Message::user("One."),
+            Message::user(" "),
             Message::Assistant {
                 parts: vec![
                     reasoning("Thought.", Some("gemini-thought:OWN")),
@@ -55,7 +61,7 @@ fn signatures_go_back_on_their_parts_and_results_follow_their_calls() {
                     call("b", "no such tool", "{broken"),
                 ],
             },
-            Message::User { text: "Stop that.".into() },
+            Message::user("Stop that."),
             Message::Tools { results: vec![result("a", "1", false), result("b", "bad", true)] },
             Message::Assistant { parts: vec![call("c", "list", "")] },
             Message::Tools { results: vec![result("c", "2", false)] },
@@ -63,12 +69,13 @@ fn signatures_go_back_on_their_parts_and_results_follow_their_calls() {
                 parts: vec![Part::Text { text: "Well.".into() }, reasoning("", Some("gemini:LAST"))],
             },
             Message::Assistant { parts: vec![reasoning("Lost.", None)] },
-            Message::User { text: "Last.".into() },
+            Message::user("Last."),
         ],
+        ..Request::default()
     };
     let user = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
     assert_eq!(
-        body(&request),
+        body(&model(), &request, Quirks::of(&model())),
         json!({
             "systemInstruction": {"parts": [{"text": "Be brief."}]},
             "generationConfig": {"maxOutputTokens": 100},

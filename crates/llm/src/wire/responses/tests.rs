@@ -1,7 +1,7 @@
 //! Requests as OpenAI's responses want them, and their events folded, also as lesser servers send them.
 
 use super::*;
-use crate::model::Provider;
+use crate::provider::Provider;
 use crate::wire::Fold as _;
 use protocol::chat::{Call, ToolResult, ToolSpec};
 
@@ -14,6 +14,7 @@ fn model() -> Model {
         key: None,
         headers: Default::default(),
         price: None,
+        overrides: Default::default(),
     }
 }
 
@@ -50,7 +51,7 @@ fn a_conversation_becomes_items() {
         tools: vec![tool],
         max_output_tokens: 100,
         messages: vec![
-            Message::User { text: "One.".into() },
+            Message::user("One."),
             Message::Assistant {
                 parts: vec![
                     reasoning("Mine.", Some("responses:rs_1:DATA")),
@@ -72,6 +73,7 @@ fn a_conversation_becomes_items() {
                 ],
             },
         ],
+        ..Request::default()
     };
     let written = body(&model(), &request, Quirks::of(&model()));
     assert_eq!(

@@ -7,6 +7,7 @@ use protocol::Timestamp;
 
 use super::{Facts, Item, LEASE, Plan, Thing, since, too_young, words};
 use crate::LayerId;
+use crate::base::Download;
 
 /// Something that holds layers, and what becomes of it.
 pub(super) struct Record {
@@ -38,10 +39,26 @@ impl Turn {
                 "the disk budget is used up, and no sandbox stands on it; it is built again when it is needed"
             }
             Self::LastSnapshot(_) => {
-                "the disk budget is used up, and its session is not at work; the work itself is kept as commits"
+                "the disk budget is used up, and its session is not at work; what no commit holds goes with it"
             }
         }
     }
+}
+
+/// What is left over from a base that was not brought in is kept this long: the next build may use it.
+const LEFT_OVER: Duration = Duration::from_secs(24 * 3600);
+/// What is said of it meanwhile.
+const LEFT: &str = "it is left over from a base that was not brought in; the next build may use it, as long as there is room";
+
+fn download(download: &Download) -> Item {
+    let (remove, reason) = match download {
+        Download { busy: true, .. } => (false, "a base is being brought in".to_owned()),
+        Download { age, .. } if *age > LEFT_OVER => {
+            (true, format!("it is left over from a base that was not brought in, {} ago", words(*age)))
+        }
+        Download { .. } => (false, LEFT.to_owned()),
+    };
+    Item { thing: Thing::Download(download.name.clone()), bytes: download.bytes, remove, reason }
 }
 
 struct Held {
@@ -61,6 +78,7 @@ struct Held {
 pub(super) struct Book {
     records: Vec<Record>,
     layers: BTreeMap<LayerId, Held>,
+    downloads: Vec<Item>,
     used: u64,
     frees: u64,
 }
@@ -99,12 +117,19 @@ impl Book {
                 reason,
             }
         };
-        Self {
+        let downloads = facts.downloads.iter().map(download).collect();
+        let mut book = Self {
             records: Vec::new(),
+            downloads,
             layers: facts.layers.iter().map(|layer| (layer.id.clone(), held(layer))).collect(),
             used: facts.used,
             frees: 0,
+        };
+        for download in book.downloads.iter().filter(|download| download.remove) {
+            book.used = book.used.saturating_sub(download.bytes);
+            book.frees += download.bytes;
         }
+        book
     }
 
     pub(super) fn record(&mut self, mut record: Record) {
@@ -138,6 +163,15 @@ impl Book {
 
     /// Makes room until the budget is kept or everything that is left is in use.
     pub(super) fn make_room(&mut self, budget: u64) {
+        for download in self.downloads.iter_mut().filter(|download| download.reason == LEFT) {
+            if self.used <= budget {
+                return;
+            }
+            download.remove = true;
+            download.reason = "it is left over from a base, and the disk budget is used up".to_owned();
+            self.used = self.used.saturating_sub(download.bytes);
+            self.frees += download.bytes;
+        }
         for id in self.unreferenced(LEASE) {
             if self.used <= budget {
                 return;
@@ -238,6 +272,7 @@ impl Book {
                     Thing::Snapshot(id) => format!("part of snapshot {id}"),
                     Thing::Image(environment) => format!("part of the image of {environment}"),
                     Thing::Layer(id) => format!("part of {id}"),
+                    Thing::Download(name) => format!("part of {name}"),
                 };
             }
         }
@@ -249,6 +284,6 @@ impl Book {
             let Held { bytes, remove, reason, .. } = held;
             Item { thing: Thing::Layer(id), bytes, remove, reason }
         });
-        Plan { items: records.chain(layers).collect(), frees: self.frees }
+        Plan { items: records.chain(layers).chain(self.downloads).collect(), frees: self.frees }
     }
 }

@@ -37,6 +37,7 @@ impl Facts {
             images: Vec::new(),
             for_builds: BTreeSet::new(),
             building: BTreeSet::new(),
+            downloads: Vec::new(),
             snapshots: Vec::new(),
             for_snapshots: BTreeSet::new(),
             sessions: BTreeSet::new(),
@@ -280,7 +281,7 @@ fn room_is_made_with_what_is_missed_least() {
     for id in ["used", "busy", "layer-3", "layer-13", "layer-14", "layer-24"] {
         assert!(stays(id), "{id}");
     }
-    assert!(plan.items.iter().any(|item| item.reason.contains("kept as commits")));
+    assert!(plan.items.iter().any(|item| item.reason.contains("what no commit holds goes with it")));
 }
 
 #[test]

@@ -179,18 +179,19 @@ pub(super) fn neighbour_cases() -> Vec<Case> {
 /// In a sandbox whose connections end at the driver's sockets: what is no TCP and no question for a name goes nowhere.
 pub(super) fn network_cases() -> Vec<Case> {
     vec![
-        case("IPv6", || {
-            connect("[2001:db8::1]:80", &[libc::ENETUNREACH, libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT])
-        }),
-        case("an IPv4 address in the form of IPv6", || {
-            // It is IPv4 all the same, and so ends at the driver's socket or nowhere.
-            let address: SocketAddr = "[::ffff:192.0.2.7]:80".parse().unwrap();
-            match TcpStream::connect_timeout(&address, WAIT) {
-                Ok(mut stream) => at_the_test(&mut stream),
-                Err(error) => refused(
-                    Err(errno(&error)),
-                    &[libc::ENETUNREACH, libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT, libc::EINVAL],
-                ),
+        case("IPv6", || at_the_test_or_nowhere("[2001:db8::1]:80")),
+        case("a private address of IPv6", || at_the_test_or_nowhere("[fd00::1]:22")),
+        // It is IPv4 all the same.
+        case("an IPv4 address in the form of IPv6", || at_the_test_or_nowhere("[::ffff:192.0.2.7]:80")),
+        case("a listener on every address does not take what is for outside by IPv6", || {
+            let Ok(own) = std::net::TcpListener::bind("[::]:8081") else {
+                return Verdict::Skipped("there is no IPv6".to_owned());
+            };
+            own.set_nonblocking(true).unwrap();
+            let verdict = at_the_test_or_nowhere("[2001:db8::9]:8081");
+            match own.accept() {
+                Ok(_) => Verdict::Open("it got the connection itself".to_owned()),
+                Err(_) => verdict,
             }
         }),
         case("an address outside ends at the driver's socket", || ends_at_the_test("192.0.2.1:80")),
@@ -234,6 +235,17 @@ pub(super) fn network_cases() -> Vec<Case> {
             )
         }),
     ]
+}
+
+/// It ends at the driver's socket, or where the kernel has no way to lead it there, nowhere.
+fn at_the_test_or_nowhere(address: &str) -> Verdict {
+    match TcpStream::connect_timeout(&address.parse::<SocketAddr>().unwrap(), WAIT) {
+        Ok(mut stream) => at_the_test(&mut stream),
+        Err(error) => refused(
+            Err(errno(&error)),
+            &[libc::ENETUNREACH, libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT, libc::EINVAL],
+        ),
+    }
 }
 
 /// The test answers on the driver's sockets with a word of its own.

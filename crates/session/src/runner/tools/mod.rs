@@ -3,13 +3,15 @@
 mod check;
 mod edit;
 mod list;
+mod patch;
 mod read;
 mod search;
 pub(super) mod shell;
 mod write;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use agent::tools::Invocation;
@@ -17,10 +19,12 @@ use protocol::ItemId;
 use protocol::item::Output;
 use sandbox::{Sandbox, WORKSPACE};
 
+use super::output::BLOB_LIMIT;
 use super::{Runner, whole};
 use crate::failure::Failure;
 use crate::feed::Stream;
 use crate::stop::Stop;
+use write::Insists;
 
 /// What a tool gave.
 pub(super) struct Done {
@@ -69,6 +73,8 @@ pub(super) struct Scope {
     pub(super) dir: PathBuf,
     /// The longest time a command may take.
     pub(super) timeout: Duration,
+    /// Bytes of an output that the model's window bears.
+    pub(super) most: usize,
 }
 
 impl Runner {
@@ -80,6 +86,7 @@ impl Runner {
             stop: self.stop.clone(),
             dir: self.context.workspace.dir().to_owned(),
             timeout: self.context.options.command_timeout,
+            most: self.window.output_bytes(),
         })
     }
 
@@ -91,8 +98,12 @@ impl Runner {
                 return shell::run(&scope, &command, timeout_ms).await;
             }
             Invocation::Read { path, offset, limit } => read::run(&scope, &path, offset, limit).await,
-            Invocation::Write { path, content } => write::run(&scope, &path, content).await,
+            Invocation::Write { path, content } => {
+                let insists = self.insists(&path, &content);
+                write::run(&scope, &path, content, insists).await
+            }
             Invocation::Edit { path, old, new, all } => edit::run(&scope, &path, &old, &new, all).await,
+            Invocation::Patch { changes } => patch::run(&scope, &changes).await,
             Invocation::Search { pattern, path, glob } => {
                 search::run(&scope, &pattern, path.as_deref(), glob.as_deref()).await
             }
@@ -100,6 +111,43 @@ impl Runner {
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
         };
         done.map(ToolEnd::Ended)
+    }
+}
+
+impl Runner {
+    /// Whether the model sends this file for the second time. Small models repeat themselves without meaning it.
+    fn insists(&self, path: &str, content: &str) -> Insists {
+        if !self.may_insist {
+            return Insists::Never;
+        }
+        let mut hasher = DefaultHasher::new();
+        (path, content).hash(&mut hasher);
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.insert(hasher.finish()) { Insists::No } else { Insists::Yes }
+    }
+
+    /// An output as the model reads it: no longer than its window bears, and with the way to the rest of it.
+    pub(super) async fn shortened(&self, mut output: Output, item: &str) -> Output {
+        let most = self.window.output_bytes();
+        if output.text.len() > most {
+            if output.blob.is_none() {
+                let name = format!("{item}.out");
+                match tokio::fs::write(self.context.workspace.dir().join(&name), &output.text).await {
+                    Ok(()) => output.blob = Some(name),
+                    Err(error) => tracing::warn!(%error, "an output could not be kept in a file"),
+                }
+            }
+            output.text = agent::tools::cut(&output.text, most);
+        }
+        if let Some(blob) = &output.blob {
+            let how_much =
+                if output.bytes > BLOB_LIMIT { "the first 16 MiB of the output" } else { "the whole output" };
+            output.text.push_str(&format!(
+                "\n[{how_much} can be read with the read tool: path \"{}{blob}\", with offset and limit]",
+                read::OUTPUT
+            ));
+        }
+        output
     }
 }
 

@@ -8,6 +8,25 @@ use crate::failure::Failure;
 /// Largest file that is read as a whole.
 pub(super) const LIMIT: u64 = 2 * 1024 * 1024;
 
+/// What the name of an output that was cut begins with.
+pub(in crate::runner) const OUTPUT: &str = "output:";
+
+/// The whole of an output that was cut. It is kept on the host, beside the log.
+async fn earlier(scope: &Scope, name: &str, offset: u64, limit: u64) -> Done {
+    let plain = |stem: &str| stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !name.strip_suffix(".out").is_some_and(plain) {
+        return Done::error(format!(
+            "There is no output {name:?}. Its name stands where the output was cut."
+        ));
+    }
+    match tokio::fs::read(scope.dir.join(name)).await {
+        Ok(bytes) => Done::ok(agent::tools::numbered(&String::from_utf8_lossy(&bytes), offset, limit)),
+        Err(error) => Done::error(format!(
+            "The output {name:?} cannot be read any more ({error}). Make the call again."
+        )),
+    }
+}
+
 /// A text file of the workspace, or what the model should know instead.
 pub(super) async fn text(scope: &Scope, path: &str) -> Result<Result<String, Done>, Failure> {
     let inside = absolute(path);
@@ -41,6 +60,9 @@ pub(super) async fn text(scope: &Scope, path: &str) -> Result<Result<String, Don
 }
 
 pub(super) async fn run(scope: &Scope, path: &str, offset: u64, limit: u64) -> Result<Done, Failure> {
+    if let Some(name) = path.trim().strip_prefix(OUTPUT) {
+        return Ok(earlier(scope, name, offset, limit).await);
+    }
     Ok(match text(scope, path).await? {
         Ok(text) => Done::ok(agent::tools::numbered(&text, offset, limit)),
         Err(done) => done,

@@ -49,7 +49,7 @@ async fn follow(scope: &Scope, process: Process, mut collector: Collector) -> Re
     let ending =
         process::follow(&*scope.sandbox, &id, process, &mut collector, Some(&mut live), Some(&scope.stop))
             .await?;
-    let mut text = collector.model_text();
+    let mut text = collector.model_text(scope.most);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }

@@ -326,6 +326,12 @@ impl store::power::Disk for Journal {
     fn removed(&self, path: &Path) {
         images().remove(path);
     }
+
+    fn renamed(&self, from: &Path, to: &Path) {
+        let mut images = images();
+        let image = images.remove(from).unwrap_or_default();
+        images.insert(to.to_owned(), image);
+    }
 }
 
 /// Puts this disk under every database and the journal of the process.

@@ -1,0 +1,332 @@
+//! Making a context shorter, in levels: old outputs left out, then a summary of the older part, then a fresh window. What
+//! each level does to the messages is decided by the event in the log and nothing else, so that a restart gives the same.
+//! Calls stay with their results and signed reasoning stays whole: a cut is only ever made before a whole step.
+
+use protocol::TurnId;
+use protocol::chat::{Message, Part, Request, ToolResult};
+use protocol::event::{Compaction, CompactionLevel, PlanItem, PlanState};
+use serde_json::Value;
+
+use crate::history::History;
+use crate::tools::{cut, recorded_input};
+use crate::window::{Window, message_bytes, messages_bytes};
+
+/// Outputs and arguments up to this many bytes are never left out: it would save nothing.
+const SMALL: usize = 320;
+/// Bytes of an output that a summary is made from, and of a call's arguments.
+const QUOTED_OUTPUT: usize = 2000;
+const QUOTED_ARGUMENTS: usize = 600;
+/// Bytes that a token has at least, where nothing better is known.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Most tokens of a summary.
+const SUMMARY_TOKENS: u64 = 2000;
+
+/// What is put back from the state of the work, never from a summary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkState {
+    /// The plan.
+    pub plan: Vec<PlanItem>,
+    /// What fails now: the name of each check with what it found.
+    pub diagnostics: Vec<(String, String)>,
+    /// What the turn has changed so far, one file on each line.
+    pub diff: String,
+}
+
+/// What is to be made shorter, and for which window.
+#[derive(Debug, Clone, Copy)]
+pub struct Shortening<'a> {
+    /// The conversation so far.
+    pub history: &'a History,
+    /// The turn.
+    pub turn: TurnId,
+    /// Tokens of the context as it is.
+    pub tokens: u64,
+    /// Bytes that the conversation may have: what is left of the window without instructions and tools.
+    pub room: u64,
+}
+
+impl Shortening<'_> {
+    /// Leaves old outputs out; None when that would not be worth it.
+    pub fn mask(&self) -> Option<Compaction> {
+        let keep_from = self.tail(protected(self.room))?;
+        let compaction = self.compaction(CompactionLevel::Masked, keep_from, None);
+        (compaction.tokens_after < compaction.tokens_before).then_some(compaction)
+    }
+
+    /// What a summary is made from: the part that it takes the place of. None when there is nothing before the end that
+    /// is kept.
+    pub fn summary_request(&self, window: Window) -> Option<Request> {
+        let keep_from = self.tail(tail(self.room))?;
+        let before = match keep_from {
+            Some(seq) => self.history.before(seq),
+            None => self.history.messages(),
+        };
+        if before.is_empty() {
+            return None;
+        }
+        let answer = SUMMARY_TOKENS.min(window.answer);
+        let most = window.request().saturating_sub(answer).saturating_mul(BYTES_PER_TOKEN);
+        let transcript = cut(&transcript(before), usize::try_from(most).unwrap_or(usize::MAX));
+        Some(Request {
+            system: SUMMARISE.to_owned(),
+            messages: vec![Message::user(format!("The work so far:\n\n{transcript}\n\nWrite the summary."))],
+            max_output_tokens: u32::try_from(answer).unwrap_or(u32::MAX),
+            ..Request::default()
+        })
+    }
+
+    /// Puts a summary in the place of the older part, with the prompts as they were and the state of the work.
+    pub fn summarise(&self, summary: &str, state: &WorkState) -> Option<Compaction> {
+        let keep_from = self.tail(tail(self.room))?;
+        let summary = cut(summary.trim(), bytes(self.room, 12));
+        if summary.is_empty() {
+            return None;
+        }
+        let text = self.opening(keep_from, Some(&summary), state);
+        Some(self.compaction(CompactionLevel::Summarised, keep_from, Some(text)))
+    }
+
+    /// Leaves everything behind but the prompts and the state of the work.
+    pub fn fresh(&self, state: &WorkState) -> Compaction {
+        let text = self.opening(None, None, state);
+        self.compaction(CompactionLevel::Fresh, None, Some(text))
+    }
+
+    fn compaction(&self, level: CompactionLevel, keep_from: Option<u64>, text: Option<String>) -> Compaction {
+        let (turn, tokens_before) = (self.turn, self.tokens);
+        let mut compaction = Compaction { turn, level, keep_from, text, tokens_before, tokens_after: 0 };
+        let before = messages_bytes(self.history.messages()).max(1);
+        let mut after = self.history.clone();
+        after.compact(&compaction);
+        let saved = before.saturating_sub(messages_bytes(after.messages()));
+        // The instructions and tools are a part of the tokens and stay, so this is a little too hopeful.
+        let saved = u128::from(tokens_before) * u128::from(saved) / u128::from(before);
+        compaction.tokens_after = tokens_before.saturating_sub(u64::try_from(saved).unwrap_or(u64::MAX));
+        compaction
+    }
+
+    /// Where the end of at most so many bytes begins, before a whole step; `Some(None)` when not even the last step fits,
+    /// and None when there is nothing before it.
+    fn tail(&self, most: u64) -> Option<Option<u64>> {
+        let (messages, starts) = (self.history.messages(), self.history.starts());
+        let mut size = 0;
+        let mut from = None;
+        for (index, message) in messages.iter().enumerate().rev() {
+            size += message_bytes(message);
+            let boundary = !matches!(message, Message::Tools { .. });
+            // The last step is kept even if it is rather long: it is what the model works on.
+            let allowed = if from.is_none() { most.max(self.room / 2) } else { most };
+            if size > allowed {
+                break;
+            }
+            if boundary {
+                from = Some((index, starts.get(index).copied()?));
+            }
+        }
+        match from {
+            Some((0, _)) => None,
+            Some((_, seq)) => Some(Some(seq)),
+            None => Some(None),
+        }
+    }
+
+    /// What stands at the beginning of a context that was made shorter.
+    fn opening(&self, keep_from: Option<u64>, summary: Option<&str>, state: &WorkState) -> String {
+        let mut text = String::from(
+            "Earlier parts of this conversation are left out to save room. Nothing of the work is lost: the files are as you left them.\n",
+        );
+        let prompts = self.history.prompts_before(keep_from);
+        let (kept, left_out) = last_within(&prompts, bytes(self.room, 15));
+        if left_out > 0 {
+            text.push_str(&format!("\n({left_out} earlier prompts are left out.)\n"));
+        }
+        for prompt in &kept {
+            text.push_str(&format!("\nThe user's prompt:\n{}\n", prompt.trim()));
+        }
+        if let Some(summary) = summary {
+            text.push_str(&format!("\nSummary of what was done:\n{summary}\n"));
+        }
+        text.push_str(&state.text(bytes(self.room, 12)));
+        text.push_str(match summary {
+            Some(_) => "\nGo on from here; do not begin again.",
+            None => "\nSome of the work may be done already: look at the files first, then go on from there.",
+        });
+        text
+    }
+}
+
+impl WorkState {
+    /// The state as the model reads it, in at most so many bytes.
+    pub(crate) fn text(&self, most: usize) -> String {
+        let mut text = String::new();
+        if !self.plan.is_empty() {
+            text.push_str("\nThe plan:\n");
+            for item in &self.plan {
+                let mark = match item.state {
+                    PlanState::Pending => "[ ]",
+                    PlanState::InProgress => "[>]",
+                    PlanState::Completed => "[x]",
+                    PlanState::Skipped => "[-]",
+                    PlanState::Failed => "[!]",
+                };
+                text.push_str(&format!("{mark} {}\n", item.text));
+            }
+        }
+        if !self.diff.trim().is_empty() {
+            text.push_str(&format!("\nFiles changed so far:\n{}\n", cut(self.diff.trim_end(), most / 3)));
+        }
+        for (check, found) in &self.diagnostics {
+            let each = most / 2 / self.diagnostics.len().max(1);
+            text.push_str(&format!(
+                "\nThe check {check} failed when it last ran:\n{}\n",
+                cut(found.trim(), each)
+            ));
+        }
+        cut(&text, most)
+    }
+}
+
+/// Leaves out what is long and old of a message: outputs, and arguments where no signature stands beside them.
+pub(crate) fn mask(message: &mut Message) {
+    match message {
+        Message::User { .. } => {}
+        Message::Tools { results } => results.iter_mut().for_each(mask_result),
+        Message::Assistant { parts } => {
+            let signed = |part: &Part| matches!(part, Part::Reasoning { signature: Some(_), .. });
+            if parts.iter().any(signed) {
+                return;
+            }
+            for part in parts {
+                if let Part::Call(call) = part
+                    && let Value::Object(mut object) = recorded_input(&call.arguments)
+                    && call.arguments.len() > SMALL
+                {
+                    object.values_mut().for_each(mask_value);
+                    call.arguments = Value::Object(object).to_string();
+                }
+            }
+        }
+    }
+}
+
+fn mask_result(result: &mut ToolResult) {
+    if result.text.len() > SMALL && !result.text.starts_with(MASKED) {
+        let first: String = result.text.lines().next().unwrap_or_default().chars().take(80).collect();
+        result.text = format!(
+            "{MASKED} {} bytes that began with {first:?}; make the call again if you need it]",
+            result.text.len()
+        );
+    }
+}
+
+const MASKED: &str = "[left out to save room:";
+
+fn mask_value(value: &mut Value) {
+    if let Value::String(text) = value
+        && text.len() > SMALL
+    {
+        *text = format!("{MASKED} {} bytes]", text.len());
+    }
+}
+
+/// Bytes that masking the messages before the protected end would save.
+pub(crate) fn maskable(messages: &[Message], room: u64) -> u64 {
+    let mut rest = protected(room);
+    let mut saved = 0;
+    for message in messages.iter().rev() {
+        let size = message_bytes(message);
+        if rest >= size {
+            rest -= size;
+            continue;
+        }
+        rest = 0;
+        let mut masked = message.clone();
+        mask(&mut masked);
+        saved += size.saturating_sub(message_bytes(&masked));
+    }
+    saved
+}
+
+/// Bytes at the end that masking leaves alone.
+fn protected(room: u64) -> u64 {
+    (room * 30 / 100).min(40_000 * BYTES_PER_TOKEN)
+}
+
+/// Bytes at the end that a summary leaves alone.
+fn tail(room: u64) -> u64 {
+    (room * 30 / 100).min(8_000 * BYTES_PER_TOKEN)
+}
+
+fn bytes(room: u64, percent: u64) -> usize {
+    usize::try_from(room * percent / 100).unwrap_or(usize::MAX)
+}
+
+/// The last of these texts that fit, and how many do not. The very last is there whatever its size, cut if need be.
+fn last_within(texts: &[&str], most: usize) -> (Vec<String>, usize) {
+    let mut kept: Vec<String> = Vec::new();
+    let mut size = 0;
+    for text in texts.iter().rev() {
+        size += text.len();
+        match (kept.is_empty(), size > most) {
+            (true, _) => kept.push(cut(text, most)),
+            (false, false) => kept.push((*text).to_owned()),
+            (false, true) => break,
+        }
+    }
+    kept.reverse();
+    let left_out = texts.len() - kept.len();
+    (kept, left_out)
+}
+
+/// A conversation as text, for whoever sums it up.
+fn transcript(messages: &[Message]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        match message {
+            Message::User { text: said, .. } => {
+                text.push_str(&format!("## User or platform\n{}\n\n", cut(said.trim(), 2 * QUOTED_OUTPUT)));
+            }
+            Message::Assistant { parts } => {
+                text.push_str("## Agent\n");
+                for part in parts {
+                    match part {
+                        Part::Text { text: said } => {
+                            text.push_str(&format!("{}\n", cut(said.trim(), QUOTED_OUTPUT)));
+                        }
+                        Part::Reasoning { .. } => {}
+                        Part::Call(call) => {
+                            let arguments = cut(&call.arguments, QUOTED_ARGUMENTS);
+                            text.push_str(&format!("call {} {arguments}\n", call.tool));
+                        }
+                    }
+                }
+                text.push('\n');
+            }
+            Message::Tools { results } => {
+                for result in results {
+                    let how = if result.is_error { "failed" } else { "gave" };
+                    text.push_str(&format!(
+                        "## A call {how}\n{}\n\n",
+                        cut(result.text.trim(), QUOTED_OUTPUT)
+                    ));
+                }
+            }
+        }
+    }
+    text
+}
+
+const SUMMARISE: &str = "\
+You sum up the work of a coding agent, so that it can go on without the conversation. Its instructions, the prompts, the plan, the changed files and the failing checks are given to it anew, so leave those out. Be exact and short: names of files, functions and commands as they are, no advice, nothing that is not in the conversation. If the conversation begins with a summary, carry over what of it still holds.
+
+Write these headings, each with a few lines or \"none\":
+Objective
+Constraints and what the user asked for
+Decisions, and why
+Done
+Under way
+What did not work
+Next
+Files that matter, and what is in them
+Commands that work here
+";

@@ -1,0 +1,258 @@
+//! Fenced blocks in an answer: which are files, which are commands. Models name a file before the block, beside the fence or
+//! in the block's first line; where they name none and only one file is in question, that one is meant.
+
+use crate::salvage;
+
+/// A block that means something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Block {
+    /// The whole text of a file.
+    File {
+        /// Relative to the workspace.
+        path: String,
+        /// Its text.
+        text: String,
+    },
+    /// A command.
+    Command(String),
+}
+
+const SHELLS: [&str; 6] = ["sh", "bash", "shell", "zsh", "console", "terminal"];
+
+/// The blocks of an answer, in order. `known` are the files that the model was shown. A file that is there twice counts as
+/// it was written last; the last block of an answer that was cut off does not count.
+pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    let mut unnamed: Vec<(usize, String, String)> = Vec::new();
+    let mut before = "";
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some((fence, info)) = opening(line) else {
+            if !line.trim().is_empty() {
+                before = line;
+            }
+            continue;
+        };
+        let mut content = String::new();
+        let mut closed = false;
+        for line in lines.by_ref() {
+            if closes(line, fence) {
+                closed = true;
+                break;
+            }
+            content.push_str(line);
+            content.push('\n');
+        }
+        // Half a file is worse than none; but the closing fence is often lost because it is a stop word of the model.
+        if !closed && cut_off {
+            break;
+        }
+        let language = info.split([':', ' ', ',', '{']).next().unwrap_or_default().to_ascii_lowercase();
+        if let Some(path) = named(info, before, &content, known) {
+            let text = without_name(&content, &path);
+            found.retain(|block| !matches!(block, Block::File { path: other, .. } if *other == path));
+            found.push(Block::File { path, text });
+        } else if SHELLS.contains(&language.as_str()) {
+            found.extend(command(&content).map(Block::Command));
+        } else if salvage::calls(&format!("```json\n{content}```"), 1).is_empty() {
+            unnamed.push((found.len(), language, content));
+        }
+        before = "";
+    }
+    // One block without a name, and one file that it can be.
+    if let [(place, language, content)] = unnamed.as_slice()
+        && !found.iter().any(|block| matches!(block, Block::File { .. }))
+        && let Some(path) = only(known, language)
+    {
+        found.insert(*place, Block::File { path: path.to_owned(), text: content.clone() });
+    }
+    found
+}
+
+/// A fence that the text does not have.
+pub(super) fn fence_for(text: &str) -> String {
+    let longest =
+        text.lines().map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count()).max();
+    "`".repeat(longest.unwrap_or(0).max(2) + 1)
+}
+
+/// The length of the fence and what stands beside it.
+fn opening(line: &str) -> Option<(usize, &str)> {
+    let line = line.trim();
+    let fence = line.bytes().take_while(|byte| *byte == b'`').count();
+    (fence >= 3).then(|| (fence, line[fence..].trim())).filter(|(_, info)| !info.contains('`'))
+}
+
+fn closes(line: &str, fence: usize) -> bool {
+    let line = line.trim();
+    line.len() >= fence && line.bytes().all(|byte| byte == b'`')
+}
+
+/// The file that a block names.
+fn named(info: &str, before: &str, content: &str, known: &[&str]) -> Option<String> {
+    let beside = info.split([':', ' ', '=', '"', ',']).find_map(|word| path(word, known));
+    let above = || {
+        let line = before.trim().trim_matches(['*', '#', '`', ':', ' ', '-', '>']);
+        let line = ["File", "file", "Path", "path", "Filename", "filename"]
+            .iter()
+            .find_map(|word| line.strip_prefix(word)?.trim_start().strip_prefix(':'))
+            .unwrap_or(line);
+        let line = line.trim().trim_matches(['*', '`', ':', '\'', '"']);
+        path(line, known).or_else(|| {
+            // "Here is the new `calc.py`:"
+            let quoted: Vec<&str> = before.split('`').skip(1).step_by(2).collect();
+            match quoted.as_slice() {
+                [one] => path(one, known),
+                _ => None,
+            }
+        })
+    };
+    let inside = || path(comment(content.lines().next()?)?, known);
+    beside.or_else(above).or_else(inside)
+}
+
+/// A word that is the name of a file.
+fn path(word: &str, known: &[&str]) -> Option<String> {
+    let word = word.trim();
+    let word = word.strip_prefix("/workspace/").unwrap_or(word);
+    let word = word.strip_prefix("./").unwrap_or(word);
+    if known.contains(&word) {
+        return Some(word.to_owned());
+    }
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let extension = name.rsplit_once('.').is_some_and(|(stem, end)| {
+        !stem.is_empty()
+            && (1..=5).contains(&end.len())
+            && end.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+@".contains(&byte));
+    let inside = !word.starts_with('/') && !word.split('/').any(|part| part == "..");
+    // A number such as 1.5 and a name such as e.g. are no files.
+    let letters = name.bytes().filter(u8::is_ascii_alphabetic).count() > 1;
+    (extension && plain && inside && letters).then(|| word.to_owned())
+}
+
+/// What a line says that is a comment and nothing else.
+fn comment(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let inner = ["#", "//", "--", ";", "/*", "<!--"].iter().find_map(|mark| line.strip_prefix(mark))?;
+    let inner = inner.trim().trim_end_matches("*/").trim_end_matches("-->").trim();
+    let inner = ["File:", "file:", "Path:", "path:", "filename:"]
+        .iter()
+        .find_map(|word| inner.strip_prefix(word))
+        .unwrap_or(inner);
+    Some(inner.trim())
+}
+
+/// The text without a first line that only names the file.
+fn without_name(content: &str, path: &str) -> String {
+    match content.split_once('\n') {
+        Some((first, rest)) if comment(first).is_some_and(|name| name.ends_with(path)) => rest.to_owned(),
+        _ => content.to_owned(),
+    }
+}
+
+/// The command of a block: prompts and comments aside.
+fn command(content: &str) -> Option<String> {
+    let prompted = content.lines().any(|line| line.starts_with("$ "));
+    let lines: Vec<&str> = content
+        .lines()
+        // Where commands have a prompt, the other lines are what they would print.
+        .filter(|line| !prompted || line.starts_with("$ "))
+        .map(|line| line.strip_prefix("$ ").unwrap_or(line))
+        .collect();
+    let command = lines.join("\n").trim().to_owned();
+    (!command.is_empty()).then_some(command)
+}
+
+/// The one file that a block in this language can be.
+fn only<'a>(known: &[&'a str], language: &str) -> Option<&'a str> {
+    let endings: &[&str] = match language {
+        "python" | "py" => &["py"],
+        "rust" | "rs" => &["rs"],
+        "javascript" | "js" | "node" => &["js", "mjs", "cjs", "jsx"],
+        "typescript" | "ts" => &["ts", "tsx"],
+        "go" | "golang" => &["go"],
+        "c" => &["c", "h"],
+        "cpp" | "c++" => &["cpp", "cc", "hpp", "h"],
+        "java" => &["java"],
+        "ruby" | "rb" => &["rb"],
+        "html" => &["html"],
+        "css" => &["css"],
+        _ => return None,
+    };
+    let fits = |path: &&&str| {
+        let ending = path.rsplit('.').next().unwrap_or_default();
+        // Tests are rarely what is to be changed.
+        endings.contains(&ending) && !path.to_ascii_lowercase().contains("test")
+    };
+    let mut fitting = known.iter().filter(fits);
+    fitting.next().filter(|_| fitting.next().is_none()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> Block {
+        Block::File { path: path.into(), text: text.into() }
+    }
+
+    #[test]
+    fn a_file_is_named_before_beside_or_in_its_block() {
+        for text in [
+            "calc.py\n```python\nx = 1\n```",
+            "**calc.py**:\n\n```\nx = 1\n```",
+            "### File: `calc.py`\n```py\nx = 1\n```\nThat is all.",
+            "Here is the new `calc.py`:\n```python\nx = 1\n```",
+            "```python:calc.py\nx = 1\n```",
+            "```python title=\"calc.py\"\nx = 1\n```",
+            "```python\n# calc.py\nx = 1\n```",
+            "````\n# ./calc.py\nx = 1\n````",
+            "/workspace/calc.py\n```python\nx = 1\n```",
+            "Only one file is there.\n```python\nx = 1\n```",
+            "calc.py\n```python\nold\n```\nBetter:\ncalc.py\n```python\nx = 1\n```",
+        ] {
+            assert_eq!(
+                read(text, &["calc.py", "test_calc.py"], false),
+                [file("calc.py", "x = 1\n")],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn commands_lose_their_prompts_and_what_they_would_print() {
+        assert_eq!(read("```bash\n$ make test\nok\n```", &[], false), [Block::Command("make test".into())]);
+        let both = "```sh\ncd src\nls\n```\nThen\na/new.txt\n```\nhello\n```";
+        assert_eq!(
+            read(both, &[], false),
+            [Block::Command("cd src\nls".into()), file("a/new.txt", "hello\n")]
+        );
+    }
+
+    #[test]
+    fn what_is_not_meant_as_a_file_is_left_alone() {
+        for text in [
+            "Like this:\n```python\nx = 1\n```\nor\n```python\nx = 2\n```",
+            "```\nsome output\n```",
+            "../../etc/passwd.txt\n```\nx\n```",
+            "No blocks at all.",
+        ] {
+            assert_eq!(read(text, &["a.py"], false), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn half_a_file_counts_only_when_the_model_meant_to_end() {
+        let text = "a.py\n```python\nx = 1\n```\nb.py\n```python\ny";
+        assert_eq!(read(text, &[], true), [file("a.py", "x = 1\n")]);
+        assert_eq!(read(text, &[], false), [file("a.py", "x = 1\n"), file("b.py", "y\n")]);
+    }
+
+    #[test]
+    fn a_fence_inside_a_file_needs_a_longer_one() {
+        assert_eq!(fence_for("plain"), "```");
+        assert_eq!(fence_for("a\n  ```` \n"), "`````");
+    }
+}

@@ -1,0 +1,128 @@
+//! Merging a fragment into the file that it is a part of. Small models answer with the function that they changed and not with
+//! the whole file; where it is plain which functions or types are meant, the others stay as they are.
+
+use super::guard::{definition, dropped};
+
+/// The old text with the definitions of a fragment in place of its own; None where it is not plain what is meant.
+pub fn merged(old: &str, fragment: &str) -> Option<String> {
+    let mut pieces = pieces(old);
+    let parts = self::pieces(fragment);
+    let imports: Vec<&str> = parts
+        .iter()
+        .filter(|piece| piece.name.is_none())
+        .flat_map(|piece| piece.text.lines())
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    if !imports.iter().all(|line| is_import(line)) {
+        return None;
+    }
+    let mut known = false;
+    for part in parts.iter().filter(|part| part.name.is_some()) {
+        let places: Vec<usize> = (0..pieces.len()).filter(|index| pieces[*index].name == part.name).collect();
+        match places.as_slice() {
+            [place] => {
+                known = true;
+                pieces[*place].text = format!("{}\n", part.text.trim_end());
+            }
+            [] => pieces.push(Piece { name: part.name, text: format!("\n\n{}\n", part.text.trim_end()) }),
+            _ => return None,
+        }
+    }
+    let mut text: String = pieces.into_iter().map(|piece| piece.text).collect();
+    for line in imports.into_iter().rev().filter(|line| !old.lines().any(|known| known == *line)) {
+        let at =
+            text.lines().take_while(|known| !is_import(known)).map(|known| known.len() + 1).sum::<usize>();
+        let at = if at < text.len() { at } else { 0 };
+        text.insert_str(at, &format!("{line}\n"));
+    }
+    (known && dropped(old, &text).is_none()).then_some(text)
+}
+
+/// A definition at the left margin with what belongs to it, or what stands between two.
+struct Piece<'a> {
+    name: Option<&'a str>,
+    text: String,
+}
+
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = vec![Piece { name: None, text: String::new() }];
+    // What stands right before a definition and belongs to it.
+    let mut before = String::new();
+    let mut gap = String::new();
+    for line in text.split_inclusive('\n') {
+        let Some(last) = pieces.last_mut() else { return pieces };
+        let margin = !line.starts_with(char::is_whitespace) && !line.trim().is_empty();
+        if line.trim().is_empty() {
+            let to = if before.is_empty() { &mut gap } else { &mut before };
+            to.push_str(line);
+        } else if !margin || line.starts_with(['}', ')', ']']) || line.trim() == "end" {
+            // The inside of what was begun.
+            last.text.push_str(&std::mem::take(&mut gap));
+            last.text.push_str(&std::mem::take(&mut before));
+            last.text.push_str(line);
+        } else if let Some(name) = definition(line) {
+            pieces.push(Piece { name: None, text: std::mem::take(&mut gap) });
+            pieces.push(Piece { name: Some(name), text: format!("{}{line}", std::mem::take(&mut before)) });
+        } else if line.starts_with(['@', '#', '/', '*']) {
+            before.push_str(line);
+        } else {
+            let text = format!("{}{}{line}", std::mem::take(&mut gap), std::mem::take(&mut before));
+            pieces.push(Piece { name: None, text });
+        }
+    }
+    pieces.push(Piece { name: None, text: gap + &before });
+    pieces
+}
+
+fn is_import(line: &str) -> bool {
+    ["import ", "from ", "use ", "#include", "require", "package ", "const "]
+        .iter()
+        .any(|word| line.starts_with(word) && (*word != "const " || line.contains("require(")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OLD: &str = "import os\n\n\n# Adds.\ndef add(a, b):\n    return a - b\n\n\ndef sub(a, b):\n    return a - b\n\n\nif __name__ == \"__main__\":\n    print(add(1, 2))\n";
+
+    #[test]
+    fn a_function_takes_the_place_of_its_old_self() {
+        let text = merged(OLD, "def add(a, b):\n    return a + b\n").unwrap();
+        assert_eq!(text, OLD.replace("# Adds.\n", "").replacen("a - b", "a + b", 1));
+        let more =
+            merged(OLD, "import sys\ndef add(a, b):\n    return a + b\n\ndef mul(a, b):\n    return a * b\n");
+        let more = more.unwrap();
+        assert!(
+            more.starts_with("import sys\nimport os\n")
+                && more.ends_with("def mul(a, b):\n    return a * b\n"),
+            "{more}"
+        );
+        let rust = "fn a() {\n    1\n}\n\n/// Two.\nfn b() {\n    2\n}\n";
+        assert_eq!(merged(rust, "/// Two.\nfn b() {\n    3\n}").unwrap(), rust.replace("    2", "    3"));
+    }
+
+    #[test]
+    fn what_is_not_plain_is_not_merged() {
+        for fragment in
+            ["return a + b\n", "def other():\n    pass\n", "x = 1\ndef add(a, b):\n    return a + b\n", ""]
+        {
+            assert_eq!(merged(OLD, fragment), None, "{fragment}");
+        }
+        let class = "class A:\n    def one(self):\n        pass\n\n    def two(self):\n        pass\n";
+        assert_eq!(
+            merged(class, "class A:\n    def one(self):\n        return 1\n"),
+            None,
+            "it would lose two"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_are_the_whole_text(text in "(def a|fn b|  x|\\}|#|\n|y){0,20}") {
+            let whole: String = pieces(&text).into_iter().map(|piece| piece.text).collect();
+            prop_assert_eq!(whole, text);
+        }
+    }
+}

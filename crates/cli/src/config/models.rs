@@ -1,0 +1,187 @@
+//! The models of the configuration file: who serves them, with which key, and what is said about them beyond what is
+//! known by their names.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde::Deserialize;
+
+/// A model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Model {
+    pub(crate) provider: llm::Provider,
+    pub(crate) model: String,
+    #[serde(default)]
+    pub(crate) base_url: Option<String>,
+    /// Name of the variable that holds the key.
+    #[serde(default)]
+    pub(crate) api_key_env: Option<String>,
+    /// File that holds the key; it is read for each call.
+    #[serde(default)]
+    pub(crate) api_key_file: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) price: Option<llm::Price>,
+    #[serde(default)]
+    pub(crate) context: Option<u64>,
+    #[serde(default)]
+    pub(crate) max_output: Option<u32>,
+    #[serde(default)]
+    pub(crate) tool_mode: Option<protocol::ToolMode>,
+    #[serde(default)]
+    pub(crate) edit_format: Option<protocol::EditFormat>,
+    #[serde(default)]
+    pub(crate) reasoning: Option<llm::Effort>,
+    /// Models that take over, in order.
+    #[serde(default)]
+    pub(crate) fallback: Vec<String>,
+    #[serde(default)]
+    pub(crate) idle_timeout_s: Option<u64>,
+    #[serde(default)]
+    pub(crate) timeout_s: Option<u64>,
+}
+
+/// The least context in which a prompt and an answer have room.
+const LEAST_CONTEXT: u64 = 2048;
+
+impl Model {
+    /// A model without anything that need not be said.
+    pub(crate) fn new(provider: llm::Provider, model: &str) -> Self {
+        Self {
+            provider,
+            model: model.to_owned(),
+            base_url: None,
+            api_key_env: None,
+            api_key_file: None,
+            headers: BTreeMap::new(),
+            price: None,
+            context: None,
+            max_output: None,
+            tool_mode: None,
+            edit_format: None,
+            reasoning: None,
+            fallback: Vec::new(),
+            idle_timeout_s: None,
+            timeout_s: None,
+        }
+    }
+
+    /// The model as it is called.
+    pub(crate) fn callable(&self, name: &str) -> llm::Model {
+        let variable = self.api_key_env.as_deref().or(self.provider.key_variable());
+        let key = match &self.api_key_file {
+            Some(file) => Some(llm::Key::from_file(file)),
+            None => variable.and_then(llm::Key::from_env),
+        };
+        llm::Model {
+            name: name.to_owned(),
+            provider: self.provider,
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            key,
+            headers: self.headers.clone(),
+            price: self.price,
+            overrides: llm::Overrides {
+                context: self.context,
+                max_output: self.max_output,
+                tool_mode: self.tool_mode,
+                edit_format: self.edit_format,
+                effort: self.reasoning,
+                fallback: self.fallback.clone(),
+                idle: self.idle_timeout_s.map(Duration::from_secs),
+                total: self.timeout_s.map(Duration::from_secs),
+            },
+        }
+    }
+
+    /// Why there is no key where the configuration says that there is one.
+    pub(crate) fn lacks_key(&self) -> Option<String> {
+        match (&self.api_key_file, &self.api_key_env) {
+            (Some(file), _) => llm::Key::from_file(file).check().err(),
+            (None, Some(variable)) if llm::Key::from_env(variable).is_none() => {
+                Some(format!("{variable} is not set"))
+            }
+            (None, _) => None,
+        }
+    }
+}
+
+/// What is wrong with models that the types allow.
+pub(super) fn check(models: &BTreeMap<String, Model>) -> anyhow::Result<()> {
+    let known = || models.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    for (name, model) in models {
+        if model.provider.base_url().is_none() && model.base_url.is_none() {
+            bail!("[models.{name}] needs base_url, such as \"{}\"", model.provider.example_url());
+        }
+        if model.api_key_env.is_some() && model.api_key_file.is_some() {
+            bail!("[models.{name}] has api_key_env and api_key_file: keep one of them");
+        }
+        if let Some(context) = model.context.filter(|context| *context < LEAST_CONTEXT) {
+            bail!("[models.{name}] has a context of {context} tokens; at least {LEAST_CONTEXT} are needed");
+        }
+        if let (Some(most), Some(context)) = (model.max_output, model.context)
+            && u64::from(most) >= context
+        {
+            bail!("[models.{name}] has max_output = {most}, which leaves no room in a context of {context}");
+        }
+        if [model.idle_timeout_s, model.timeout_s].contains(&Some(0)) || model.max_output == Some(0) {
+            bail!("[models.{name}] has a limit of 0, with which no answer could ever come");
+        }
+        for other in &model.fallback {
+            if other == name {
+                bail!("[models.{name}] names itself in fallback");
+            }
+            if !models.contains_key(other) {
+                bail!(
+                    "[models.{name}] names \"{other}\" in fallback, which is not one of the models: {}",
+                    known()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let a = "[models.a]\nprovider = \"openai\"\nmodel = \"m\"\n";
+        for (text, said) in [
+            ("api_key_env = \"X\"\napi_key_file = \"/x\"", "keep one"),
+            ("context = 100", "at least 2048"),
+            ("context = 4096\nmax_output = 4096", "no room"),
+            ("fallback = [\"a\"]", "itself"),
+            ("fallback = [\"b\"]", "one of the models: a"),
+            ("timeout_s = 0", "limit of 0"),
+            ("tool_mode = \"xml\"", "json_step"),
+            ("edit_format = \"diff\"", "replace"),
+        ] {
+            let error = format!("{:#}", Config::parse(&format!("{a}{text}")).unwrap_err());
+            assert!(error.contains(said), "{text}: {error}");
+        }
+        for provider in ["azure", "bedrock", "vertex-gemini"] {
+            let text = format!("[models.a]\nprovider = \"{provider}\"\nmodel = \"m\"");
+            let error = format!("{:#}", Config::parse(&text).unwrap_err());
+            assert!(error.contains("needs base_url, such as \"https://"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_wins_over_what_is_known() {
+        let text = "[models.a]\nprovider = \"llama-cpp\"\nmodel = \"qwen2.5-coder-1.5b\"\ncontext = 8192\n\
+                    tool_mode = \"json_step\"\nreasoning = \"high\"\nidle_timeout_s = 9\n";
+        let config = Config::parse(text).unwrap();
+        let model = config.models["a"].callable("a");
+        let profile = model.profile();
+        assert_eq!((profile.context, profile.tool_mode), (8192, protocol::ToolMode::JsonStep));
+        assert_eq!(profile.edit_format, protocol::EditFormat::Whole);
+        assert_eq!(model.overrides.idle, Some(std::time::Duration::from_secs(9)));
+    }
+}

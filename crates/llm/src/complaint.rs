@@ -1,0 +1,321 @@
+//! What a server says about a failure, whichever shape it uses, and what it means: the class of the failure and words
+//! for people. Status codes say half of it; the rest is in codes and sentences that no two servers share.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::error::{Class, Error, excerpt};
+use crate::hints::{self, Hints};
+use crate::model::Model;
+
+/// What a server said about a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// The HTTP status, or the code inside an error that came in a stream.
+    status: Option<u16>,
+    /// Type and code words, in lower case.
+    kind: String,
+    message: String,
+    /// The parameter that it is about, where that is told apart.
+    parameter: String,
+    /// How long it asks us to wait, and whether to come back at all.
+    hints: Hints,
+}
+
+impl Complaint {
+    /// From a response that is no success.
+    pub(crate) fn from_response(status: u16, hints: Hints, body: &str) -> Self {
+        let parsed = serde_json::from_str::<Value>(body).ok();
+        let complaint = parsed.as_ref().and_then(|value| {
+            Self::from_json(value).or_else(|| {
+                let text = ["message", "detail"].iter().find_map(|name| value.get(name))?;
+                Some(Self::saying(words(text)))
+            })
+        });
+        let mut complaint = complaint.unwrap_or_else(|| Self::saying(body.to_owned()));
+        complaint.status = Some(status);
+        complaint.hints = Hints { wait: hints.wait.or(complaint.hints.wait), retry: hints.retry };
+        complaint
+    }
+
+    fn saying(message: String) -> Self {
+        let hints = Hints { wait: hints::from_body(&Value::Null, &message), retry: None };
+        Self { status: None, kind: String::new(), message, parameter: String::new(), hints }
+    }
+
+    /// From JSON that has an `error` in it; `None` when it has not.
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
+        // Gemini wraps its errors in an array.
+        let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        let error = value.get("error").filter(|error| !error.is_null())?;
+        let field = |name: &str| error.get(name).filter(|value| !value.is_null());
+        let status = field("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+        let kind =
+            ["type", "code", "status"].iter().filter_map(|name| field(name)?.as_str()).collect::<Vec<_>>();
+        let mut message = field("message").map_or_else(|| words(error), words);
+        // OpenRouter passes on what the model's own server said.
+        if let Some(raw) = error.pointer("/metadata/raw") {
+            message = format!("{message}: {}", words(raw));
+        }
+        let status = status.filter(|code| (300..600).contains(code));
+        let parameter = field("param").map(words).unwrap_or_default();
+        let hints = Hints { wait: hints::from_body(error, &message), retry: None };
+        Some(Self { status, kind: kind.join(" ").to_lowercase(), message, parameter, hints })
+    }
+
+    /// The server stopped in the middle and gave this as its reason.
+    pub(crate) fn stopped(reason: &str) -> Self {
+        Self::saying(format!("the answer ended with the reason {reason:?}"))
+    }
+
+    /// Whether the server named this parameter as the trouble.
+    pub(crate) fn names(&self, parameter: &str) -> bool {
+        matches!(self.status, Some(400 | 404 | 422))
+            && (self.message.contains(parameter) || self.parameter.contains(parameter))
+    }
+
+    /// Whether the server used these words, in any case. Chat templates that fail are often reported as 500.
+    pub(crate) fn says(&self, words: &str) -> bool {
+        matches!(self.status, Some(400 | 404 | 422 | 500)) && self.message.to_lowercase().contains(words)
+    }
+
+    /// Whether the trouble is reasoning that came from elsewhere: another account, another model, another time.
+    pub(crate) fn refuses_signatures(&self) -> bool {
+        let said = format!("{} {}", self.kind, self.message).to_lowercase();
+        self.status == Some(400)
+            && (said.contains("invalid_encrypted_content")
+                || (said.contains("encrypted content") && said.contains("verified"))
+                || (said.contains("signature") && (said.contains("thinking") || said.contains("thought"))))
+    }
+
+    /// Whether the trouble is that the server does not take a parameter, rather than its value.
+    pub(crate) fn says_unsupported(&self) -> bool {
+        let said = format!("{} {}", self.kind, self.message).to_lowercase();
+        [
+            "unsupported",
+            "not supported",
+            "not support",
+            "unrecognized",
+            "unknown",
+            "extra inputs",
+            "not permitted",
+            "unexpected keyword",
+            "cannot find field",
+            "not available",
+        ]
+        .iter()
+        .any(|word| said.contains(word))
+    }
+
+    pub(crate) fn class(&self) -> Class {
+        let said = format!("{} {}", self.kind, self.message).to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        match self.status {
+            _ if has(UNPAID) || self.status == Some(402) => Class::Unpaid,
+            Some(401 | 403) => Class::Auth,
+            Some(408) => Class::TimedOut,
+            Some(429) => Class::RateLimited,
+            // A body that is too large is cured like a context that is too long: by a shorter conversation.
+            Some(413) => Class::ContextOverflow,
+            _ if has(OVERFLOW) => Class::ContextOverflow,
+            Some(400) if has(&["api key not valid", "invalid api key", "incorrect api key"]) => Class::Auth,
+            Some(300..=499) if has(UNSUPPORTED) => Class::Unsupported,
+            Some(404 | 405) => Class::UnknownModel,
+            Some(300..=499) if has(UNKNOWN_MODEL) => Class::UnknownModel,
+            Some(500..) => Class::Overloaded,
+            Some(_) => Class::BadRequest,
+            None => {
+                let kind = |words: &[&str]| words.iter().any(|word| self.kind.contains(word));
+                if kind(&["rate_limit", "too_many_requests", "quota", "resource_exhausted", "throttling"]) {
+                    Class::RateLimited
+                } else if kind(&["authentication", "permission", "invalid_api_key"]) {
+                    Class::Auth
+                } else if kind(&["request_too_large"]) {
+                    Class::ContextOverflow
+                } else if kind(&["timeout"]) {
+                    Class::TimedOut
+                } else if kind(&["not_found"]) {
+                    Class::UnknownModel
+                } else if kind(&["invalid_request", "invalid_argument", "invalid_prompt"]) {
+                    Class::BadRequest
+                } else {
+                    Class::Overloaded
+                }
+            }
+        }
+    }
+
+    /// The error for people.
+    pub(crate) fn into_error(self, model: &Model) -> Error {
+        let class = self.class();
+        // What the server itself calls hopeless is not tried again, whatever its class.
+        let class = match class {
+            Class::Overloaded | Class::RateLimited if self.hints.retry == Some(false) => Class::BadRequest,
+            class => class,
+        };
+        let status = self.status.map(|status| format!(" ({status})")).unwrap_or_default();
+        // Before it is shortened: half a key is a secret too.
+        let said = model.secrets().iter().fold(self.message.clone(), |said, key| said.replace(key, "…"));
+        let said = match excerpt(&said) {
+            said if said.is_empty() => String::new(),
+            said => format!(": {}", said.trim_end_matches('.')),
+        };
+        let message = self.explain(class, model, &format!("{status}{said}"));
+        let retry_after = self.hints.wait.filter(|_| class.may_pass());
+        Error { class, message, retry_after }
+    }
+
+    fn explain(&self, class: Class, model: &Model, what: &str) -> String {
+        let name = &model.name;
+        match class {
+            Class::Auth if model.key.is_some() => {
+                format!("The model server refused the key of model \"{name}\"{what}. {}", model.key_advice())
+            }
+            Class::Auth => {
+                format!("The model server wants a key for model \"{name}\"{what}. {}", model.key_advice())
+            }
+            Class::Unpaid => format!(
+                "The account that pays for model \"{name}\" has nothing left{what}. Check the plan and billing of the \
+                 provider's account, or choose another model."
+            ),
+            Class::RateLimited => format!(
+                "The model server limits how often model \"{name}\" may be called{what}. {}, or choose another model.",
+                match self.hints.wait {
+                    Some(wait) if wait > Duration::from_secs(1) => format!("Wait {}", plain(wait)),
+                    Some(_) | None => "Wait a little".to_owned(),
+                }
+            ),
+            Class::Overloaded => format!(
+                "The model server failed or has too much to do{what}. Try again later, or choose another model."
+            ),
+            Class::TimedOut => {
+                format!("The model server gave up waiting{what}. Try again, or choose a faster model.")
+            }
+            Class::ContextOverflow => format!(
+                "The conversation is too long for model \"{name}\"{what}. Shorten it, or choose a model with a larger \
+                 context."
+            ),
+            Class::UnknownModel => format!(
+                "The server at {} does not know the model {:?}{what}. Check model and base_url of [models.{name}] in \
+                 slipway.toml.",
+                model.address(),
+                model.model
+            ),
+            Class::Unsupported => {
+                let advice = self.advice();
+                format!("Model \"{name}\" cannot do what was asked for{what}. {advice}")
+                    .replace("[models]", &format!("[models.{name}]"))
+            }
+            Class::BadRequest if self.status.is_some_and(|status| (300..400).contains(&status)) => format!(
+                "The server at {} redirects elsewhere{what}, which is not followed because of the key. Set base_url of \
+                 [models.{name}] in slipway.toml to the final address.",
+                model.address()
+            ),
+            Class::BadRequest if self.kind.contains("content_filter") => format!(
+                "The provider's content filter refused the conversation{what}. Say it in other words, or choose another \
+                 model."
+            ),
+            Class::Unreachable | Class::BadRequest | Class::BadResponse => format!(
+                "The model server would not take the request{what}. Check [models.{name}] in slipway.toml."
+            ),
+        }
+    }
+
+    /// What to do about something that is not supported.
+    fn advice(&self) -> &'static str {
+        let said = self.message.to_lowercase();
+        if said.contains("enable-auto-tool-choice") {
+            "Start the server with --enable-auto-tool-choice and --tool-call-parser, or set tool_mode = \"json_step\" in \
+             [models] of slipway.toml."
+        } else if said.contains("image") || said.contains("vision") || said.contains("multimodal") {
+            "Leave images out, or choose a model that sees."
+        } else if said.contains("tool") || said.contains("function") {
+            "Set tool_mode = \"json_step\" or \"fenced\" in [models] of slipway.toml, or choose another model."
+        } else {
+            "Check [models] in slipway.toml, or choose another model."
+        }
+    }
+}
+
+/// A wait in words.
+fn plain(wait: Duration) -> String {
+    let seconds = wait.as_secs_f64().ceil();
+    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", (seconds / 60.0).ceil()) }
+}
+
+/// How servers say that the conversation is too long; none has a code for it that others share.
+const OVERFLOW: &[&str] = &[
+    "context_length",
+    "context length",
+    "context window",
+    "context size",
+    "context_size",
+    "maximum context",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "input too long",
+    "input token count",
+    "input length",
+    "maximum prompt length",
+    "too many input tokens",
+    "reduce the length of the messages",
+    "longer than the model's context",
+    "exceeds the maximum number of tokens",
+];
+
+/// How servers say that there is no money left, which no waiting cures.
+const UNPAID: &[&str] = &[
+    "insufficient_quota",
+    "insufficient credits",
+    "insufficient balance",
+    "credit balance is too low",
+    "payment required",
+    "billing_hard_limit",
+    "billing_not_active",
+    "enforced_spend_limit",
+];
+
+/// How servers say that something is beyond the model.
+const UNSUPPORTED: &[&str] = &[
+    "does not support tools",
+    "does not support tool",
+    "tool use is not supported",
+    "tool calling is not supported",
+    "tools is not supported",
+    "support tool use",
+    "enable-auto-tool-choice",
+    "function calling is not",
+    "does not support function",
+    "does not support image",
+    "image input is not supported",
+    "image_url is only supported",
+    "support image input",
+    "not a multimodal",
+    "is not a vision",
+    "does not support vision",
+    "does not support streaming",
+];
+
+/// How servers say that a model is unknown, apart from 404.
+const UNKNOWN_MODEL: &[&str] = &[
+    "model_not_found",
+    "no such model",
+    "model not found",
+    "unknown model",
+    "is not a valid model",
+    "invalid model",
+    "model identifier is invalid",
+    "deploymentnotfound",
+];
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

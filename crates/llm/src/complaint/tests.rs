@@ -1,0 +1,113 @@
+//! What servers say, and what we make of it.
+
+use super::*;
+use crate::key::Key;
+use crate::model::sample;
+use crate::provider::Provider;
+
+fn model() -> Model {
+    Model {
+        base_url: Some("http://127.0.0.1:1/v1".into()),
+        key: Some(Key::new("sk-secret".into())),
+        ..sample(Provider::OpenAiCompatible, "big")
+    }
+}
+
+fn complaint(status: u16, body: &str) -> Complaint {
+    Complaint::from_response(status, Hints::default(), body)
+}
+
+#[test]
+fn status_and_words_give_the_class() {
+    let class = |status, body: &str| complaint(status, body).class();
+    assert_eq!(class(401, ""), Class::Auth);
+    assert_eq!(class(403, "<html>"), Class::Auth);
+    assert_eq!(class(404, "{}"), Class::UnknownModel);
+    assert_eq!(class(408, ""), Class::TimedOut);
+    assert_eq!(class(429, r#"{"error":{"message":"too many input tokens per minute"}}"#), Class::RateLimited);
+    for status in [500, 502, 503, 504, 529] {
+        assert_eq!(class(status, "oops"), Class::Overloaded);
+    }
+    assert_eq!(class(413, ""), Class::ContextOverflow);
+    assert_eq!(class(400, r#"{"error":{"message":"no such parameter"}}"#), Class::BadRequest);
+    for said in [
+        r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000"}}"#,
+        r#"[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum","status":"INVALID_ARGUMENT"}}]"#,
+        r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+    ] {
+        assert_eq!(class(400, said), Class::ContextOverflow, "{said}");
+    }
+    assert_eq!(
+        class(400, r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key."}}]"#),
+        Class::Auth
+    );
+}
+
+#[test]
+fn what_no_waiting_cures_is_told_at_once() {
+    let quota = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#;
+    let credit = r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#;
+    let tools = r#"{"error":{"message":"registry.ollama.ai/library/tiny:latest does not support tools"}}"#;
+    let parser = r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","code":400}"#;
+    let image = r#"{"error":{"message":"image input is not supported - hint: you may need the mmproj"}}"#;
+    for (status, body, class, advice) in [
+        (429, quota, Class::Unpaid, "billing"),
+        (402, "", Class::Unpaid, "billing"),
+        (400, credit, Class::Unpaid, "billing"),
+        (400, tools, Class::Unsupported, "tool_mode = \"json_step\" or \"fenced\" in [models.main]"),
+        (400, parser, Class::Unsupported, "--tool-call-parser"),
+        (400, image, Class::Unsupported, "Leave images out"),
+        (404, r#"{"error":{"code":"model_not_found","message":"gone"}}"#, Class::UnknownModel, "\"big\""),
+        (400, r#"{"error":{"message":"big is not a valid model ID"}}"#, Class::UnknownModel, "\"big\""),
+        (400, r#"{"error":{"code":"content_filter","message":"no"}}"#, Class::BadRequest, "content filter"),
+    ] {
+        let error = complaint(status, body).into_error(&model());
+        assert_eq!(error.class, class, "{}", error.message);
+        assert!(error.message.contains(advice), "{}", error.message);
+        assert!(!error.class.may_pass() && error.retry_after.is_none(), "{}", error.message);
+    }
+}
+
+#[test]
+fn errors_inside_a_stream_are_classed_by_their_words() {
+    let class = |json: Value| Complaint::from_json(&json).unwrap().class();
+    let error = |kind: &str| serde_json::json!({"type": "error", "error": {"type": kind, "message": "m"}});
+    assert_eq!(class(error("overloaded_error")), Class::Overloaded);
+    assert_eq!(class(error("rate_limit_error")), Class::RateLimited);
+    assert_eq!(class(error("invalid_request_error")), Class::BadRequest);
+    assert_eq!(class(error("api_error")), Class::Overloaded);
+    assert_eq!(class(serde_json::json!({"error": {"code": 429, "message": "slow"}})), Class::RateLimited);
+    assert_eq!(class(serde_json::json!({"error": "out of memory"})), Class::Overloaded);
+    assert_eq!(Complaint::from_json(&serde_json::json!({"error": null, "choices": []})), None);
+}
+
+#[test]
+fn the_wait_is_taken_from_wherever_it_is() {
+    let body = r#"{"error":{"code":429,"message":"Please retry in 46.5s.","status":"RESOURCE_EXHAUSTED"}}"#;
+    let error = complaint(429, body).into_error(&model());
+    assert_eq!(error.retry_after, Some(Duration::from_millis(46_500)));
+    assert!(error.message.contains("Wait 47 s"), "{}", error.message);
+    let hints = Hints { wait: Some(Duration::from_secs(3)), retry: None };
+    let error = Complaint::from_response(429, hints, body).into_error(&model());
+    assert_eq!(error.retry_after, Some(Duration::from_secs(3)), "a header says it more exactly");
+    let hints = Hints { wait: None, retry: Some(false) };
+    assert_eq!(Complaint::from_response(500, hints, "").into_error(&model()).class, Class::BadRequest);
+}
+
+#[test]
+fn messages_say_what_to_do_and_hide_the_key() {
+    let body = r#"{"error":{"message":"Incorrect API key provided: sk-secret."}}"#;
+    let error = complaint(401, body).into_error(&model()).redact(&model().secrets());
+    assert_eq!(
+        error.message,
+        "The model server refused the key of model \"main\" (401): Incorrect API key provided: …. Check api_key_env \
+         of [models.main] in slipway.toml and the variable that it names."
+    );
+    let error = complaint(404, "").into_error(&model());
+    assert_eq!(
+        error.message,
+        "The server at http://127.0.0.1:1/v1 does not know the model \"big\" (404). Check model and base_url of \
+         [models.main] in slipway.toml."
+    );
+}

@@ -1,0 +1,177 @@
+//! The model's context: making it shorter when the agent asks for it, and showing the workspace to models that are shown it
+//! anew in each round. What is decided is in the log first; the agent goes on with what the log then gives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use agent::compaction::{Shortening, WorkState};
+use agent::{FileText, Input, Window};
+use llm::Model;
+use protocol::chat::{Part, Request};
+use protocol::event::{Compaction, CompactionLevel};
+use protocol::{Actor, EventBody};
+use sandbox::WORKSPACE;
+
+use super::Runner;
+use crate::failure::Failure;
+use crate::process::Command;
+
+/// How long git may take to tell what changed.
+const LOOK: Duration = Duration::from_secs(20);
+/// Most bytes of names that are looked at.
+const NAMES: usize = 64 * 1024;
+/// Most names that a model is shown beside the files.
+const NAMED: usize = 100;
+
+/// What the turn has changed, one file on each line, then files that are new.
+const CHANGED: &str = r#"
+g() { git -c safe.directory='*' -c core.fsmonitor=false --no-pager "$@"; }
+g diff --stat=100 --no-color HEAD
+g ls-files --others --exclude-standard | head -n 40 | sed 's/$/ (new)/'
+"#;
+
+/// The names of files, without what git ignores.
+const NAMES_OF_FILES: &str = r"
+git -c safe.directory='*' -c core.fsmonitor=false ls-files --cached --others --exclude-standard 2>/dev/null ||
+  find . -type f -not -path '*/.git/*' | sed 's|^\./||'
+";
+
+/// How a model is worked with.
+pub(super) fn profile(model: &Model) -> agent::Profile {
+    let profile = model.profile();
+    agent::Profile {
+        context: profile.context,
+        max_output: Some(profile.max_output),
+        tool_mode: profile.tool_mode,
+        edit_format: profile.edit_format,
+    }
+}
+
+/// What a model can read.
+pub(super) fn window(model: &Model) -> Window {
+    let profile = model.profile();
+    Window::new(profile.context, profile.max_output.into())
+}
+
+impl Runner {
+    /// Makes the context shorter and records how. Without messages in the answer it could not be done.
+    pub(super) async fn compact(
+        &self,
+        model: &Model,
+        level: CompactionLevel,
+        tokens: u64,
+        room: u64,
+    ) -> Result<Input, Failure> {
+        let history = crate::history::read(&self.context.recorder).await?;
+        let shortening = Shortening { history: &history, turn: self.turn, tokens, room };
+        let compaction: Option<Compaction> = match level {
+            CompactionLevel::Masked => shortening.mask(),
+            CompactionLevel::Summarised => {
+                let summary = match shortening.summary_request(window(model)) {
+                    Some(request) => self.summary(model, &request).await?,
+                    None => None,
+                };
+                match summary {
+                    Some(summary) => shortening.summarise(&summary, &self.work_state().await?),
+                    None => None,
+                }
+            }
+            CompactionLevel::Fresh => Some(shortening.fresh(&self.work_state().await?)),
+        };
+        let Some(compaction) = compaction else { return Ok(Input::Compacted { messages: None }) };
+        self.append(&Actor::system(), vec![EventBody::ContextCompacted(compaction)]).await?;
+        let messages = crate::history::read(&self.context.recorder).await?.into_messages();
+        Ok(Input::Compacted { messages: Some(messages) })
+    }
+
+    /// Has the older part summed up; None when the model did not.
+    async fn summary(&self, model: &Model, request: &Request) -> Result<Option<String>, Failure> {
+        let mut attempt = 1;
+        let answer = loop {
+            let mut unseen = |_| {};
+            let call = self.context.client.complete(model, request, &mut unseen);
+            let result = tokio::select! {
+                biased;
+                () = self.stop.given() => return Err(Failure::Stopped),
+                result = call => result,
+            };
+            match result {
+                Ok(answer) => break answer,
+                Err(error) => {
+                    if !self.wait_to_retry(&error, &mut attempt).await? {
+                        tracing::warn!(model = model.name, %error, "the conversation could not be summed up");
+                        return Ok(None);
+                    }
+                }
+            }
+        };
+        // It is paid for and is no step of the turn, so it has the number of the last one.
+        let step = self.context.turn().map_or(0, |turn| turn.steps());
+        let usage = self.usage(model, &answer, step);
+        self.append(&self.agent, vec![usage]).await?;
+        let parts = answer.completion.parts.into_iter();
+        let text: Vec<String> = parts
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text),
+                Part::Reasoning { .. } | Part::Call(_) => None,
+            })
+            .collect();
+        Ok(Some(text.join("\n")).filter(|text| !text.trim().is_empty()))
+    }
+
+    /// What is put back into a context that was made shorter.
+    async fn work_state(&self) -> Result<WorkState, Failure> {
+        let (plan, diagnostics) = match self.context.turn() {
+            Some(turn) => {
+                let failing = turn.failing.iter();
+                let diagnostics =
+                    failing.map(|(name, report)| (name.clone(), ::checks::digest(report))).collect();
+                (turn.plan.clone(), diagnostics)
+            }
+            None => Default::default(),
+        };
+        let diff = self.in_workspace(CHANGED, 16 * 1024).await?;
+        Ok(WorkState { plan, diagnostics, diff })
+    }
+
+    /// The files of the workspace, with the text of those that matter most.
+    pub(super) async fn survey(&self, hints: &str, room: usize) -> Result<Input, Failure> {
+        let names: Vec<String> =
+            self.in_workspace(NAMES_OF_FILES, NAMES).await?.lines().map(str::to_owned).collect();
+        let sandbox = self.sandbox()?;
+        let mut left = room as u64;
+        let mut files = Vec::new();
+        for path in agent::files_that_matter(&names, hints) {
+            let mut text = None;
+            if left > 0 {
+                text = match sandbox.guest().read_file(&format!("{WORKSPACE}/{path}"), 0, left).await {
+                    // A file that does not fit is not shown in part: it would be written back in part.
+                    Ok((bytes, size)) if size <= left && !bytes.contains(&0) => {
+                        String::from_utf8(bytes.to_vec()).ok()
+                    }
+                    Ok(_) | Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => None,
+                    Err(error @ guest::Error::Unavailable(_)) => return Err(error.into()),
+                };
+            }
+            left -= text.as_ref().map_or(0, |text| (text.len() as u64).min(left));
+            if text.is_some() || files.len() < NAMED {
+                files.push(FileText { path, text });
+            }
+        }
+        Ok(Input::Surveyed { files })
+    }
+
+    /// What a script prints in the workspace; nothing where it fails, because it is only for show.
+    async fn in_workspace(&self, script: &str, limit: usize) -> Result<String, Failure> {
+        let env = BTreeMap::from([("LC_ALL".to_owned(), "C.UTF-8".to_owned())]);
+        let command = Command { script, args: &[], env, cwd: WORKSPACE, timeout: LOOK, limit };
+        match command.run(&*self.sandbox()?, Some(&self.stop)).await {
+            Ok(captured) => Ok(String::from_utf8_lossy(&captured.stdout).into_owned()),
+            Err(Failure::Problem(problem)) => {
+                tracing::debug!(%problem, "the workspace could not be looked at");
+                Ok(String::new())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What the model is sent over a long turn, as it comes over the wire.
+
+use protocol::event::CompactionLevel;
+use protocol::{EventBody, Outcome};
+use serde_json::json;
+use testkit::model::{Reply, Request, Script, Small};
+
+use crate::support::{Follow, World, create};
+
+const CONTEXT: u64 = 16_384;
+
+fn small_context() -> llm::Overrides {
+    llm::Overrides { context: Some(CONTEXT), ..llm::Overrides::default() }
+}
+
+fn levels(follow: &Follow) -> Vec<CompactionLevel> {
+    let level = |body: &EventBody| match body {
+        EventBody::ContextCompacted(compaction) => Some(compaction.level),
+        _ => None,
+    };
+    follow.events.iter().filter_map(|event| level(&event.body)).collect()
+}
+
+/// A turn of so many steps on a model with a small context.
+async fn long_turn(steps: usize) {
+    let small = Small::new(CONTEXT).wants("heliotrope").wants("Write tabs");
+    let script = small.script(move |_, step| match step {
+        step if step < steps => {
+            let command = format!("echo step {step}; seq {} | sed 's/^/some line /'", step * 53 % 300);
+            Reply::new().call("shell", json!({"command": command}))
+        }
+        step if step == steps => {
+            Reply::new().call("edit", json!({"path": "answer.txt", "old": "41", "new": "42"}))
+        }
+        _ => Reply::text("The answer is 42 now."),
+    });
+    let world = World::new(script).await.profile(small_context()).steps(1000);
+    let world = world.environment(|environment| environment.instructions = Some("Write tabs.".into()));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer, heliotrope").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert_eq!(world.model.violations(), Vec::<String>::new(), "calls and results are whole");
+    let seen = small.seen();
+    assert_eq!((seen.refused, seen.missing.as_slice()), (0, &[][..]), "{seen:?}");
+    assert_eq!(seen.steps, steps + 2);
+    assert_eq!(finished.receipt.steps as usize, seen.steps, "a summary is no step");
+    assert!(seen.largest > CONTEXT / 2, "{seen:?}");
+    let levels = levels(&follow);
+    assert!(levels.contains(&CompactionLevel::Masked), "{levels:?}");
+    assert_eq!(finished.receipt.spend.calls as usize, seen.steps + seen.summaries, "a summary is paid for");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_turn_fits_a_small_context() {
+    long_turn(60).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute: hundreds of commands in a sandbox"]
+async fn a_turn_of_hundreds_of_steps_fits_a_small_context() {
+    long_turn(400).await;
+}
+
+/// The prompt as bytes, in the order in which providers read it.
+fn prompt_bytes(request: &Request) -> Vec<u8> {
+    let json = &request.json;
+    let messages = json["messages"].as_array().unwrap().iter().map(ToString::to_string);
+    std::iter::once(json["tools"].to_string()).chain(messages).collect::<String>().into_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn most_of_each_prompt_is_the_prompt_before() {
+    let script = Script::from_fn(|_, step| match step {
+        0..50 => {
+            let command = format!("echo step {step}; seq {}", step * 37 % 200);
+            Reply::new().call("shell", json!({"command": command}))
+        }
+        _ => Reply::text("Nothing to do."),
+    });
+    let large = llm::Overrides { context: Some(200_000), ..llm::Overrides::default() };
+    let world = World::new(script).await.profile(large).steps(60);
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(levels(&follow), []);
+    let prompts: Vec<Vec<u8>> = world.model.requests().iter().map(prompt_bytes).collect();
+    assert_eq!(prompts.len(), 51);
+    let (mut same, mut all) = (0, 0);
+    for pair in prompts.windows(2) {
+        same += pair[0].iter().zip(&pair[1]).take_while(|(a, b)| a == b).count();
+        all += pair[1].len();
+    }
+    assert!(same * 100 >= all * 95, "{same} of {all} bytes");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_is_too_long_is_shortened_and_the_turn_goes_on() {
+    let script = Script::new()
+        .call("shell", json!({"command": "seq 800"}))
+        .call("shell", json!({"command": "seq 801"}))
+        .answer(Reply::status(400, "This model's maximum context length is 2000 tokens."))
+        .then(|request, _| match request.tools.is_empty() {
+            true => Reply::text("Done\nTwo commands."),
+            false => Reply::text("Nothing to do."),
+        });
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert!(!levels(&follow).is_empty());
+    assert!(!follow.names().contains(&"error.raised"));
+    assert_eq!(world.model.violations(), Vec::<String>::new());
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_cut_of_an_output_can_be_read() {
+    let script = Script::new().call("shell", json!({"command": "seq 30000"})).then(|request, number| {
+        let last = request.results().last().map(|result| result.text.clone()).unwrap_or_default();
+        match number {
+            1 => {
+                assert!(last.contains("cut") || last.contains("left out"), "{last}");
+                let (_, rest) = last.rsplit_once("path \"").unwrap();
+                let path = rest.split('"').next().unwrap();
+                Reply::new().call("read", json!({"path": path, "offset": 12345, "limit": 2}))
+            }
+            2 => {
+                assert!(last.contains("12345\n") && last.contains("12346"), "{last}");
+                Reply::new().call("read", json!({"path": "output:../log.db"}))
+            }
+            _ => Reply::text(last),
+        }
+    });
+    let world = World::new(script).await.profile(small_context());
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let outputs: Vec<usize> =
+        follow.calls().iter().map(|(_, call)| call.output.as_ref().unwrap().text.len()).collect();
+    assert!(outputs[0] < 8 * 1024, "{outputs:?}");
+    assert!(follow.last_output().contains("There is no output"), "{}", follow.last_output());
+    world.end(sessions).await;
+}

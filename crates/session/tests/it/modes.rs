@@ -1,0 +1,117 @@
+//! Models that are worked with in other ways: rounds of fenced blocks, steps in JSON, patches.
+
+use protocol::chat::Message;
+use protocol::{EditFormat, ItemStatus, Outcome, ToolMode};
+use serde_json::json;
+use testkit::model::{Reply, Script};
+
+use crate::support::{Follow, World, create};
+
+fn mode(tool_mode: ToolMode, edit_format: EditFormat) -> llm::Overrides {
+    llm::Overrides { tool_mode: Some(tool_mode), edit_format: Some(edit_format), ..llm::Overrides::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_writes_fenced_blocks_gets_a_fresh_context_each_round() {
+    let script = Script::new()
+        .say("answer.txt\n```\n40\n```")
+        .say("40 is too little.\n\n**answer.txt**\n```\n42\n```\n");
+    let world = World::new(script).await.profile(mode(ToolMode::Fenced, EditFormat::Whole));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct answer.txt").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?} {:#?}", finished.reason, follow.events);
+    assert_eq!(world.model.violations(), Vec::<String>::new());
+    let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
+    assert_eq!(world.repo.file(&branch, "answer.txt").as_deref(), Some("42\n"));
+    let requests = world.model.requests();
+    let shown: Vec<String> = requests
+        .iter()
+        .map(|request| match request.messages.as_slice() {
+            [Message::User { text, .. }] => text.clone(),
+            other => panic!("one message in each round: {other:?}"),
+        })
+        .collect();
+    assert!(
+        shown[0].contains("Correct answer.txt") && shown[0].contains("answer.txt\n```\n41\n```"),
+        "{}",
+        shown[0]
+    );
+    assert!(shown[1].contains("answer.txt\n```\n40\n```") && shown[1].contains("failed"), "{}", shown[1]);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_writes_steps_in_json_is_held_to_a_schema() {
+    let step = |call: serde_json::Value| json!({"thought": "next", "call": call}).to_string();
+    let script = Script::new()
+        .say(step(json!({"tool": "read", "path": "answer.txt"})))
+        .say(step(json!({"tool": "write", "path": "answer.txt", "content": "42\n"})))
+        .say(step(json!({"tool": "finish", "summary": "Corrected."})));
+    let world = World::new(script).await.profile(mode(ToolMode::JsonStep, EditFormat::Whole));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?} {:#?}", finished.reason, follow.events);
+    assert_eq!(world.model.violations(), Vec::<String>::new());
+    let requests = world.model.requests();
+    assert!(requests.iter().all(|request| request.tools.is_empty()));
+    assert!(requests[0].json.to_string().contains("\"anyOf\""), "{}", requests[0].json);
+    assert!(requests[1].last_user().unwrap().contains("read gave:"), "{:?}", requests[1].last_user());
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_changes_several_files_or_none() {
+    let patch = |old: &str| {
+        json!({"patch": format!(
+            "*** Begin Patch\n*** Update File: answer.txt\n@@\n-{old}\n+42\n*** Add File: notes/why.txt\n+Six by seven.\n*** Delete File: README.md\n*** End Patch"
+        )})
+    };
+    let script = Script::new()
+        .call("apply_patch", patch("40"))
+        .call("apply_patch", patch("41"))
+        .say("The answer is 42 now.");
+    let world = World::new(script).await.profile(mode(ToolMode::Native, EditFormat::Patch));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?} {:#?}", finished.reason, follow.events);
+    let status: Vec<ItemStatus> = follow.calls().iter().map(|(item, _)| item.status).collect();
+    assert_eq!(status, [ItemStatus::Failed, ItemStatus::Completed]);
+    let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
+    assert_eq!(world.repo.file(&branch, "answer.txt").as_deref(), Some("42\n"));
+    assert_eq!(world.repo.file(&branch, "notes/why.txt").as_deref(), Some("Six by seven.\n"));
+    assert_eq!(world.repo.file(&branch, "README.md"), None);
+    assert!(world.model.requests()[0].tool_names().contains(&"apply_patch"));
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_would_lose_code_is_written_only_if_the_model_insists() {
+    let write = |content: &str| json!({"path": "calc.py", "content": content});
+    let whole = "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return a - b\n";
+    let part = "def add(a, b):\n    return b + a\n";
+    let script = Script::new()
+        .call("write", write(whole))
+        .call("write", write(part))
+        .call("write", write(part))
+        .answer(Reply::new().call("shell", json!({"command": "cat calc.py; echo 42 >answer.txt"})))
+        .say("Done.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Write it").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let calls = follow.calls();
+    let status: Vec<ItemStatus> = calls.iter().map(|(item, _)| item.status).collect();
+    use ItemStatus::{Completed, Failed};
+    assert_eq!(status, [Completed, Failed, Completed, Completed]);
+    let refusal = &calls[1].1.output.as_ref().unwrap().text;
+    assert!(refusal.contains("leaves out `sub`") && refusal.contains("same call again"), "{refusal}");
+    assert!(calls[3].1.output.as_ref().unwrap().text.contains("b + a"));
+    world.end(sessions).await;
+}

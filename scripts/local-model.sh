@@ -1,0 +1,17 @@
+#!/bin/sh
+# What is tested with a real model on this machine: our wire formats against llama.cpp's server, and small tasks from the
+# prompt to the branch. Where the model cannot be had, this says so and ends well.
+set -eu
+cd "$(dirname "$0")/.."
+
+scripts/model.py get || {
+    code=$?
+    [ "$code" -eq 3 ] || exit "$code"
+    printf 'skipped: nothing is tested with a real model\n'
+    exit 0
+}
+# One after the other: the model answers one call at a time.
+scripts/model.py with cargo nextest run --locked --package llm --all-features --profile slow --run-ignored only \
+    --test-threads 1 -E 'test(/^local_model::/)'
+cargo build --release --locked --package cli
+scripts/model.py with scripts/small-tasks.py --slipway "${CARGO_TARGET_DIR:-target}/release/slipway"
