@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use protocol::Status;
@@ -87,7 +87,7 @@ impl Node {
     ) -> anyhow::Result<Self> {
         raise_open_files();
         // The port first: when it is taken nothing else has been touched.
-        let listener = TcpListener::bind(listen).await.map_err(|error| bind_error(listen, &error))?;
+        let listener = bind(listen).await.map_err(|error| bind_error(listen, &error))?;
         let address = listener.local_addr()?;
         let access = access(config)?;
         access.check(address).map_err(|error| {
@@ -165,6 +165,21 @@ fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
         tracing::debug!(%error, "the limit on open files stays as it is");
+    }
+}
+
+/// Listens. A program that a server was just starting when it was killed has its port for a moment, so one that is taken is
+/// waited for a little.
+async fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    const AFTERLIFE: Duration = Duration::from_secs(1);
+    let deadline = Instant::now() + AFTERLIFE;
+    loop {
+        match TcpListener::bind(listen).await {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            bound => return bound,
+        }
     }
 }
 

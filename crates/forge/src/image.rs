@@ -5,11 +5,11 @@ use std::path::Path;
 
 use crate::git::LONG;
 use crate::scratch::Scratch;
-use crate::{Error, Mirror, name};
+use crate::{Error, Mirror, links, name};
 
 impl Mirror {
-    /// The id of a file or directory at a commit, which changes exactly when its content does; None when the path is
-    /// not there.
+    /// What a file or directory at a commit is, with all that links lead to from there: it changes when the content does.
+    /// None when the path, or what it leads to, is not in the repository.
     pub async fn object(&self, commit: &str, path: &str) -> Result<Option<String>, Error> {
         let commit = name::commit(commit)?;
         let path = path.trim_end_matches('/');
@@ -18,14 +18,19 @@ impl Mirror {
             return Ok(None);
         }
         let output = self.git("ls-tree").args(["-z", commit, "--", path]).succeed().await?;
-        let text = output.text();
-        Ok(text.split_terminator('\0').find_map(|entry| {
-            let (fields, name) = entry.split_once('\t')?;
-            // Mode and id: a file that becomes executable is another file.
-            let mut fields = fields.split_ascii_whitespace();
-            let (mode, _kind, object) = (fields.next()?, fields.next()?, fields.next()?);
-            (name == path).then(|| format!("{mode} {object}"))
-        }))
+        let found = links::entries(&output.stdout).find(|(name, _)| *name == path.as_bytes());
+        let own = found.map(|(_, entry)| entry);
+        let linked = match own {
+            Some(entry) if entry.is_directory() => self.has_links(commit, path).await?,
+            Some(entry) => entry.is_link(),
+            // A link may be on the way there.
+            None => path.contains('/'),
+        };
+        if !linked {
+            return Ok(own.map(|entry| entry.to_string()));
+        }
+        let behind = self.behind(commit, path).await?;
+        Ok(behind.map(|behind| own.map_or_else(|| behind.clone(), |own| format!("{own}\n{behind}"))))
     }
 
     /// Writes a bundle with what `commit` has and `since` has not, with the commit as the branch. False, and no file,

@@ -12,6 +12,7 @@ mod held;
 mod http;
 mod image;
 mod left;
+mod links;
 mod mirror;
 mod name;
 mod objects;

@@ -30,5 +30,5 @@ pub use copy::{Copied, append_to_copy, check_copy};
 pub use error::{Error, Holder};
 pub use log::{Draft, Epoch, Log};
 pub use logfile::KeptFold;
-pub use store::Store;
+pub use store::{KeysBefore, Store};
 pub use writer::Counts;

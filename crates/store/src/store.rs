@@ -1,7 +1,8 @@
 //! The data directory as a whole: the front door to logs and catalogue.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::{Environment, Event, RefusedHost, Session, SessionId};
 use tokio::sync::oneshot;
@@ -26,7 +27,25 @@ pub(crate) struct Inner {
     writers: Writers,
     catalogue: Catalogue,
     layout: Layout,
+    /// Backups under way, and the names of keys that were answered since the first of them began.
+    answered: Arc<Mutex<(usize, HashMap<String, String>)>>,
     _lock: Lock,
+}
+
+/// Idempotency keys as they were when a backup began.
+pub struct KeysBefore {
+    keys: Vec<SavedKey>,
+    answered: Arc<Mutex<(usize, HashMap<String, String>)>>,
+}
+
+impl Drop for KeysBefore {
+    fn drop(&mut self) {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.0 -= 1;
+        if answered.0 == 0 {
+            answered.1 = HashMap::new();
+        }
+    }
 }
 
 impl Store {
@@ -37,7 +56,9 @@ impl Store {
         layout.sweep()?;
         let catalogue = Catalogue::start(&layout.catalogue())?;
         let writers = Writers::start(&layout)?;
-        Ok(Self { inner: Arc::new(Inner { writers, catalogue, layout, _lock: lock }) })
+        Ok(Self {
+            inner: Arc::new(Inner { writers, catalogue, layout, answered: Arc::default(), _lock: lock }),
+        })
     }
 
     /// Makes the log of a new session.
@@ -202,7 +223,17 @@ impl Store {
     /// Stores the answer for a claimed key.
     pub async fn settle_key(&self, key: &str, status: u16, body: &str) -> Result<(), Error> {
         let (key, body) = (key.to_owned(), body.to_owned());
-        self.inner.catalogue.call(move |db| keys::settle(db, &key, status, &body)).await
+        let answered = Arc::clone(&self.inner.answered);
+        let settle = move |db: &Database| {
+            let mut answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
+            if answered.0 > 0
+                && let Some(name) = keys::name(db, &key)?
+            {
+                answered.1.insert(key.clone(), name);
+            }
+            keys::settle(db, &key, status, &body)
+        };
+        self.inner.catalogue.call(settle).await
     }
 
     /// Gives a claimed key back after a failure, so that the request can be tried again.
@@ -218,8 +249,23 @@ impl Store {
         self.inner.catalogue.call(move |db| keys::abandon(db, &key)).await
     }
 
-    /// Every idempotency key that still counts, for a backup.
-    pub async fn saved_keys(&self) -> Result<Vec<SavedKey>, Error> {
+    /// To be asked before anything is copied for a backup.
+    pub async fn keys_before(&self) -> Result<KeysBefore, Error> {
+        let answered = Arc::clone(&self.inner.answered);
+        answered.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
+        let mut before = KeysBefore { keys: Vec::new(), answered };
+        before.keys = self.keys_now().await?;
+        Ok(before)
+    }
+
+    /// Every idempotency key that still counts, for a backup in which everything else is already.
+    pub async fn saved_keys(&self, before: &KeysBefore) -> Result<Vec<SavedKey>, Error> {
+        let after = self.keys_now().await?;
+        let answered = before.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(keys::saved_meanwhile(&before.keys, after, &answered.1))
+    }
+
+    async fn keys_now(&self) -> Result<Vec<SavedKey>, Error> {
         let now = self.inner.catalogue.key_clock().now();
         self.inner.catalogue.call(move |db| keys::saved(db, now)).await
     }

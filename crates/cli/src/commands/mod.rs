@@ -23,6 +23,7 @@ mod sandbox;
 mod serve;
 mod show;
 mod stop;
+mod tail;
 
 use std::path::PathBuf;
 

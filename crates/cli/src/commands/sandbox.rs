@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::Context;
 use super::one_off::{Furnished, Plan};
+use super::tail::Tail;
 use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
 use crate::render::{print, style, table, terminal};
@@ -175,11 +176,12 @@ impl Run {
             sandbox = driver.create(&spec).await?;
             furnished = plan.furnish(context, &*sandbox, SetUp::Leave).await;
         }
+        let mut said = Tail::default();
         let work = async {
             let Furnished::Ready(way_out) = furnished? else {
                 anyhow::bail!("the workspace could not be set up");
             };
-            let exit = self.follow(sandbox.guest(), wall_clock, &mut signals).await;
+            let exit = self.follow(sandbox.guest(), wall_clock, &mut signals, &mut said).await;
             if let Some(way_out) = way_out {
                 way_out.finish(context).await;
             }
@@ -208,7 +210,9 @@ impl Run {
                 }
             };
         } else {
-            for hit in reached(&*sandbox, &limits).await {
+            let failed = !matches!(exit, Ok(Exit::Done | Exit::Command(0)));
+            let complaint = if failed { said.text() } else { String::new() };
+            for hit in reached(&*sandbox, &limits, &complaint).await {
                 tell(context, spec.id, &hit);
             }
         }
@@ -224,8 +228,10 @@ impl Run {
         guest: &guest::Client,
         wall_clock: Option<Duration>,
         signals: &mut Interrupts,
+        said: &mut Tail,
     ) -> anyhow::Result<Exit> {
         let terminal = terminal::Raw::enter_if_interactive()?;
+        *said = Tail::new(terminal.is_some());
         let spec = ProcessSpec {
             argv: self.command.clone(),
             timeout_ms: wall_clock.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
@@ -253,7 +259,10 @@ impl Run {
                 output = process.next(), if pending.is_none() => match output? {
                     Some(Output::Exit(exit)) => break exit,
                     None => return Err(guest::Error::Unavailable("its output ended".to_owned()).into()),
-                    piece => pending = piece,
+                    piece => {
+                        piece.iter().for_each(|piece| said.note(piece));
+                        pending = piece;
+                    }
                 },
                 permit = writer.reserve(), if pending.is_some() => match (permit, pending.take()) {
                     (Ok(permit), Some(piece)) => permit.send(piece),
@@ -305,10 +314,11 @@ async fn ended(sandbox: &dyn ::sandbox::Sandbox) -> Option<End> {
     None
 }
 
-/// The limits that a sandbox that still runs came to.
-async fn reached(sandbox: &dyn ::sandbox::Sandbox, limits: &Limits) -> Vec<LimitHit> {
+/// The limits that a sandbox that still runs came to, and those that a failed command complained of: a program that may open
+/// no more files mostly ends before anybody counts them.
+async fn reached(sandbox: &dyn ::sandbox::Sandbox, limits: &Limits, complaint: &str) -> Vec<LimitHit> {
     match sandbox.usage().await {
-        Ok(usage) => session::limits_reached(limits, &::sandbox::Usage::default(), &usage, ""),
+        Ok(usage) => session::limits_reached(limits, &::sandbox::Usage::default(), &usage, complaint),
         Err(error) => {
             // The command is over and has its code; this would only have explained it.
             tracing::debug!(sandbox = %sandbox.id(), %error, "what a sandbox used cannot be told");

@@ -54,15 +54,18 @@ async fn a_command_that_takes_too_long_is_ended() {
 #[tokio::test]
 async fn a_limit_is_told_with_its_value_and_its_key() {
     let world = World::new();
-    world.configure("[sandbox]\nmemory_mb = 96\ndisk_mb = 16\ninodes = 100\n");
+    world.configure("[sandbox]\nmemory_mb = 96\ndisk_mb = 16\ninodes = 100\nopen_files = 100\n");
     let memory = "exec python3 -c 'x = b\"x\" * (512 << 20)'";
     let bytes = "exec head -c 64M /dev/zero > big";
     let inodes = "for i in $(seq 300); do : > $i; done";
+    // It is over before anybody counts its files.
+    let files = "exec python3 -c 'l = [open(\"/dev/null\") for _ in range(999)]'";
     let grouped = !world.ok(&script("true")).await.stderr.contains("no control groups");
     let cases = [
         (memory, "memory", "96 MiB", "memory_mb"),
         (bytes, "disk_bytes", "16 MiB", "disk_mb"),
         (inodes, "disk_inodes", "100 files", "inodes"),
+        (files, "open_files", "100 open files", "open_files"),
     ];
     // Without control groups, memory that a process asks for is refused, and it says so itself.
     for (bomb, limit, value, key) in cases.into_iter().filter(|(_, limit, ..)| grouped || *limit != "memory")
@@ -84,6 +87,8 @@ async fn a_limit_is_told_with_its_value_and_its_key() {
     }
     let output = world.ok(&script("echo fine > x")).await;
     assert!(!output.stderr.contains("limit"), "nothing is said where none was reached: {output}");
+    let output = world.ok(&script("echo x: Too many open files >&2")).await;
+    assert!(!output.stderr.contains("limit"), "what did not fail has no complaint: {output}");
     assert_eq!(world.traces(), [""; 0]);
     world.finish().await;
 }

@@ -21,6 +21,66 @@ async fn inputs_have_ids_that_follow_their_content() {
     assert_eq!(mirror.between(&world.base, &moved, 9).await.unwrap(), (1, vec!["answer.txt".to_owned()]));
 }
 
+/// Adds a commit with links, and files where the mode is one of those.
+fn commit_entries(world: &World, entries: &[(&str, &str, &str)]) {
+    let clone = world.directory.path().join("links");
+    if !clone.exists() {
+        git_in(world.directory.path(), &["clone", "--quiet", &world.remote.url(), "links"]);
+    }
+    for (mode, path, text) in entries {
+        let (to, text) = (clone.join(path), *text);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        match *mode {
+            "120000" => std::os::unix::fs::symlink(text, &to).unwrap(),
+            _ => std::fs::write(&to, text).unwrap(),
+        }
+    }
+    git_in(&clone, &["add", "--all"]);
+    git_in(&clone, &["commit", "--quiet", "-m", "Change entries"]);
+    git_in(&clone, &["push", "--quiet", "origin", "HEAD:main"]);
+}
+
+#[tokio::test]
+async fn what_is_behind_a_link_is_part_of_an_input() {
+    let world = World::new().await;
+    let mirrors = forge::Mirrors::new(&world.directory.path().join("mirrors"));
+    let inputs = ["lock", "app", "app/lock", "short/lock", "dead", "out", "notes"];
+    let look = async || {
+        let mirror = mirrors.fetch(&world.remote.url()).await.unwrap();
+        let tip = mirror.tip(None).await.unwrap().commit;
+        let mut all = Vec::new();
+        for input in inputs {
+            all.push(mirror.object(&tip, input).await.unwrap());
+        }
+        all
+    };
+    commit_entries(
+        &world,
+        &[
+            ("100644", "shared/real", "v9\n"),
+            ("120000", "lock", "shared/real"),
+            ("120000", "app/lock", "../lock"),
+            ("120000", "short", "app"),
+            ("120000", "dead", "made/later"),
+            ("120000", "out", "/etc/passwd"),
+        ],
+    );
+    let before = look().await;
+    let there: Vec<bool> = before.iter().map(Option::is_some).collect();
+    assert_eq!(there, [true, true, true, true, false, false, true], "{before:?}");
+
+    commit_entries(&world, &[("100644", "other", "x\n")]);
+    assert_eq!(look().await, before, "what none of them leads to is none of their concern");
+
+    commit_entries(&world, &[("100644", "shared/real", "v10\n")]);
+    let after = look().await;
+    let changed: Vec<bool> = after.iter().zip(&before).map(|(after, before)| after != before).collect();
+    assert_eq!(changed, [true, true, true, true, false, false, false], "{after:?}");
+
+    commit_entries(&world, &[("100644", "made/later", "y\n")]);
+    assert!(look().await[4].is_some(), "it leads somewhere now");
+}
+
 #[tokio::test]
 async fn a_bundle_has_only_what_came_since() {
     let world = World::new().await;

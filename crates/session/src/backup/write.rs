@@ -1,6 +1,6 @@
 //! Makes an archive. Of each session the log goes first, then its files, and the mirrors go last: what an entry refers to
-//! was there before it and is never removed, so it is found in what comes later. A key that is claimed meanwhile may be in it
-//! without what was done for it, and never the other way round.
+//! was there before it and is never removed, so it is found in what comes later. A key that is answered meanwhile is in it
+//! without its answer: what was done for it may be in it or not, and whoever asks again looks for that.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use protocol::{Environment, Problem, SessionId, Timestamp};
+use store::KeysBefore;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -22,6 +23,7 @@ impl Sessions {
     /// An archive of everything, made while it is read. An error is its last piece.
     pub async fn backup(&self) -> Result<mpsc::Receiver<io::Result<bytes::Bytes>>, Problem> {
         let options = Arc::clone(&self.registry.options);
+        let keys_before = options.store.keys_before().await.map_err(problem::store)?;
         let environments = options.store.environments().await.map_err(problem::store)?;
         let sessions = options.store.sessions().await.map_err(problem::store)?;
         let lost = options.store.lost().await.map_err(problem::store)?;
@@ -30,7 +32,7 @@ impl Sessions {
         let runtime = Handle::current();
         drop(tokio::task::spawn_blocking(move || {
             let out = Pieces::new(sender.clone());
-            let work = Work { options, runtime, scratch: scratch.path() };
+            let work = Work { options, runtime, scratch: scratch.path(), keys_before };
             if let Err(error) = work.write(out, &environments, &sessions, lost) {
                 tracing::error!(%error, "a backup broke off");
                 // Whoever went away does not need to hear of it.
@@ -45,6 +47,7 @@ struct Work<'a> {
     options: Arc<Options>,
     runtime: Handle,
     scratch: &'a Path,
+    keys_before: KeysBefore,
 }
 
 impl Work<'_> {
@@ -71,7 +74,10 @@ impl Work<'_> {
             manifest.sessions.push(self.session(&mut tar, *session, &mut manifest.entries)?);
         }
         // After the sessions: what was done for a key that is in it must not be done again.
-        let keys = self.runtime.block_on(self.options.store.saved_keys()).map_err(io::Error::other)?;
+        let keys = self
+            .runtime
+            .block_on(self.options.store.saved_keys(&self.keys_before))
+            .map_err(io::Error::other)?;
         let keys = serde_json::to_vec(&keys)?;
         manifest.entries.push(put(&mut tar, &Place::Keys, keys.len() as u64, keys.as_slice())?);
         match std::fs::read(self.options.store.placeholder_key()) {

@@ -145,7 +145,9 @@ async fn steps(mirror: &Mirror, tip: &Tip, steps: &[SetupStep]) -> Result<Vec<im
 fn absent_input(path: &str) -> String {
     let pattern =
         if path.contains(['*', '?', '[']) { "; patterns do not work, name files or directories" } else { "" };
-    format!("the input \"{path}\" is not in the repository{pattern}: the step runs again for each commit")
+    format!(
+        "the input \"{path}\" is not in the repository, or leads out of it{pattern}: the step runs again for each commit"
+    )
 }
 
 /// The services of an environment, its own or those that the repository declares: at the commit of an image that is

@@ -216,8 +216,9 @@ impl Way<'_> {
             // What a step without inputs depends on is everything, and a step builds on those before it.
             let mut changed = !again.is_empty() || step.inputs.is_empty() || !before.contains(step);
             for path in &step.inputs {
-                changed |=
-                    mirror.object(&from.commit, path).await? != mirror.object(&to.commit, path).await?;
+                let now = mirror.object(&to.commit, path).await?;
+                // Without one of its inputs it depends on everything too.
+                changed |= now.is_none() || now != mirror.object(&from.commit, path).await?;
             }
             if changed {
                 again.push(step.clone());

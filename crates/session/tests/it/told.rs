@@ -68,9 +68,9 @@ async fn an_input_that_is_not_in_the_repository_is_told_by_the_build() {
     assert_eq!(
         step.notes,
         [
-            "the input \"lock.txt\" is not in the repository: the step runs again for each commit",
-            "the input \"notes/*\" is not in the repository; patterns do not work, name files or directories: the step \
-             runs again for each commit",
+            "the input \"lock.txt\" is not in the repository, or leads out of it: the step runs again for each commit",
+            "the input \"notes/*\" is not in the repository, or leads out of it; patterns do not work, name files or \
+             directories: the step runs again for each commit",
         ]
     );
     world.end(sessions).await;

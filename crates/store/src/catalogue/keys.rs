@@ -1,5 +1,6 @@
 //! Idempotency keys: a request that is sent twice is done once and answered twice.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use rusqlite::{OptionalExtension, params};
@@ -177,6 +178,17 @@ pub(crate) fn abandon_all(db: &Database) -> Result<(), Error> {
         .map_err(|e| db.fail(&e))
 }
 
+/// What a key's work goes by, as long as there is no answer.
+pub(crate) fn name(db: &Database, key: &str) -> Result<Option<String>, Error> {
+    db.connection()
+        .prepare_cached("SELECT body FROM keys WHERE key = ?1 AND (status IS NULL OR status IN (?2, ?3))")
+        .and_then(|mut query| {
+            query.query_row(params![key, ABANDONED, DONE], |row| row.get::<_, Option<String>>(0)).optional()
+        })
+        .map(Option::flatten)
+        .map_err(|e| db.fail(&e))
+}
+
 /// A key as a backup has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedKey {
@@ -191,6 +203,26 @@ pub struct SavedKey {
     pub body: String,
     /// Microseconds since it was claimed.
     pub age: i64,
+}
+
+/// The keys of a backup that took a while. What was done for a key that got its answer meanwhile may be in the backup or not,
+/// so it is saved as one without an answer: whoever asks again looks for what goes by its name.
+pub(crate) fn saved_meanwhile(
+    before: &[SavedKey],
+    mut after: Vec<SavedKey>,
+    names: &HashMap<String, String>,
+) -> Vec<SavedKey> {
+    let answered: HashSet<&str> =
+        before.iter().filter(|key| key.status.is_some()).map(|key| key.key.as_str()).collect();
+    for key in after.iter_mut().filter(|key| !answered.contains(key.key.as_str())) {
+        // One that is done in the catalogue and not answered has its name here.
+        if key.status.take() != Some(DONE)
+            && let Some(name) = names.get(&key.key)
+        {
+            key.body.clone_from(name);
+        }
+    }
+    after
 }
 
 /// Every key that still counts. Of one that gave no name to its work there is nothing to say.
@@ -297,6 +329,36 @@ mod tests {
         assert_eq!(claim(&db, "1", "f", "n", 1).unwrap(), Claim::Done { name: "1".into() });
         settle(&db, "1", 200, "{}").unwrap();
         assert_eq!(claim(&db, "1", "f", "n", 1).unwrap(), Claim::Settled { status: 200, body: "{}".into() });
+    }
+
+    #[test]
+    fn a_key_that_is_answered_during_a_backup_is_saved_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = catalogue(&dir);
+        for key in ["before", "during", "under way"] {
+            assert_eq!(claim(&db, key, "f", &format!("work {key}"), 0).unwrap(), Claim::New);
+        }
+        settle(&db, "before", 201, "{}").unwrap();
+        let before = saved(&db, 1).unwrap();
+        assert_eq!(claim(&db, "new", "f", "work new", 2).unwrap(), Claim::New);
+        let mut names = HashMap::new();
+        for key in ["during", "new"] {
+            names.insert(key.to_owned(), name(&db, key).unwrap().unwrap());
+            settle(&db, key, 202, "{}").unwrap();
+            assert_eq!(name(&db, key).unwrap(), None, "it has its answer");
+        }
+        let keys = saved_meanwhile(&before, saved(&db, 3).unwrap(), &names);
+        let found: Vec<_> =
+            keys.iter().map(|key| (key.key.as_str(), key.status, key.body.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                ("before", Some(201), "{}"),
+                ("during", None, "work during"),
+                ("under way", None, "work under way"),
+                ("new", None, "work new"),
+            ]
+        );
     }
 
     #[test]
