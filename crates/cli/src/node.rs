@@ -112,24 +112,39 @@ impl Node {
         if role == Role::Server {
             crate::memory::give_back_now_and_then(node.shutdown.clone());
         }
-        if let Err(error) = node.write_address() {
-            node.stop(ShutDown::RemoveSandboxes).await?;
-            return Err(error);
+        if let Err(error) = write_address(&node.address(), &node.address_file) {
+            // On a full disk people still want to look at what there is, and turns that go on are not to end for this.
+            tracing::warn!(
+                "{error:#}; commands on this machine find the server only with --server {}, until there is room",
+                node.url
+            );
+            node.write_address_later();
         }
         Ok(node)
     }
 
-    fn write_address(&self) -> anyhow::Result<()> {
-        let address = Address {
+    /// Tries again until it can be written or the server ends.
+    fn write_address_later(&self) {
+        const AGAIN: Duration = Duration::from_secs(5);
+        let (address, file) = (self.address(), self.address_file.clone());
+        let shutdown = self.shutdown.clone();
+        drop(tokio::spawn(async move {
+            while shutdown.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_some() {
+                if write_address(&address, &file).is_ok() {
+                    tracing::info!("commands on this machine find the server now");
+                    return;
+                }
+            }
+        }));
+    }
+
+    fn address(&self) -> Address {
+        Address {
             url: self.url.clone(),
             pid: std::process::id(),
             instance: server::instance().to_owned(),
             only_looks: self.only_looks,
-        };
-        let temporary = self.address_file.with_extension("new");
-        let context = || format!("cannot write {}", self.address_file.display());
-        std::fs::write(&temporary, serde_json::to_vec(&address)?).with_context(context)?;
-        std::fs::rename(&temporary, &self.address_file).with_context(context)
+        }
     }
 
     /// Whether a session is being worked on, or about to be.
@@ -166,6 +181,21 @@ fn raise_open_files() {
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
         tracing::debug!(%error, "the limit on open files stays as it is");
     }
+}
+
+fn write_address(address: &Address, file: &Path) -> anyhow::Result<()> {
+    let temporary = file.with_extension("new");
+    let written = serde_json::to_vec(address)
+        .map_err(std::io::Error::from)
+        .and_then(|text| std::fs::write(&temporary, text))
+        .and_then(|()| std::fs::rename(&temporary, file));
+    if written.is_err()
+        && let Err(error) = std::fs::remove_file(&temporary)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!("cannot remove {}: {error}", temporary.display());
+    }
+    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Listens. A program that a server was just starting when it was killed has its port for a moment, so one that is taken is
@@ -236,7 +266,13 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
                 data_dir.display()
             )
         })?;
-    let store = store::Store::open(data_dir)?;
+    let store = store::Store::open(data_dir).map_err(|error| match error {
+        store::Error::Damaged { .. } => {
+            let problem = session::store_problem(error);
+            anyhow!("{}\n  {}", problem.title, problem.hint.unwrap_or_default())
+        }
+        other => other.into(),
+    })?;
     let driver = sandbox::native::Native::open(&data_dir.join("native"))?;
     let missing = driver.cgroups().missing();
     if !missing.is_empty() {

@@ -114,8 +114,9 @@ impl Mirrors {
         }
     }
 
-    /// Removes temporary directories that a killed server left behind.
-    fn sweep(&self) {
+    /// Removes temporary directories that a killed server left behind. Commands use mirrors beside the server, so only those
+    /// that are too old to be theirs.
+    pub fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
             let ours = entry.file_name().to_string_lossy().starts_with(scratch::PREFIX);

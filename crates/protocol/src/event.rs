@@ -737,6 +737,9 @@ pub enum EphemeralBody {
     Live {
         /// The last durable event that was sent.
         seq: u64,
+        /// The lineage of the log, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lineage: Option<LineageId>,
     },
     /// Who watches now; the whole list each time.
     Presence {

@@ -16,7 +16,7 @@ pub struct ImageStatus {
     /// The steps of the build under way, or of the last one.
     #[serde(default)]
     pub steps: Vec<StepStatus>,
-    /// Why the last build failed; the image before it stays in use.
+    /// Why the last build failed; the image before it stays in use. Without an image, also why it was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Sandboxes that are ready to be claimed.
@@ -33,7 +33,7 @@ pub struct ImageStatus {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ImageState {
-    /// It was never built.
+    /// It was never built, or was removed to make room.
     #[default]
     None,
     /// It is being built.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fake::Fake;
-use protocol::{GarbageEntry, GarbageReport, SessionId, Timestamp, TurnId};
+use protocol::{GarbageEntry, GarbageReport, ImageState, SessionId, Timestamp, TurnId};
 use sandbox::gc::{Policy, World, collect, make_room};
-use sandbox::image::Images;
+use sandbox::image::{Images, Reason, Wanted};
 use sandbox::native::Native;
 use sandbox::snapshot::{How, Snapshot, Snapshots};
 use sandbox::{Driver, LayerId, Life, Owner, Sandbox, Spec, Stack};
@@ -164,6 +164,17 @@ async fn keeps_the_budget_and_never_takes_what_is_in_use() {
     here.collect(10, false).await;
     assert!(fake.layer_names().is_empty());
     assert!(here.images.current("app").is_none());
+    // Why there is none is told, also by the next server, and does not keep it from being built again.
+    let reopened = Images::open(&here._dir.path().join("images"), Arc::clone(&here.driver)).unwrap();
+    for images in [&here.images, &reopened] {
+        let status = images.status("app");
+        assert_eq!((status.state, status.current), (ImageState::None, None));
+        let why = status.error.unwrap();
+        assert!(why.contains("disk budget") && why.contains("disk_budget_gb"), "{why}");
+        let wanted = Wanted { commit: "c", recipe: "r", max_age: HOUR };
+        assert_eq!(images.needs_build("app", &wanted), Some(Reason::NeverBuilt));
+        assert_eq!(images.failed_at("app", "c"), None, "no build failed");
+    }
 }
 
 /// One session, one snapshot after the other, within seconds.

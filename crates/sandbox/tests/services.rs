@@ -162,6 +162,13 @@ async fn one_that_is_late_says_what_it_was_asked_and_what_it_answered() {
     let never = quick(service("never", "exec sleep 600", run("echo not yet; exit 4")));
     let error = host.start(&[never]).await.unwrap_err();
     assert!(error.contains("(probe: `echo not yet; exit 4`, last: not yet)"), "{error}");
+    let silent = "if test -e asked; then exec sleep 600; fi; touch asked; echo status 500; exit 1";
+    let hangs = quick(service("hangs", "exec sleep 600", run(silent)));
+    let error = host.start(&[hangs]).await.unwrap_err();
+    assert!(error.contains("last: status 500)"), "not that the last question was broken off: {error}");
+    let mute = quick(service("mute", "exec sleep 600", run("exec sleep 600")));
+    let error = host.start(&[mute]).await.unwrap_err();
+    assert!(error.contains("last: no answer in 1000 ms)"), "{error}");
     let known = host.sandbox.guest().processes().await.unwrap();
     assert!(
         known.iter().all(|known| known.id.starts_with(service::PREFIX)),

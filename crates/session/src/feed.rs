@@ -192,7 +192,7 @@ impl Feed {
             self.live = Some(seen);
             if !self.announced {
                 self.announced = true;
-                let body = EphemeralBody::Live { seq: self.sent };
+                let body = EphemeralBody::Live { seq: self.sent, lineage: self.lineage };
                 self.pending.push_back(Frame::ephemeral(recorder.session(), body));
             }
             self.pending.extend(now);

@@ -287,12 +287,25 @@ impl Store {
     }
 
     /// Makes a directory with a log, and what belongs to it, that of a session which is not there yet. It must be on the same
-    /// file system, and its files durable. What was known of an earlier log of the session does not count any more.
-    pub async fn adopt_session(&self, session: SessionId, dir: &Path) -> Result<(), Error> {
+    /// file system, and its files durable. What was known of an earlier log of the session does not count any more: answers
+    /// to its commands are given again only where they are among `keys`, those of the backup that the log is from. Gives how
+    /// many of these were added.
+    pub async fn adopt_session(
+        &self,
+        session: SessionId,
+        dir: &Path,
+        keys: Vec<SavedKey>,
+    ) -> Result<usize, Error> {
         self.inner.layout.check_absent(session)?;
-        self.inner.catalogue.call(move |db| index::forget(db, session)).await?;
+        let now = self.inner.catalogue.key_clock().now();
+        let forget = move |db: &Database| {
+            index::forget(db, session)?;
+            keys::put_back(db, session, &keys, now)
+        };
+        let added = self.inner.catalogue.call(forget).await?;
         self.inner.ask(session, Job::Forget).await?;
-        self.inner.layout.adopt(session, dir)
+        self.inner.layout.adopt(session, dir)?;
+        Ok(added)
     }
 
     /// The data directory.

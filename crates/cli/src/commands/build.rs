@@ -101,9 +101,20 @@ pub(super) fn tell_notes(step: &StepStatus, indent: &str) {
     }
 }
 
+/// Why a build that is over has no image to show, or not the one that was asked for.
+fn missing(name: &str, status: &ImageStatus) -> Option<String> {
+    let gone = || {
+        format!(
+            "the build of {name} is over, and there is no image: it was removed meanwhile\nbuild it again, and look with `slipway \
+             gc --dry-run` at what takes up room"
+        )
+    };
+    status.error.clone().or_else(|| status.current.is_none().then(gone))
+}
+
 fn finish(name: &str, status: &ImageStatus) -> anyhow::Result<()> {
-    if let Some(error) = &status.error {
-        style::error(&text::harmless(error));
+    if let Some(error) = missing(name, status) {
+        style::error(&text::harmless(&error));
         if status.current.is_some() {
             style::note("the image before it stays in use");
         }
@@ -118,4 +129,28 @@ fn finish(name: &str, status: &ImageStatus) -> anyhow::Result<()> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_an_image_never_ends_in_silence() {
+        let gone = ImageStatus { state: ImageState::None, ..ImageStatus::default() };
+        assert!(missing("app", &gone).unwrap().contains("there is no image"));
+        let told = ImageStatus { error: Some("the disk budget is used up".to_owned()), ..gone.clone() };
+        assert_eq!(missing("app", &told), told.error);
+        let image = protocol::ImageInfo {
+            key: "k".to_owned(),
+            branch: "main".to_owned(),
+            commit: "c".to_owned(),
+            built_at: protocol::Timestamp::UNIX_EPOCH,
+            age_s: 1,
+            bytes: 1,
+            duration_ms: 1,
+        };
+        let ready = ImageStatus { state: ImageState::Ready, current: Some(image), ..gone };
+        assert_eq!(missing("app", &ready), None);
+    }
 }

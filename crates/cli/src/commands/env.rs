@@ -225,7 +225,9 @@ fn tell_steps(name: &str, image: Option<&ImageStatus>) {
     if image.steps.is_empty() {
         // It failed before its first step, such as for a repository that cannot be read.
         if image.error.is_some() {
-            style::note(&format!("{name} could not be built:"));
+            let gone = image.state == ImageState::None;
+            let what = if gone { "has no image any more" } else { "could not be built" };
+            style::note(&format!("{name} {what}:"));
             tell_error(name, image);
         }
         return;

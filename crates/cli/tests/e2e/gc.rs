@@ -19,13 +19,24 @@ fn layers(world: &World) -> Vec<String> {
 fn age(world: &World) -> Vec<String> {
     let ids = layers(world);
     for id in &ids {
-        let path = world.data().join("native/layers").join(id).join("layer.json");
-        let mut layer: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert!(layer["made_at"].is_string(), "{layer}");
-        layer["made_at"] = json!("2020-01-01T00:00:00Z");
-        std::fs::write(&path, layer.to_string()).unwrap();
+        set_back(&world.data().join("native/layers").join(id).join("layer.json"), "made_at");
     }
     ids
+}
+
+/// Makes every image older than what was only just built.
+fn age_images(world: &World) {
+    let images = std::fs::read_dir(world.data().join("native/images")).unwrap().flatten();
+    for image in images.map(|entry| entry.path().join("image.json")).filter(|path| path.exists()) {
+        set_back(&image, "built_at");
+    }
+}
+
+fn set_back(path: &std::path::Path, key: &str) {
+    let mut record: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert!(record[key].is_string(), "{record}");
+    record[key] = json!("2020-01-01T00:00:00Z");
+    std::fs::write(path, record.to_string()).unwrap();
 }
 
 /// The entries about one kind of thing.
@@ -143,9 +154,12 @@ async fn nothing_in_use_goes_however_full_the_disk_is() {
 
     // With the sandbox gone the rest goes, and the work is still there.
     let old = age(&world);
+    age_images(&world);
     let report = world.json(&["gc"]).await;
     assert!(!old.is_empty() && !layers(&world).iter().any(|id| old.contains(id)), "{report}");
     assert_eq!(world.json(&["snapshots", &session]).await, json!({"snapshots": []}));
+    let listed = world.ok(&["env", "ls"]).await;
+    assert!(listed.stderr.contains("disk_budget_gb"), "why there is no image: {listed}");
     let refused = world.run(&["fork", &session, "Go on"]).await.expect_code(2);
     assert!(refused.stderr.contains("no snapshot"), "{refused}");
     let events = world.ok(&["prompt", &session, "--json", "Look once more"]).await.events();

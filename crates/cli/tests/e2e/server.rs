@@ -155,7 +155,8 @@ fn server_sent(text: &str) -> Vec<(Option<u64>, Value)> {
         .split("\n\n")
         .filter_map(|block| {
             let data = serde_json::from_str(&field(block, "data:")?).unwrap();
-            Some((field(block, "id:").map(|id| id.parse().unwrap()), data))
+            let number = |id: String| id.split('@').next().unwrap().parse().unwrap();
+            Some((field(block, "id:").map(number), data))
         })
         .collect()
 }
@@ -181,7 +182,10 @@ async fn events_stream_to_browsers_and_go_on_where_they_broke_off() {
     };
     let stored: Events = seen.iter().filter(|(id, _)| id.is_some()).map(|(_, event)| event.clone()).collect();
     stored.assert_gap_free(0);
-    assert!(seen.iter().all(|(id, event)| id.is_none_or(|id| event["seq"] == id)), "ids are the numbers");
+    assert!(
+        seen.iter().all(|(id, event)| id.is_none_or(|id| event["seq"] == id)),
+        "ids begin with the numbers"
+    );
 
     let request = api.request(Method::GET, &path).header("Last-Event-ID", "5");
     let mut second = request.send().await.unwrap();

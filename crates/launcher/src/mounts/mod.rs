@@ -28,7 +28,7 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const HIDDEN_FILES: [&str; 6] =
     ["proc/kcore", "proc/keys", "proc/key-users", "proc/timer_list", "proc/sysrq-trigger", "proc/kallsyms"];
 const HIDDEN_DIRECTORIES: [&str; 3] = ["proc/acpi", "proc/scsi", "proc/driver"];
-const READ_ONLY: [&str; 4] = ["proc/bus", "proc/fs", "proc/irq", "proc/sys"];
+const READ_ONLY: [&str; 5] = ["proc/bus", "proc/fs", "proc/irq", "proc/pressure", "proc/sys"];
 
 /// Builds the root in this mount namespace and makes it the only thing there is. Gives the kernel's settings (/proc/sys)
 /// as they are below what makes them read-only; nothing that runs inside may get hold of that.

@@ -113,13 +113,14 @@ pub async fn make_room(world: &World<'_>, policy: &Policy, wanted: u64) -> Resul
     }
     let message = match now >= budget {
         true => format!(
-            "the disk budget of sandboxes is used up: {} of {}, and everything that is left is in use",
+            "the disk budget of sandboxes is used up: {} of {}, and everything that is left is in use or was only \
+             just made",
             size(now),
             size(budget)
         ),
         false => format!(
             "{} more are needed than the disk budget of sandboxes leaves: {} of {} are used, and everything that is left is \
-             in use",
+             in use or was only just made",
             size(wanted - (budget - now)),
             size(now),
             size(budget)
@@ -164,6 +165,7 @@ async fn look(world: &World<'_>, used: u64) -> Result<Facts, Error> {
         sandboxes,
         layers,
         for_builds: world.images.layers(),
+        released: world.images.released(),
         building,
         images,
         downloads: world.images.downloads().await?,

@@ -1,7 +1,7 @@
 //! Removing what was decided on. What cannot be removed stays, and says why.
 
 use super::World;
-use super::plan::{Item, Thing};
+use super::plan::{Item, LEASE, Thing};
 use crate::{Error, LayerId};
 
 /// Removes what is to be removed; the number of things that are gone. A plan has records before the layers they hold, so
@@ -12,11 +12,15 @@ pub(super) async fn perform(world: &World<'_>, items: &mut [Item]) -> usize {
         let removed = match &item.thing {
             Thing::Sandbox(id) => world.driver.remove(*id).await,
             Thing::Snapshot(id) => world.snapshots.forget(*id),
+            Thing::Image(name) if world.environments.contains(name) => world.images.give_up(name, LEASE),
             Thing::Image(environment) => world.images.forget(environment),
             Thing::Download(name) => world.images.remove_download(name).await,
             Thing::Layer(layer) => match holder(world, layer) {
                 Some(by) => Err(Error::InUse { what: layer.to_string(), by }),
-                None => world.driver.remove_layer(layer).await,
+                None => {
+                    let removed = world.driver.remove_layer(layer).await;
+                    removed.inspect(|()| world.images.layer_removed(layer))
+                }
             },
         };
         match removed {

@@ -18,7 +18,7 @@ use book::{Book, Record, Turn};
 
 /// What no record speaks of, or no longer runs, and is younger than this may belong to something that is only being made; it
 /// never goes.
-const LEASE: Duration = Duration::from_secs(600);
+pub(super) const LEASE: Duration = Duration::from_secs(600);
 /// An ended sandbox whose session still exists is kept this long after it was made.
 const ENDED: Duration = Duration::from_secs(24 * 3600);
 
@@ -35,6 +35,8 @@ pub(super) struct Facts {
     pub(super) images: Vec<Image>,
     /// Layers that images stand on, that builds under way stand on, and that the next builds will look for.
     pub(super) for_builds: BTreeSet<LayerId>,
+    /// Layers of images that were replaced or given up: they are made, however young they are.
+    pub(super) released: BTreeSet<LayerId>,
     /// Environments of which an image is being built.
     pub(super) building: BTreeSet<String>,
     /// What is on its way to become a layer of a base, or was.
@@ -181,6 +183,9 @@ fn image(image: &Image, facts: &Facts) -> Record {
         (true, format!("environment {name} no longer exists"), None)
     } else if let Some(user) = facts.sandboxes.iter().find(uses) {
         (false, format!("sandbox {} stands on it", user.id), None)
+    } else if since(facts.now, image.built_at) <= LEASE {
+        // Whoever had it built is about to use it; taken now, it would be built and taken again and again.
+        (false, format!("sessions of {name} start from it, and it was only just built"), None)
     } else {
         (false, format!("sessions of {name} start from it"), Some(Turn::Image(image.built_at)))
     };

@@ -21,6 +21,10 @@ const BUILDS: usize = 2;
 const PAUSE: Duration = Duration::from_secs(1);
 /// What is said of a build that nobody waited for any more. It says nothing of what was to be built.
 const BROKEN_OFF: &str = "the build was broken off before it was done";
+/// What is said of an image that had to make room.
+const GIVEN_UP: &str = "the image was removed to make room, because the disk budget of sandboxes is used up; it is built again \
+                        when it is needed\nraise `disk_budget_gb` in [sandbox], or remove what is not needed: `slipway gc \
+                        --dry-run` shows what takes up room";
 
 /// The images of all environments.
 pub struct Images {
@@ -31,6 +35,8 @@ pub struct Images {
     /// Sandboxes of builds that are under way in this process.
     pub(super) active: Arc<Mutex<BTreeSet<SandboxId>>>,
     environments: Mutex<HashMap<String, Entry>>,
+    /// Layers of images that are no longer current, until a build wants them again. Taken after `environments`.
+    released: Mutex<BTreeSet<LayerId>>,
     builds: Semaphore,
     locks: Mutex<HashMap<LayerId, Weak<tokio::sync::Mutex<()>>>>,
 }
@@ -114,6 +120,7 @@ impl Images {
             pause: PAUSE,
             active: Arc::default(),
             environments: Mutex::new(environments),
+            released: Mutex::default(),
             builds: Semaphore::new(BUILDS),
             locks: Mutex::default(),
         })
@@ -175,6 +182,23 @@ impl Images {
         layers
     }
 
+    /// Layers of images that were replaced or given up: no build that is under way needs them.
+    pub(crate) fn released(&self) -> BTreeSet<LayerId> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A layer is gone; whoever makes it again makes another.
+    pub(crate) fn layer_removed(&self, layer: &LayerId) {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner).remove(layer);
+    }
+
+    fn release(&self, record: Option<Record>) {
+        if let Some(Record { image, parts, .. }) = record {
+            let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+            released.extend(image.stack.layers.into_iter().chain(parts));
+        }
+    }
+
     /// How far an environment's image is.
     pub fn status(&self, environment: &str) -> ImageStatus {
         let environments = self.environments();
@@ -195,6 +219,8 @@ impl Images {
             (None, None) => ImageState::None,
         };
         let steps = entry.last.as_ref().map(|last| last.steps.clone()).unwrap_or_default();
+        let gone = || entry.last.as_ref().and_then(|last| last.removed.clone());
+        let error = error.or_else(|| if current.is_none() { gone() } else { None });
         ImageStatus { state, current, steps, error, warm: 0, outdated: false }
     }
 
@@ -275,7 +301,10 @@ impl Images {
         self.files.put_image(name, &record)?;
         log.line(&format!("=== image {} is ready after {} ms", record.image.key, millis(began.elapsed())));
         let image = record.image.clone();
-        self.environments().entry(name.clone()).or_default().current = Some(record);
+        let mut environments = self.environments();
+        let before = environments.entry(name.clone()).or_default().current.replace(record);
+        self.release(before);
+        drop(environments);
         Ok(image)
     }
 
@@ -295,10 +324,38 @@ impl Images {
         let mut environments = self.environments();
         if let Some(entry) = environments.get_mut(environment) {
             // The entry stays: a build may be under way, and whoever comes next must wait for it.
-            entry.current = None;
+            self.release(entry.current.take());
             entry.last = None;
         }
         self.files.forget(environment)
+    }
+
+    /// Forgets an environment's image to make room, and remembers why there is none; its layers are left to the collection of
+    /// garbage. One that is being built or is younger than the lease stays.
+    pub(crate) fn give_up(&self, environment: &str, lease: Duration) -> Result<(), Error> {
+        let mut environments = self.environments();
+        let Some(entry) = environments.get_mut(environment) else { return Ok(()) };
+        let Some(record) = &entry.current else { return Ok(()) };
+        if entry.live.is_some() || age(record.image.built_at) <= lease {
+            let (what, by) =
+                (format!("the image of {environment}"), "a build that began or ended meanwhile".to_owned());
+            return Err(Error::InUse { what, by });
+        }
+        let before = entry.last.clone().unwrap_or_else(|| Last {
+            commit: record.image.commit.clone(),
+            recipe: record.recipe.clone(),
+            error: None,
+            removed: None,
+            steps: Vec::new(),
+            ended_at: record.image.built_at,
+        });
+        let last = Last { removed: Some(GIVEN_UP.to_owned()), ..before };
+        // The reason first: as long as there is an image, it is not spoken of.
+        self.files.put_last(environment, &last)?;
+        self.files.forget_image(environment)?;
+        entry.last = Some(last);
+        self.release(entry.current.take());
+        Ok(())
     }
 
     /// The whole log of the last build.
@@ -325,6 +382,8 @@ impl Images {
     pub(super) fn hold(&self, environment: &str, layer: &LayerId) {
         if let Some(entry) = self.environments().get_mut(environment) {
             entry.held.insert(layer.clone());
+            // Should the build fail, what it made anew is young again.
+            self.released.lock().unwrap_or_else(PoisonError::into_inner).remove(layer);
         }
     }
 
@@ -415,6 +474,7 @@ impl<'a> UnderWay<'a> {
                 commit: self.recipe.repo.commit.clone(),
                 recipe: self.recipe.digest(),
                 error,
+                removed: None,
                 steps: live.steps(),
                 ended_at: Timestamp::now(),
             };

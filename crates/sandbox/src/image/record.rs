@@ -31,6 +31,9 @@ pub(super) struct Last {
     pub(super) recipe: String,
     /// Why it failed; None when it did not.
     pub(super) error: Option<String>,
+    /// Why there is no image any more though it was built; says nothing as long as there is one.
+    #[serde(default)]
+    pub(super) removed: Option<String>,
     /// Its steps.
     pub(super) steps: Vec<StepStatus>,
     /// When it ended.
@@ -73,6 +76,15 @@ impl Files {
 
     pub(super) fn put_last(&self, environment: &str, last: &Last) -> Result<(), Error> {
         write(&self.last_path(environment), last)
+    }
+
+    /// Removes the image, and keeps how its build went.
+    pub(super) fn forget_image(&self, environment: &str) -> Result<(), Error> {
+        let path = self.image_path(environment);
+        match std::fs::remove_file(&path) {
+            Err(error) if !is_absent(&error) => Err(Error::io(path)(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Removes what is ours; downloads and notes may live beside it under the same name.

@@ -14,7 +14,7 @@ use protocol::Service;
 use tokio::time::Instant;
 
 use crate::{Error, Sandbox};
-use probe::Question;
+use probe::{Answer, Question};
 
 /// The ids of their processes begin like this.
 pub const PREFIX: &str = "service-";
@@ -153,11 +153,12 @@ impl Running<'_> {
             _ => self.service.timeout_s.map_or(PATIENCE, Duration::from_secs),
         };
         let mut pause = FIRST_PAUSE;
+        let mut said = None;
         loop {
             let left = limit.saturating_sub(began.elapsed());
             let answer = match question {
-                Question::None if was_running || left.is_zero() => Ok(()),
-                Question::None => Err(String::new()),
+                Question::None if was_running || left.is_zero() => Answer::Up,
+                Question::None => Answer::NotYet(String::new()),
                 asked => asked.ask(guest, left).await.map_err(|error| self.unreachable(&error))?,
             };
             // Looked at after the probe: what answered may be a stranger on the port that this one wanted.
@@ -165,9 +166,14 @@ impl Running<'_> {
             let Some(state) = state.filter(|state| state.exit.is_none()) else {
                 return Err(self.ended(question).await);
             };
-            let Err(why) = answer else { return Ok(()) };
+            // What it said before tells more than that its last question was broken off.
+            let why = match answer {
+                Answer::Up => return Ok(()),
+                Answer::NotYet(why) => said.insert(why),
+                Answer::CutShort(why) => said.get_or_insert(why),
+            };
             if left.is_zero() {
-                return Err(self.late(question, limit, &why, &state).await);
+                return Err(self.late(question, limit, why, &state).await);
             }
             tokio::time::sleep(pause.min(left)).await;
             pause = (pause * 2).min(LAST_PAUSE);

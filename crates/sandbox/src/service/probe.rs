@@ -12,6 +12,8 @@ use super::shell;
 
 /// The longest that one question may take.
 const ONE: Duration = Duration::from_secs(10);
+/// The shortest that one question is given: a machine that is busy may need that to start a program at all.
+const LEAST: Duration = Duration::from_secs(1);
 /// How much of the kernel's list of sockets is looked at; those that listen come first.
 const SOCKETS: u64 = 4 << 20;
 /// How much of what a probe says is kept.
@@ -50,6 +52,17 @@ case $status in
   *) echo "no answer"; exit 1 ;;
 esac
 "#;
+
+/// What came of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It is up.
+    Up,
+    /// It is not up yet, for this reason.
+    NotYet(String),
+    /// There was no answer, and it was given less than its time because the service's own was over.
+    CutShort(String),
+}
 
 /// What a service is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,14 +112,10 @@ impl Question {
         }
     }
 
-    /// Asks once. The inner error says why it is not up yet.
-    pub(super) async fn ask(
-        &self,
-        guest: &Client,
-        left: Duration,
-    ) -> Result<Result<(), String>, guest::Error> {
+    /// Asks once.
+    pub(super) async fn ask(&self, guest: &Client, left: Duration) -> Result<Answer, guest::Error> {
         match self {
-            Self::None => Ok(Ok(())),
+            Self::None => Ok(Answer::Up),
             Self::Tcp(port) => listens(guest, *port).await,
             Self::Http { scheme, host, port, path } => {
                 let port = port.to_string();
@@ -138,16 +147,16 @@ fn http(url: &str) -> Result<Question, (String, &'static str)> {
 }
 
 /// Whether the kernel has a socket that listens on this port where loopback reaches it. Needs no program inside.
-async fn listens(guest: &Client, port: u16) -> Result<Result<(), String>, guest::Error> {
+async fn listens(guest: &Client, port: u16) -> Result<Answer, guest::Error> {
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
         match guest.read_file(file, 0, SOCKETS).await {
-            Ok((table, _)) if table_has(&String::from_utf8_lossy(&table), port) => return Ok(Ok(())),
+            Ok((table, _)) if table_has(&String::from_utf8_lossy(&table), port) => return Ok(Answer::Up),
             // A kernel may be without the newer protocol.
             Ok(_) | Err(guest::Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Err("nothing listens there".to_owned()))
+    Ok(Answer::NotYet("nothing listens there".to_owned()))
 }
 
 fn table_has(table: &str, port: u16) -> bool {
@@ -184,8 +193,8 @@ fn on_loopback(text: &str) -> bool {
 }
 
 /// Runs a probe's command to its end.
-async fn run(guest: &Client, spec: ProcessSpec, left: Duration) -> Result<Result<(), String>, guest::Error> {
-    let limit = ONE.min(left).max(Duration::from_millis(200));
+async fn run(guest: &Client, spec: ProcessSpec, left: Duration) -> Result<Answer, guest::Error> {
+    let limit = ONE.min(left).max(LEAST);
     let spec = ProcessSpec { timeout_ms: u64::try_from(limit.as_millis()).ok(), ..spec };
     let id = format!("probe-{}", ItemId::new());
     let mut process = guest.start(&id, &spec).await?;
@@ -202,15 +211,17 @@ async fn run(guest: &Client, spec: ProcessSpec, left: Duration) -> Result<Result
     };
     guest.forget(&id).await?;
     if exit.code == 0 {
-        return Ok(Ok(()));
+        return Ok(Answer::Up);
     }
     let said = String::from_utf8_lossy(&said);
     let said: String = said.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    Ok(Err(match (exit.timed_out, said.as_str()) {
-        (true, _) => format!("no answer in {} ms", limit.as_millis()),
-        (false, "") => format!("exit {}", exit.code),
-        (false, said) => said.to_owned(),
-    }))
+    let silence = || format!("no answer in {} ms", limit.as_millis());
+    Ok(match (exit.timed_out, said.as_str()) {
+        (true, _) if limit < ONE => Answer::CutShort(silence()),
+        (true, _) => Answer::NotYet(silence()),
+        (false, "") => Answer::NotYet(format!("exit {}", exit.code)),
+        (false, said) => Answer::NotYet(said.to_owned()),
+    })
 }
 
 #[cfg(test)]

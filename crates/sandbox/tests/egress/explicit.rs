@@ -67,7 +67,7 @@ async fn a_refusal_says_which_host_and_how_to_allow_it() {
             22,
             "slipway env allow shop api.test:22",
         ),
-        ("CONNECT 192.0.2.1:443 HTTP/1.1\r\nHost: x\r\n\r\n", "192.0.2.1", 443, "no rule"),
+        ("CONNECT 203.0.113.1:443 HTTP/1.1\r\nHost: x\r\n\r\n", "203.0.113.1", 443, "no rule"),
     ] {
         let answer = world.ask(request).await;
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");

@@ -48,7 +48,7 @@ async fn only_allowed_names_have_addresses() {
     world.name("a.below.test", &[&[public(3)]]);
     assert_eq!(
         query(&world, "API.test.").await,
-        (RCODE::NoError, vec![[192, 0, 2, 1].into(), [192, 0, 2, 2].into()])
+        (RCODE::NoError, vec![[203, 0, 113, 1].into(), [203, 0, 113, 2].into()])
     );
     assert_eq!(query(&world, "a.below.test").await.1.len(), 1);
     for refused in ["evil.test", "below.test", "api.test.evil.test"] {
@@ -63,7 +63,7 @@ async fn only_allowed_names_have_addresses() {
 async fn what_leads_around_us_is_not_answered() {
     let world = World::allow(&["api.test"]);
     world.name("api.test", &[&["2001:db8::1".parse().unwrap(), public(1)]]);
-    assert_eq!(query(&world, "api.test").await.1, [Ipv4Addr::new(192, 0, 2, 1)]);
+    assert_eq!(query(&world, "api.test").await.1, [Ipv4Addr::new(203, 0, 113, 1)]);
     for kind in [TYPE::AAAA, TYPE::TXT, TYPE::MX, TYPE::HTTPS, TYPE::SVCB] {
         assert_eq!(ask(&world, "api.test", QTYPE::TYPE(kind)).await, (RCODE::NoError, vec![]), "{kind:?}");
     }
@@ -76,7 +76,7 @@ async fn private_addresses_are_left_out_and_localhost_is_local() {
     let world = World::new(&Egress::Open);
     world.name("mixed.test", &[&["10.0.0.1".parse().unwrap(), public(1)]]);
     world.name("inner.test", &[&["192.168.1.1".parse().unwrap()]]);
-    assert_eq!(query(&world, "mixed.test").await.1, [Ipv4Addr::new(192, 0, 2, 1)]);
+    assert_eq!(query(&world, "mixed.test").await.1, [Ipv4Addr::new(203, 0, 113, 1)]);
     assert_eq!(query(&world, "inner.test").await, (RCODE::NoError, vec![]));
     assert_eq!(query(&world, "localhost").await, (RCODE::NoError, vec![Ipv4Addr::LOCALHOST]));
     assert_eq!(query(&world, "gone.test").await.0, RCODE::ServerFailure);
@@ -138,7 +138,7 @@ async fn over_a_connection_the_same_is_answered() {
         for (name, kind) in [("api.test", a), ("api.test", txt), ("evil.test", a), ("localhost", a)] {
             say(&mut stream, &build(name, kind)).await;
         }
-        for addresses in [vec![Ipv4Addr::new(192, 0, 2, 1)], vec![], vec![], vec![Ipv4Addr::LOCALHOST]] {
+        for addresses in [vec![Ipv4Addr::new(203, 0, 113, 1)], vec![], vec![], vec![Ipv4Addr::LOCALHOST]] {
             let bytes = hear(&mut stream).await.unwrap();
             let packet = Packet::parse(&bytes).unwrap();
             let found: Vec<_> = packet.answers.iter().map(|answer| answer.rdata.clone()).collect();

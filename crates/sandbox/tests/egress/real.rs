@@ -67,13 +67,13 @@ async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
             "exec 3<>/dev/tcp/{server}/53; printf '{question}' >&3; head -c 44 <&3 | od -An -v -tx1 | tr -d ' \\n'"
         );
         let answer = bash(&*sandbox, &format!("ask-{server}"), &script).await;
-        assert!(answer.starts_with("002a0007") && answer.ends_with("0004c0000201"), "{server}: {answer}");
+        assert!(answer.starts_with("002a0007") && answer.ends_with("0004cb007101"), "{server}: {answer}");
     }
     if redirects {
         let script = format!("exec 3<>/dev/tcp/api.test/80; set -- /by-name; {ask}");
         let answer = bash(&*sandbox, "name", &script).await;
         assert!(answer.contains("GET /by-name\n"), "{answer}");
-        for (n, address) in ["10.0.0.1", "169.254.169.254", "192.0.2.77"].into_iter().enumerate() {
+        for (n, address) in ["10.0.0.1", "169.254.169.254", "203.0.113.77"].into_iter().enumerate() {
             let script = format!("exec 3<>/dev/tcp/{address}/80 && set -- / && {ask}");
             let answer = bash(&*sandbox, &format!("refused{n}"), &script).await;
             assert!(!answer.contains("HTTP/1.1 200"), "{answer}");
@@ -84,9 +84,9 @@ async fn programs_in_a_sandbox_reach_what_is_allowed_and_nothing_else() {
         let answer = bash(&*sandbox, "unknown", "exec 3<>/dev/tcp/evil.test/80").await;
         assert!(answer.contains("evil.test"), "{answer}");
         decided(&mut decisions, |d| !d.allowed && d.host == "evil.test" && d.port == 53).await;
-        bash(&*sandbox, "datagram", "echo x > /dev/udp/192.0.2.9/9999").await;
+        bash(&*sandbox, "datagram", "echo x > /dev/udp/203.0.113.9/9999").await;
         let told = decided(&mut decisions, |d| d.rule == "UDP is not let out").await;
-        assert_eq!((told.host.as_str(), told.port, told.allowed), ("192.0.2.9", 9999, false));
+        assert_eq!((told.host.as_str(), told.port, told.allowed), ("203.0.113.9", 9999, false));
         // Asked for by name, it is told by name.
         bash(&*sandbox, "named", "echo x > /dev/udp/api.test/443").await;
         let told = decided(&mut decisions, |d| d.rule == "UDP is not let out" && d.port == 443).await;

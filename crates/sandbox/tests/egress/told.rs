@@ -131,7 +131,7 @@ async fn questions_that_are_not_answered_are_told() {
 async fn whoever_only_looks_whether_somebody_is_there_is_told_of_too() {
     let world = World::allow(&["api.test"]);
     drop(world.connect_to((public(9), 22)).await);
-    let told = world.decided(|d| d.host == "192.0.2.9" && d.port == 22).await;
+    let told = world.decided(|d| d.host == "203.0.113.9" && d.port == 22).await;
     assert!(!told.allowed && told.rule.contains("no rule"), "{told:?}");
 }
 

@@ -30,9 +30,9 @@ async fn name_and_address_must_agree() {
     world.host("other.test", 3, 443, server);
     query(&world, "api.test").await;
     for (n, name, why) in [
-        (2, "api.test", "192.0.2.2 is not an address of it"),
+        (2, "api.test", "203.0.113.2 is not an address of it"),
         (1, "evil.test", "no rule"),
-        (3, "api.test", "192.0.2.3 is not an address of it"),
+        (3, "api.test", "203.0.113.3 is not an address of it"),
     ] {
         let stream = world.connect_to((public(n), 443)).await;
         let error = world.tls(name, stream).await.unwrap_err();
@@ -207,7 +207,7 @@ async fn open_allows_every_public_address() {
     let stream = world.connect_to((public(1), 443)).await;
     drop(world.tls("api.test", stream).await.unwrap());
     // The name does not have the address, so what is told is the address.
-    world.decided(|d| d.host == "192.0.2.1" && d.allowed && d.rule == "open").await;
+    world.decided(|d| d.host == "203.0.113.1" && d.allowed && d.rule == "open").await;
     let mut stream = world.connect_to((public(2), 22)).await;
     let mut hello = [0; 6];
     stream.read_exact(&mut hello).await.unwrap();

@@ -20,9 +20,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// An address of the made-up outside: 192.0.2.N.
+/// An address of the made-up outside: 203.0.113.N.
 pub(crate) fn public(n: u8) -> IpAddr {
-    [192, 0, 2, n].into()
+    [203, 0, 113, n].into()
 }
 
 /// The outside: names with the answers they will give, one after the other, and servers behind public addresses.

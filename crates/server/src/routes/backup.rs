@@ -1,5 +1,7 @@
 //! `/backup`: everything in one archive, made while the sessions go on; and an archive put back.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,15 +15,37 @@ use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
 use crate::problem::{Failure, bad_request, internal};
 
+/// How long an answer waits for the beginning of an archive. Something between us and the client may wait for an answer not
+/// much longer.
+const BEGINNING: Duration = Duration::from_secs(10);
+
 /// Gives an archive of all sessions, environments and mirrors. It ends with a manifest; without one it broke off.
 #[utoipa::path(
     get, path = "/api/v1/backup", tag = "server", operation_id = "backup",
-    responses((status = 200, description = "A tar archive", content_type = "application/x-tar"))
+    responses(
+        (status = 200, description = "A tar archive", content_type = "application/x-tar"),
+        (status = 507, description = "There is no room in the data directory to make one")
+    )
 )]
 pub(crate) async fn backup(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
     let sessions = app.allow(&caller, Action::Read, Resource::Backup)?;
-    let pieces = sessions.backup().await?;
-    let pieces = stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
+    let mut pieces = sessions.backup().await?;
+    // What keeps an archive from being begun, such as a full disk, can be told only before the answer is.
+    let first = match tokio::time::timeout(BEGINNING, pieces.recv()).await {
+        Ok(Some(Ok(piece))) => Some(Ok(piece)),
+        Ok(Some(Err(problem))) => return Err(problem.into()),
+        Ok(None) => return Err(internal().into()),
+        Err(_) => None,
+    };
+    let rest = stream::unfold(pieces, |mut pieces| async {
+        let piece = pieces.recv().await?;
+        if piece.is_err() {
+            // The connection ends with it: first goes what it has, so that the client knows that there was an answer.
+            tokio::task::yield_now().await;
+        }
+        Some((piece, pieces))
+    });
+    let pieces = stream::iter(first).chain(rest);
     let headers = [
         (header::CONTENT_TYPE, "application/x-tar"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"slipway-backup.tar\""),

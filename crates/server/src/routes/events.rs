@@ -46,17 +46,19 @@ const JSON_LINES: &str = "application/x-ndjson";
 
 /// Gives the events after `after`: a stream that replays and then follows, or, with `Accept: application/json`, one page.
 ///
-/// In a `text/event-stream`, which is the default, `id` is the event's number, `event` its type and `data` the JSON; a last
-/// `problem` event tells why a stream breaks off, if there is a reason. With `Accept: application/x-ndjson` there is one
-/// JSON text in each line: the same, with a `ping` where nothing happens for 15 seconds. In both a `live` event comes once
-/// after the replay. `Last-Event-ID` goes before `after`.
+/// In a `text/event-stream`, which is the default, `id` is the event's number and, after an `@`, the lineage of the log,
+/// `event` its type and `data` the JSON; a last `problem` event tells why a stream breaks off, if there is a reason. With
+/// `Accept: application/x-ndjson` there is one JSON text in each line: the same, with a `ping` where nothing happens for 15
+/// seconds. In both a `live` event, which tells the lineage, comes once after the replay. `Last-Event-ID`, an `id` or only its
+/// number, goes before `after`, and its lineage before `lineage`.
 ///
 /// A client that asks for what comes after more than there is has lost its state, or the server was restored from a backup:
 /// the problem `after_end` has the real end as `last_seq`. After a restore there can also be other events under the numbers
 /// that a client has. So every answer tells the log's lineage, in the header `Slipway-Lineage`, and in a page and in
-/// `GET /sessions/{id}` as `lineage`; a client sends it back with `after` (a browser puts it into the address, which it sends
-/// again with `Last-Event-ID`). If what it has is of another lineage, the problem is `other_lineage`: it forgets what it has
-/// and begins after 0. Of a damaged log the events before the damage are given.
+/// `GET /sessions/{id}` as `lineage`; a client sends it back with `after` (a browser does so by itself, with `Last-Event-ID`).
+/// If what it has is of another lineage, the problem is `other_lineage`: it forgets what it has and begins after 0. A browser
+/// does not connect again after that answer, which is no stream: its `EventSource` is then `CLOSED`, and the page makes
+/// another. Of a damaged log the events before the damage are given.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/events", tag = "sessions", operation_id = "list_events",
     params(
@@ -64,7 +66,8 @@ const JSON_LINES: &str = "application/x-ndjson";
         ("after" = Option<u64>, Query, description = "Number of the last event the client has; 0 for all"),
         ("lineage" = Option<LineageId>, Query, description = "The lineage that the events up to `after` are of"),
         ("limit" = Option<u64>, Query, description = "Most events of a page, up to 1000; a stream has no limit"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "What a browser sends when it connects again")
+        ("Last-Event-ID" = Option<String>, Header, description = "What a browser sends when it connects again: the last \
+            `id` that it has. The number alone will do")
     ),
     responses(
         (status = 200,
@@ -88,8 +91,12 @@ pub(crate) async fn events(
 ) -> Result<Response, Failure> {
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Read, Resource::Session(session))?;
-    let after = last_event_id(&headers)?.or(range.after).unwrap_or(0);
-    let position = Position { after, lineage: range.lineage };
+    let resumed = last_event_id(&headers)?;
+    let position = Position {
+        after: resumed.map(|last| last.after).or(range.after).unwrap_or(0),
+        // The address is as it was when the page was made; a restore may have begun another lineage since then.
+        lineage: resumed.and_then(|last| last.lineage).or(range.lineage),
+    };
     let form = preferred(&headers, &["text/event-stream", "application/json", JSON_LINES]);
     if form == 1 {
         let limit = range.limit.unwrap_or(DEFAULT_LIMIT);
@@ -115,7 +122,8 @@ pub(crate) async fn events(
         return Ok(with_lineage(lineage, ([(header::CONTENT_TYPE.as_str(), JSON_LINES), unbuffered], body)));
     }
     let first = Event::default().retry(RECONNECT).comment("slipway");
-    let events = stream::once(async { first }).chain(frames.map(event)).take_until(ended);
+    let events =
+        stream::once(async { first }).chain(frames.map(move |frame| event(frame, lineage))).take_until(ended);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     let stream = Sse::new(events.map(Ok::<_, Infallible>)).keep_alive(keep_alive);
     Ok(with_lineage(lineage, ([unbuffered], stream)))
@@ -172,13 +180,15 @@ fn line(json: &str) -> Bytes {
     line.freeze()
 }
 
-fn event(frame: Result<Frame, Problem>) -> Event {
+fn event(frame: Result<Frame, Problem>, lineage: Option<LineageId>) -> Event {
     match frame {
         Ok(Frame { seq, kind, json }) => {
             let event = Event::default().event(kind).data(&*json);
-            match seq {
-                Some(seq) => event.id(seq.to_string()),
-                None => event,
+            match (seq, lineage) {
+                // It is all that a browser sends back, so it has to tell which events those are.
+                (Some(seq), Some(lineage)) => event.id(format!("{seq}@{lineage}")),
+                (Some(seq), None) => event.id(seq.to_string()),
+                (None, _) => event,
             }
         }
         Err(problem) => {
@@ -189,15 +199,17 @@ fn event(frame: Result<Frame, Problem>) -> Event {
     }
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+/// Reads what [`event`] writes as `id`, and a number alone.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
     let Some(value) = headers.get(HeaderName::from_static("last-event-id")) else { return Ok(None) };
-    match value.to_str() {
-        Ok("") => Ok(None),
-        Ok(text) => match text.parse() {
-            Ok(seq) => Ok(Some(seq)),
-            Err(_) => Err(bad_request(format!("Last-Event-ID \"{text}\" is not the number of an event"))),
-        },
-        Err(_) => Err(bad_request("Last-Event-ID is not the number of an event")),
+    let text = value.to_str().map_err(|_| bad_request("Last-Event-ID is not the id of an event"))?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (after, lineage) = text.split_once('@').map_or((text, None), |(seq, lineage)| (seq, Some(lineage)));
+    match (after.parse(), lineage.map(str::parse).transpose()) {
+        (Ok(after), Ok(lineage)) => Ok(Some(Position { after, lineage })),
+        _ => Err(bad_request(format!("Last-Event-ID \"{text}\" is not the id of an event"))),
     }
 }
 
@@ -206,15 +218,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_event_id_is_a_number() {
+    fn last_event_id_is_a_number_and_perhaps_a_lineage() {
         let answer = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("last-event-id", value.parse().unwrap());
             last_event_id(&headers).map_err(|problem| problem.title)
         };
         assert_eq!(last_event_id(&HeaderMap::new()), Ok(None));
-        assert_eq!(answer("42"), Ok(Some(42)));
+        assert_eq!(answer("42"), Ok(Some(Position::from(42))));
+        let lineage = LineageId::new();
+        assert_eq!(
+            answer(&format!("42@{lineage}")),
+            Ok(Some(Position { after: 42, lineage: Some(lineage) }))
+        );
         assert_eq!(answer(""), Ok(None));
-        assert!(answer("-1").unwrap_err().contains("\"-1\""));
+        for wrong in
+            ["-1", "42@", "@", "42@rubbish", &format!("@{lineage}"), &format!("42@{lineage}@{lineage}")]
+        {
+            assert!(answer(wrong).unwrap_err().contains(&format!("\"{wrong}\"")), "{wrong}");
+        }
     }
 }

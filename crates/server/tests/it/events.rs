@@ -58,7 +58,11 @@ fn parse(block: &str) -> Option<Seen> {
     let mut seen = Seen::default();
     for line in block.lines() {
         match line.split_once(": ") {
-            Some(("id", id)) => seen.id = Some(id.parse().unwrap()),
+            Some(("id", id)) => {
+                let (seq, lineage) = id.split_once('@').unwrap();
+                assert!(lineage.parse::<protocol::LineageId>().is_ok(), "{id}");
+                seen.id = Some(seq.parse().unwrap());
+            }
             Some(("event", event)) => seen.event = event.to_owned(),
             Some(("data", data)) => seen.data = serde_json::from_str(data).unwrap(),
             _ => {}

@@ -8,7 +8,7 @@ use protocol::{Actor, SessionId};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::client::{get, open, send};
+use crate::client::{Answer, get, open, post, send};
 use crate::wire::{Socket, connect};
 use crate::world::World;
 
@@ -45,6 +45,31 @@ async fn until_live(socket: &mut Socket) -> Vec<Value> {
         told.push(socket.next().await);
     }
     told
+}
+
+/// What a stream over plain HTTP tells up to `live`, which ends with its line.
+async fn text_until_live(world: &World, request: hyper::http::request::Builder) -> String {
+    let answer = open(world.address, request, "").await;
+    assert_eq!(answer.status().as_u16(), 200);
+    let (mut body, mut text) = (answer.into_body(), String::new());
+    let is_live = |line: &str| line.ends_with('\n') && line.contains(r#""type":"live""#);
+    while !text.split_inclusive('\n').any(is_live) {
+        let chunk = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    text
+}
+
+/// The ids of a text of server-sent events.
+fn ids(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.strip_prefix("id: ")).map(str::to_owned).collect()
+}
+
+async fn keyed(world: &World, session: SessionId, key: &str) -> Answer {
+    let request = post(&format!("/api/v1/sessions/{session}/prompts")).header("idempotency-key", key);
+    let answer = send(world.address, request, json!({ "prompt": key }).to_string()).await;
+    assert_eq!(answer.status.as_u16(), 202, "{answer:?}");
+    answer
 }
 
 /// Moves the directory of a log away.
@@ -164,6 +189,85 @@ async fn who_has_what_was_saved_goes_on_with_what_there_is() {
 }
 
 #[tokio::test]
+async fn a_browser_that_connects_again_is_told_of_a_restore() {
+    let space = tempfile::tempdir().unwrap();
+    let (world, session, had, now, saved) = restored(space.path()).await;
+    // It cannot change its address, nor read headers: it sends the last `id` that it saw.
+    let plain = format!("/api/v1/sessions/{session}/events");
+    let resume = |address: &str, id: String| get(address).header("last-event-id", id);
+    for after in [saved + 1, had.events.len()] {
+        let lost = || resume(&plain, format!("{after}@{}", had.lineage));
+        // A stream would have no end to wait for.
+        assert_eq!(open(world.address, lost(), "").await.status().as_u16(), 416);
+        assert_eq!(send(world.address, lost(), "").await.problem(), "other_lineage");
+    }
+    let told = ids(&text_until_live(&world, resume(&plain, format!("{saved}@{}", had.lineage))).await);
+    let expected: Vec<String> =
+        (saved + 1..=now.events.len()).map(|seq| format!("{seq}@{}", now.lineage)).collect();
+    assert_eq!(told, expected, "what was saved is the same");
+    // The address may have a lineage from before; what it saw since then counts.
+    let older = path(session, "events", 1, &had.lineage);
+    let last = told.last().unwrap().clone();
+    assert_eq!(ids(&text_until_live(&world, resume(&older, last)).await), Vec::<String>::new());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn live_tells_the_lineage_in_every_form() {
+    let world = World::start().await;
+    let session = world.session().await;
+    world.settled(session).await;
+    let lineage = page(&world, session).await.lineage;
+    for form in &FORMS[1..] {
+        let events = get(&format!("/api/v1/sessions/{session}/events")).header("accept", *form);
+        let text = text_until_live(&world, events).await;
+        let live = text.lines().find(|line| line.contains(r#""type":"live""#)).unwrap();
+        let live: Value = serde_json::from_str(live.trim_start_matches("data: ")).unwrap();
+        assert_eq!(live["data"]["lineage"], lineage.as_str(), "{form} {live}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_restored_log_does_not_have_is_done_when_it_is_sent_again() {
+    let space = tempfile::tempdir().unwrap();
+    let world = World::start().await;
+    let (session, other) = (world.session().await, world.session().await);
+    let before = keyed(&world, session, "before").await.json();
+    for session in [session, other] {
+        world.settled(session).await;
+    }
+    let file = backup(&world, space.path()).await;
+    let after = keyed(&world, session, "after").await.json();
+    let elsewhere = keyed(&world, other, "after").await.json();
+    for session in [session, other] {
+        world.settled(session).await;
+    }
+    let world = world.again(session, |log| move_away(log, space.path())).await;
+    let report = restore(&world, &file).await;
+    assert_eq!(report["sessions"], json!([session]), "{report}");
+
+    for (session, key, answer) in [(session, "before", before), (other, "after", elsewhere)] {
+        let again = keyed(&world, session, key).await;
+        assert_eq!((again.header("idempotency-replayed"), again.json()), (Some("true"), answer), "{key}");
+    }
+    let anew = keyed(&world, session, "after").await;
+    assert_eq!(anew.header("idempotency-replayed"), None, "it is not in the log: {anew:?}");
+    assert_ne!(anew.json()["id"], after["id"]);
+    let again = keyed(&world, session, "after").await;
+    assert_eq!((again.header("idempotency-replayed"), again.json()), (Some("true"), anew.json()));
+    let events = page(&world, session).await.events;
+    let queued = |id: &Value| {
+        events
+            .iter()
+            .filter(|event| event["type"] == "prompt.queued" && event["data"]["prompt"] == *id)
+            .count()
+    };
+    assert_eq!((queued(&after["id"]), queued(&anew.json()["id"])), (0, 1));
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_session_whose_log_is_gone_is_damaged_and_the_others_are_not() {
     let world = World::start().await;
     let (gone, sound) = (world.session().await, world.session().await);
@@ -194,7 +298,7 @@ async fn a_session_whose_log_is_gone_is_damaged_and_the_others_are_not() {
     }
     let socket = connect(world.address, &format!("/api/v1/sessions/{gone}/socket"), &[]).await;
     damage(&socket.unwrap().0.next().await["data"]["problem"]);
-    let prompts = crate::client::post(&format!("/api/v1/sessions/{gone}/prompts"));
+    let prompts = post(&format!("/api/v1/sessions/{gone}/prompts"));
     damage(&send(world.address, prompts, r#"{"prompt":"more"}"#).await.json());
 
     prompted(&world, sound, "go on").await;

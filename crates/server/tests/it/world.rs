@@ -44,6 +44,11 @@ impl World {
         Self::serve_in(directory, driver, Access::Loopback, |_| ()).await
     }
 
+    /// With its data in this directory.
+    pub(crate) async fn start_in(directory: tempfile::TempDir) -> Self {
+        Self::serve_in(directory, Arc::new(NoSandboxes), Access::Loopback, |_| ()).await
+    }
+
     async fn serve(access: Access, change: impl FnOnce(&mut Options)) -> Self {
         Self::serve_in(tempfile::tempdir().unwrap(), Arc::new(NoSandboxes), access, change).await
     }

@@ -2,7 +2,9 @@
 
 use std::io::{self, Read, Write};
 
+use protocol::Problem;
 use sha2::{Digest, Sha256};
+use tokio::sync::mpsc::Sender;
 
 use super::{Entry, Place};
 
@@ -58,14 +60,14 @@ pub(super) fn put(
 
 /// Sends what is written through a channel in pieces, and waits for whoever reads it.
 pub(super) struct Pieces {
-    sender: tokio::sync::mpsc::Sender<io::Result<bytes::Bytes>>,
+    sender: Sender<Result<bytes::Bytes, Problem>>,
     piece: Vec<u8>,
 }
 
 impl Pieces {
     const SIZE: usize = 64 * 1024;
 
-    pub(super) fn new(sender: tokio::sync::mpsc::Sender<io::Result<bytes::Bytes>>) -> Self {
+    pub(super) fn new(sender: Sender<Result<bytes::Bytes, Problem>>) -> Self {
         Self { sender, piece: Vec::with_capacity(Self::SIZE) }
     }
 

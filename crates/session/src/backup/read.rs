@@ -24,8 +24,9 @@ impl Sessions {
         scratch(self.registry.options.store.dir())
     }
 
-    /// Adds what is in an archive and not here: sessions, environments, mirrors. Nothing that is here is changed. An archive
-    /// that is not whole is refused before anything is written.
+    /// Adds what is in an archive and not here: sessions, environments, mirrors. Nothing that is here is changed; only of a
+    /// session that was here before, answers to commands that the archive does not know of are forgotten. An archive that is
+    /// not whole is refused before anything is written.
     pub async fn restore(&self, archive: &Path) -> Result<RestoreReport, Problem> {
         let registry = Arc::clone(&self.registry);
         let path = archive.to_owned();
@@ -185,6 +186,12 @@ impl Staged {
         };
         // Before the sessions: whoever sends a command again must find that it was done.
         let keys = std::mem::take(&mut self.keys);
+        let mut keys_of: HashMap<SessionId, Vec<store::SavedKey>> = HashMap::new();
+        for (id, key) in keys.iter().filter_map(|key| Some((key.session()?, key))) {
+            if self.new.contains(&id) {
+                keys_of.entry(id).or_default().push(key.clone());
+            }
+        }
         report.keys = options.store.adopt_keys(keys).await.map_err(problem::store)? as u64;
         for session in &self.manifest.sessions {
             if !self.new.contains(&session.id) {
@@ -193,7 +200,9 @@ impl Staged {
             }
             let store = &options.store;
             let dir = self.session_dir(session.id);
-            store.adopt_session(session.id, &dir).await.map_err(problem::store)?;
+            let keys = keys_of.remove(&session.id).unwrap_or_default();
+            let added = store.adopt_session(session.id, &dir, keys).await.map_err(problem::store)?;
+            report.keys += added as u64;
             report.sessions.push(session.id);
             if session.damage.is_some() {
                 report.damaged.push(session.id);

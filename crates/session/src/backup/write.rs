@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use protocol::{Environment, Problem, SessionId, Timestamp};
+use protocol::{Code, Environment, Problem, SessionId, Timestamp};
 use store::KeysBefore;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ const WAITING: usize = 16;
 
 impl Sessions {
     /// An archive of everything, made while it is read. An error is its last piece.
-    pub async fn backup(&self) -> Result<mpsc::Receiver<io::Result<bytes::Bytes>>, Problem> {
+    pub async fn backup(&self) -> Result<mpsc::Receiver<Result<bytes::Bytes, Problem>>, Problem> {
         let options = Arc::clone(&self.registry.options);
         let keys_before = options.store.keys_before().await.map_err(problem::store)?;
         let environments = options.store.environments().await.map_err(problem::store)?;
@@ -36,7 +36,7 @@ impl Sessions {
             if let Err(error) = work.write(out, &environments, &sessions, lost) {
                 tracing::error!(%error, "a backup broke off");
                 // Whoever went away does not need to hear of it.
-                drop(sender.blocking_send(Err(error)));
+                drop(sender.blocking_send(Err(told(work.options.store.dir(), error))));
             }
         }));
         Ok(pieces)
@@ -143,9 +143,54 @@ impl Work<'_> {
     }
 }
 
+/// What is said of an error that ends a backup.
+fn told(dir: &Path, error: io::Error) -> Problem {
+    let problem = match error.downcast::<store::Error>() {
+        Ok(error) => problem::store(error),
+        Err(error) => match error.downcast::<forge::Error>() {
+            // Git's own words are all that there is to know it by.
+            Ok(forge::Error::Io(text)) if text.contains("No space left on device") => {
+                Problem::new(Code::StorageFull, text)
+            }
+            Ok(error) => problem::forge(&error),
+            Err(error) => problem::file(dir, &error),
+        },
+    };
+    if problem.code == Code::StorageFull {
+        return problem.hint(format!(
+            "free some space where {} is and try again: a backup needs room there for a copy of one log, or of one mirror, \
+             at a time",
+            dir.display()
+        ));
+    }
+    problem
+}
+
 /// A file as it is now: what is written to it meanwhile is left out.
 fn put_file(tar: &mut tar::Builder<impl Write>, place: &Place, path: &Path) -> io::Result<Entry> {
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
     put(tar, place, bytes, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_of_with_what_to_do_whoever_met_it() {
+        let dir = Path::new("/data");
+        let met = [
+            io::Error::from(io::ErrorKind::StorageFull),
+            io::Error::other(store::Error::Full("/data/backup-1/log.db".into())),
+            io::Error::other(forge::Error::Io("git bundle: write: No space left on device".to_owned())),
+        ];
+        for error in met {
+            let problem = told(dir, error);
+            assert_eq!((problem.code, problem.status), (Code::StorageFull, 507), "{problem:?}");
+            assert!(problem.hint.as_ref().unwrap().contains("free some space where /data is"), "{problem:?}");
+        }
+        let other = told(dir, io::Error::other(forge::Error::NoGit));
+        assert_eq!(other.code, Code::RepositoryUnavailable);
+    }
 }

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use protocol::{Code, Problem, SandboxId, Session, SessionId};
 
 use super::Registry;
+use crate::workspace::scratch;
 use crate::{kept_fold, problem};
 
 /// Sessions that are looked at, or taken up, at the same time. Each waits for the disk most of the time.
@@ -89,6 +90,8 @@ impl Registry {
         known.sort_by_key(|known| !known.is_unfinished());
         let this = Arc::clone(self);
         self.actors.spawn(async move {
+            let mirrors = this.options.mirrors.clone();
+            in_a_thread(move || mirrors.sweep()).await;
             let mut taken = Taken::default();
             let mut looked = futures_util::stream::iter(known)
                 .map(|known| this.take_up_one(known))
@@ -110,6 +113,9 @@ impl Registry {
     /// Takes a session up if there is something to do.
     async fn take_up_one(&self, known: Known) -> (SessionId, Outcome) {
         let id = known.id;
+        // First, so that there is room for what is made now.
+        let dir = self.options.store.session_dir(id);
+        in_a_thread(move || scratch::sweep(&dir)).await;
         let row = match self.true_row(known).await {
             Ok(row) => row,
             // One damaged log must not keep the others from starting.
@@ -216,5 +222,12 @@ impl Registry {
                 Err(error) => tracing::warn!(sandbox = %info.id, %error, "a sandbox could not be removed"),
             }
         }
+    }
+}
+
+/// Does what waits for the disk where that keeps nobody waiting.
+async fn in_a_thread(work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = tokio::task::spawn_blocking(work).await {
+        tracing::error!(%error, "what a killed server left could not be looked for");
     }
 }

@@ -11,6 +11,7 @@ mod person;
 mod prepare;
 pub(crate) mod recipe;
 mod saved;
+pub(crate) mod scratch;
 mod services;
 mod start;
 mod submodules;
@@ -270,8 +271,7 @@ impl Workspace {
     }
 
     fn scratch(&self) -> Result<tempfile::TempDir, Failure> {
-        let made = tempfile::Builder::new().prefix("tmp-").tempdir_in(&self.dir);
-        made.map_err(|error| crate::problem::file(&self.dir, &error).into())
+        scratch::make(&self.dir).map_err(|error| crate::problem::file(&self.dir, &error).into())
     }
 
     /// The diff from the commit the session began from: of the workspace while there is a sandbox, else of what was

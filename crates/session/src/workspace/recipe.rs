@@ -124,8 +124,16 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         parts.push(format!("From the repository's AGENTS.md:\n{}", prefix(&text, INSTRUCTIONS_LIMIT)));
     }
     parts.retain(|part| !part.trim().is_empty());
-    let services = if environment.services.is_empty() { own.services } else { environment.services.clone() };
-    check_services(&services)?;
+    let services = if environment.services.is_empty() {
+        check_services(&own.services, &format!("the repository's {FILE}"))?;
+        own.services
+    } else {
+        check_services(
+            &environment.services,
+            "the environment's own recipe (slipway.toml or `slipway env add`)",
+        )?;
+        environment.services.clone()
+    };
     Ok(Resolved {
         base: environment.base.clone(),
         setup: if environment.setup.is_empty() { own.setup } else { environment.setup.clone() },
@@ -139,10 +147,10 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
     })
 }
 
-/// Services that the repository declares are looked at as those of an environment are when it is stored.
-fn check_services(services: &[Service]) -> Result<(), Problem> {
+/// Services are looked at as those of an environment are when it is stored, wherever they are declared.
+fn check_services(services: &[Service], place: &str) -> Result<(), Problem> {
     crate::environments::check_services(services).map_err(|problem| {
-        Problem::new(Code::SetupFailed, format!("the repository's {FILE} cannot be used: {}", problem.title))
+        Problem::new(Code::SetupFailed, format!("{place} cannot be used: {}", problem.title))
             .hint(problem.hint.unwrap_or_default())
     })
 }
@@ -195,6 +203,20 @@ mod tests {
         assert_eq!(merged.notices.len(), 5, "{:?}", merged.notices);
         let told = merged.notices.join("\n");
         assert!(told.contains("egress") && told.contains("limits") && told.contains("secrets"), "{told}");
+    }
+
+    #[test]
+    fn a_service_that_cannot_be_is_told_with_the_place_it_comes_from() {
+        let file = br#"services = [{ name = "web", run = "serve", ready = { http = "http://10.0.0.1/" } }]"#;
+        let error = merge(&Environment::default(), Some(file), None).unwrap_err();
+        assert!(error.title.starts_with("the repository's .slipway.toml cannot be used: service"), "{error}");
+        let services = parse(file).unwrap().services;
+        let environment = Environment { services, ..Environment::default() };
+        for file in [None, Some(&b"setup = []"[..])] {
+            let error = merge(&environment, file, None).unwrap_err();
+            assert!(error.title.starts_with("the environment's own recipe (slipway.toml"), "{error}");
+            assert!(!error.title.contains(".slipway.toml") && error.title.contains("loopback"), "{error}");
+        }
     }
 
     #[test]

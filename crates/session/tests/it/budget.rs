@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::{EventBody, Outcome};
+use protocol::{EventBody, ImageState, Outcome, SetupStep};
 use serde_json::json;
 use testkit::model::Script;
 
@@ -73,5 +73,28 @@ async fn a_snapshot_without_room_is_refused_and_the_session_goes_on() {
     assert!(follow.last_output().starts_with("42\n"), "{}", follow.last_output());
     let told = follow.until(is_snapshot_or_error).await;
     assert!(matches!(told.body, EventBody::SnapshotTaken { .. }), "there is room again: {told:?}");
+    world.end(sessions).await;
+}
+
+/// Two images do not fit beside each other: the new one stays, and what only the old one needed goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_was_just_built_is_not_what_makes_room() {
+    let budget = 28 * MIB;
+    let world = World::new(Script::new()).await.budget(budget).environment(|environment| {
+        let inputs = vec!["answer.txt".to_owned()];
+        environment.setup = vec![SetupStep { run: WRITE.to_owned(), inputs, ..SetupStep::default() }];
+    });
+    let sessions = world.start().await;
+    for content in ["1\n", "2\n", "3\n"] {
+        world.repo.commit("main", &[("answer.txt", content)]);
+        sessions.build_and_wait("plain").await.unwrap();
+        // What the build itself began to collect is done before this.
+        let report = sessions.collect_garbage(false).await.unwrap();
+        let image = sessions.image("plain").await.unwrap();
+        assert_eq!(image.state, ImageState::Ready, "{report:?}");
+        assert_eq!(image.current.unwrap().commit, world.repo.tip("main"));
+        let used = world.driver.disk_used().await.unwrap();
+        assert!(used <= budget, "{used} of {budget}: {report:?}");
+    }
     world.end(sessions).await;
 }

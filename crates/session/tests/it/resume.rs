@@ -350,3 +350,27 @@ async fn a_sandbox_that_went_with_the_server_comes_back_from_its_last_snapshot()
     assert!(told.contains("interrupted") && told.contains("changes made since then are gone"), "{told}");
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_server_left_on_the_way_to_a_sandbox_is_removed() {
+    let world = World::new(Script::new().say("Nothing to do.")).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look").await;
+    Follow::new(&sessions, id).await.finished().await;
+    let dir = sessions.store().session_dir(id);
+    world.end(sessions).await;
+    let left = dir.join("tmp-abcdef");
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("in.bundle"), "the whole repository").unwrap();
+
+    // Nobody asks for the session, and it has nothing to do.
+    let sessions = world.start().await;
+    let gone = async {
+        while left.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone).await.unwrap();
+    assert!(dir.join("log.db").exists());
+    world.end(sessions).await;
+}

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use protocol::SessionId;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
@@ -205,6 +206,21 @@ pub struct SavedKey {
     pub age: i64,
 }
 
+impl SavedKey {
+    /// The session whose log tells what was done for it, if it is of a session's command.
+    pub fn session(&self) -> Option<SessionId> {
+        session_of(&self.key)
+    }
+}
+
+/// A key ends with the path of the request and what the client calls it, and neither has a space. What a fork makes is
+/// another session, with a log of its own.
+fn session_of(key: &str) -> Option<SessionId> {
+    let path = key.rsplit(' ').nth(1)?;
+    let (session, command) = path.strip_prefix("/api/v1/sessions/")?.split_once('/')?;
+    if command == "fork" { None } else { session.parse().ok() }
+}
+
 /// The keys of a backup that took a while. What was done for a key that got its answer meanwhile may be in the backup or not,
 /// so it is saved as one without an answer: whoever asks again looks for what goes by its name.
 pub(crate) fn saved_meanwhile(
@@ -261,6 +277,43 @@ pub(crate) fn adopt(db: &Database, keys: &[SavedKey], now: i64) -> Result<usize,
             .map_err(|e| db.fail(&e))?;
     }
     Ok(added)
+}
+
+/// For a session whose log is now that of a backup with these keys: forgets the answers to its commands that the backup does
+/// not have, because what was done for them is not in the log, and adds the keys that are not here then. Gives how many were
+/// added. Those without an answer stay: whoever asks again looks in the log.
+pub(crate) fn put_back(
+    db: &Database,
+    session: SessionId,
+    keys: &[SavedKey],
+    now: i64,
+) -> Result<usize, Error> {
+    let fail = |error: rusqlite::Error| db.fail(&error);
+    let saved: HashMap<&str, (&str, Option<u16>, &str)> = keys
+        .iter()
+        .map(|key| (key.key.as_str(), (key.fingerprint.as_str(), key.status, key.body.as_str())))
+        .collect();
+    let answered: Vec<(String, String, u16, String)> = db
+        .connection()
+        .prepare_cached(
+            "SELECT key, fingerprint, status, body FROM keys
+             WHERE instr(key, ?1) > 0 AND status NOT IN (?2, ?3) AND body IS NOT NULL",
+        )
+        .and_then(|mut query| {
+            let fields = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            query.query_map(params![session.to_string(), ABANDONED, DONE], fields)?.collect()
+        })
+        .map_err(fail)?;
+    for (key, fingerprint, status, body) in answered {
+        let here = (fingerprint.as_str(), Some(status), body.as_str());
+        if session_of(&key) == Some(session) && saved.get(key.as_str()) != Some(&here) {
+            db.connection()
+                .prepare_cached("DELETE FROM keys WHERE key = ?1")
+                .and_then(|mut delete| delete.execute([&key]))
+                .map_err(fail)?;
+        }
+    }
+    adopt(db, keys, now)
 }
 
 #[cfg(test)]
@@ -359,6 +412,56 @@ mod tests {
                 ("new", None, "work new"),
             ]
         );
+    }
+
+    #[test]
+    fn answers_of_a_session_that_is_put_back_are_those_of_the_backup() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = catalogue(&dir);
+        let (session, other) = (SessionId::from_u128(1), SessionId::from_u128(2));
+        let key = |session: SessionId, what: &str, key: &str| {
+            format!("a person POST /api/v1/sessions/{session}/{what} {key}")
+        };
+        let begin =
+            |key: &str| assert_eq!(claim(&db, key, "f", &format!("work {key}"), 0).unwrap(), Claim::New);
+        let answer = |key: &str| settle(&db, key, 202, "{}").unwrap();
+        let [before, during, again, after, under_way, broken, fork, elsewhere] = [
+            key(session, "prompts", "before"),
+            key(session, "prompts", "during"),
+            key(session, "prompts", "again"),
+            key(session, "queue", "after"),
+            key(session, "stop", "under-way"),
+            key(session, "deliver", "broken"),
+            key(session, "fork", "fork"),
+            // What a client calls its command says nothing.
+            key(other, "prompts", &format!("/api/v1/sessions/{session}/prompts")),
+        ];
+        for key in [&before, &during, &again] {
+            begin(key);
+        }
+        answer(&before);
+        settle(&db, &again, 202, "an answer of the day before").unwrap();
+        let backup = saved(&db, 1).unwrap();
+        for key in [&after, &under_way, &broken, &fork, &elsewhere] {
+            begin(key);
+        }
+        for key in [&during, &again, &after, &fork, &elsewhere] {
+            answer(key);
+        }
+        abandon(&db, &broken).unwrap();
+
+        assert!(backup.iter().all(|key| key.session() == Some(session)), "{backup:?}");
+        assert_eq!(put_back(&db, session, &backup, 2).unwrap(), 2);
+        let now = |key: &str| claim(&db, key, "f", "another", 3).unwrap();
+        let settled = |body: &str| Claim::Settled { status: 202, body: body.into() };
+        assert_eq!(now(&before), settled("{}"));
+        assert_eq!(now(&again), settled("an answer of the day before"));
+        assert_eq!(now(&during), Claim::Again { name: format!("work {during}") });
+        assert_eq!(now(&after), Claim::New, "the log does not have it");
+        assert_eq!(now(&under_way), Claim::Pending);
+        assert_eq!(now(&broken), Claim::Again { name: format!("work {broken}") });
+        assert_eq!(now(&fork), settled("{}"), "it is another session");
+        assert_eq!(now(&elsewhere), settled("{}"));
     }
 
     #[test]

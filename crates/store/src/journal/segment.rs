@@ -197,16 +197,38 @@ pub(super) fn list(dir: &Path) -> Result<(Vec<(u64, PathBuf)>, Vec<PathBuf>), Er
     Ok((segments, spares))
 }
 
-/// Hands out the content of each frame, up to the first that is not whole.
+/// Hands out the content of each frame that is whole. After one that is not, the last one as a rule, the next is looked for:
+/// what is damaged is one frame, and those of other sessions are not.
 pub(super) fn read(path: &Path, number: u64, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
     let bytes = fs::read(path).map_err(|e| Error::io(path, &e))?;
-    let mut rest = &bytes[..];
-    for frame in 0_u64.. {
-        let Some((payload, after)) = whole(rest, number, frame) else { break };
-        each(payload);
-        rest = after;
+    let (mut rest, mut expected) = (&bytes[..], 0);
+    loop {
+        if let Some((payload, after)) = whole(rest, number, expected) {
+            each(payload);
+            (rest, expected) = (after, expected + 1);
+            continue;
+        }
+        let Some((skipped, frame)) = next_whole(rest, number, expected) else { return Ok(()) };
+        let (at, missing) = (bytes.len() - rest.len(), frame - expected);
+        tracing::warn!(path = %path.display(), at, missing, "frames of the journal are damaged");
+        (rest, expected) = (&rest[skipped..], frame);
     }
-    Ok(())
+}
+
+/// Where the next frame after this one begins that is whole, and which it is. What a segment held that was written over
+/// speaks of another number.
+fn next_whole(bytes: &[u8], number: u64, after: u64) -> Option<(usize, u64)> {
+    let begin: Vec<u8> = [MARK, number].iter().flat_map(|field| field.to_le_bytes()).collect();
+    let mut from = 1;
+    while let Some(at) = bytes.get(from..)?.windows(begin.len()).position(|window| window == begin) {
+        let at = from + at;
+        let frame = bytes.get(at + begin.len()..)?.first_chunk().map(|field| u64::from_le_bytes(*field))?;
+        if frame > after && whole(&bytes[at..], number, frame).is_some() {
+            return Some((at, frame));
+        }
+        from = at + 1;
+    }
+    None
 }
 
 fn whole(bytes: &[u8], number: u64, frame: u64) -> Option<(&[u8], &[u8])> {

@@ -64,6 +64,29 @@ fn what_was_written_is_found_up_to_a_frame_that_is_torn() {
 }
 
 #[test]
+fn a_damaged_frame_is_missed_and_those_after_it_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = [SessionId::new(), SessionId::new()];
+    let (_, mut pen) = open(dir.path());
+    write(&mut pen, &entries(b, 1));
+    let begin = pen.current.as_ref().unwrap().segment.length() as usize;
+    write(&mut pen, &entries(a, 1));
+    let end = pen.current.as_ref().unwrap().segment.length() as usize;
+    write(&mut pen, &entries(b, 2));
+    write(&mut pen, &entries(a, 2));
+    let path = &files(dir.path())[0];
+    let bytes = fs::read(path).unwrap();
+    for place in begin..end {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 0x10;
+        fs::write(path, flipped).unwrap();
+        let journal = found(dir.path());
+        assert_eq!(seqs(&journal, b), [1, 2], "byte {place}");
+        assert_eq!(seqs(&journal, a), [2], "byte {place}: that the first is missing is for the log to find");
+    }
+}
+
+#[test]
 fn another_process_goes_on_in_a_segment_of_its_own_until_the_old_ones_are_let_go() {
     let dir = tempfile::tempdir().unwrap();
     let session = SessionId::new();

@@ -63,7 +63,7 @@ async fn the_index_knows_a_log_that_is_gone_and_forgets_it_when_another_takes_it
     is_missing(store.open_log(session).await.map(|_| ()));
     store::append_to_copy(&copy.join("log.db"), session, memory("3")).unwrap();
     assert_eq!(store::check_copy(&copy.join("log.db"), session), Ok(3));
-    store.adopt_session(session, &copy).await.unwrap();
+    store.adopt_session(session, &copy, Vec::new()).await.unwrap();
     assert_eq!(store.lost().await.unwrap(), []);
     let log = store.open_log(session).await.unwrap();
     fill(&log, 1).await;

@@ -95,7 +95,9 @@ impl Book {
             let for_builds = facts.for_builds.contains(&layer.id) && !in_images.contains(&layer.id);
             let for_snapshots = facts.for_snapshots.contains(&layer.id);
             // What has a record is made; it goes when that does.
-            let made = age > LEASE || in_images.contains(&layer.id) || in_snapshots.contains(&layer.id);
+            let made = age > LEASE
+                || [&in_images, &in_snapshots].iter().any(|all| all.contains(&layer.id))
+                || facts.released.contains(&layer.id);
             let reason = match (for_builds, for_snapshots, made) {
                 (true, ..) => "a build stands on it, or the next one will look for it".to_owned(),
                 (_, true, _) => "a snapshot that is being taken stands on it".to_owned(),
@@ -172,7 +174,8 @@ impl Book {
             self.used = self.used.saturating_sub(download.bytes);
             self.frees += download.bytes;
         }
-        for id in self.unreferenced(LEASE) {
+        // Of these, what may belong to something that is being made is not free.
+        for id in self.unreferenced(Duration::ZERO) {
             if self.used <= budget {
                 return;
             }
@@ -208,9 +211,9 @@ impl Book {
         any
     }
 
-    /// Layers that may go now and are older than this, oldest first.
+    /// Layers that may go now and are at least this old, oldest first.
     fn unreferenced(&self, age: Duration) -> Vec<LayerId> {
-        let goes = |held: &Held| !held.remove && held.holders == 0 && held.free && held.age > age;
+        let goes = |held: &Held| !held.remove && held.holders == 0 && held.free && held.age >= age;
         let mut found: Vec<_> = self.layers.iter().filter(|(_, held)| goes(held)).collect();
         found.sort_by_key(|(_, held)| std::cmp::Reverse(held.age));
         found.into_iter().map(|(id, _)| id.clone()).collect()

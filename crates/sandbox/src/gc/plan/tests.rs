@@ -36,6 +36,7 @@ impl Facts {
             layers: Vec::new(),
             images: Vec::new(),
             for_builds: BTreeSet::new(),
+            released: BTreeSet::new(),
             building: BTreeSet::new(),
             downloads: Vec::new(),
             snapshots: Vec::new(),
@@ -284,6 +285,31 @@ fn room_is_made_with_what_is_missed_least() {
     assert!(plan.items.iter().any(|item| item.reason.contains("what no commit holds goes with it")));
 }
 
+/// A build whose image does not fit beside the one that it replaces: that one's layers go, however young they are.
+#[test]
+fn what_was_only_just_built_stays_and_what_it_replaced_goes_first() {
+    let mut facts = Facts::empty()
+        .with(&["app", "other", "old"], &[])
+        .layer(1, 600, 60)
+        .layer(2, 600, 5)
+        .layer(3, 600, 300)
+        .layer(4, 600, HOUR)
+        .layer(5, 600, 60)
+        .image("app", &[2], 1)
+        .image("other", &[3], 300)
+        .image("old", &[4], HOUR);
+    assert_eq!(goes(&facts, &budget(2600)), ["old", "layer-4"], "layer-1 may belong to what is being made");
+    facts.released.extend([layer_id(1), layer_id(2)]);
+    assert_eq!(goes(&facts, &budget(2600)), ["layer-1"], "it is known to be left over");
+    assert_eq!(goes(&facts, &budget(2000)), ["old", "layer-1", "layer-4"]);
+    assert_eq!(goes(&facts, &budget(0)), ["old", "layer-1", "layer-4"], "those two were only just built");
+    let kept =
+        decide(&facts, &budget(0)).items.into_iter().find(|item| item.thing == Thing::Image("app".into()));
+    assert!(kept.unwrap().reason.contains("only just built"));
+    facts.for_builds.insert(layer_id(1));
+    assert_eq!(goes(&facts, &budget(2600)), ["old", "layer-4"], "a build wants it again");
+}
+
 #[test]
 fn what_frees_nothing_is_not_given_up_for_nothing() {
     let facts = Facts::empty().with(&["app"], &[1]).layer(1, 100, DAY).image("app", &[1], HOUR).sandbox(
@@ -324,9 +350,9 @@ fn worlds() -> impl Strategy<Value = Facts> {
     let sandboxes = proptest::collection::vec((state, owner, some(), age()), 0..5);
     let known =
         (proptest::collection::btree_set(0..5_u8, 0..5), proptest::collection::btree_set(0..4_u8, 0..4));
-    let builds = (proptest::collection::btree_set(0..5_u8, 0..2), some());
+    let builds = (proptest::collection::btree_set(0..5_u8, 0..2), some(), some());
     (layers, images, snapshots, sandboxes, known, builds).prop_map(
-        |(layers, images, snapshots, sandboxes, (environments, sessions), (building, held))| {
+        |(layers, images, snapshots, sandboxes, (environments, sessions), (building, held, released))| {
             let mut facts = Facts::empty();
             for (number, (bytes, age)) in layers.into_iter().enumerate() {
                 facts = facts.layer(number, bytes, age);
@@ -344,6 +370,7 @@ fn worlds() -> impl Strategy<Value = Facts> {
             facts.sessions = sessions.into_iter().map(|number| session(u128::from(number))).collect();
             facts.building = building.into_iter().map(|name| format!("e{name}")).collect();
             facts.for_builds.extend(held.into_iter().map(layer_id));
+            facts.released.extend(released.into_iter().map(layer_id));
             facts
         },
     )
@@ -385,13 +412,17 @@ proptest! {
                 prop_assert!(!last.is_some_and(|last| removed(&Thing::Snapshot(last.id))));
             }
         }
+        for image in facts.images.iter().filter(|image| since(facts.now, image.built_at) <= LEASE) {
+            let known = facts.environments.contains(&image.environment);
+            prop_assert!(!known || !removed(&Thing::Image(image.environment.clone())), "it was only just built");
+        }
         for name in &facts.building {
             prop_assert!(!removed(&Thing::Image(name.clone())));
         }
         let recorded = |layer: &Layer| {
             let images = facts.images.iter().map(|image| &image.stack);
             let mut stacks = images.chain(facts.snapshots.iter().map(|snapshot| &snapshot.stack));
-            stacks.any(|stack| stack.layers.contains(&layer.id))
+            stacks.any(|stack| stack.layers.contains(&layer.id)) || facts.released.contains(&layer.id)
         };
         let leased = |layer: &Layer| since(facts.now, layer.made_at) <= LEASE && !recorded(layer);
         for layer in facts.layers.iter().filter(|layer| leased(layer)) {
@@ -411,7 +442,7 @@ proptest! {
                     let pinned = match thing {
                         Thing::Sandbox(_) => true,
                         Thing::Image(name) => plan.items.iter().any(|item| item.thing == Thing::Image(name.clone())
-                            && (item.reason.contains("under way") || item.reason.contains("stands on it"))),
+                            && ["under way", "stands on it", "only just built"].iter().any(|why| item.reason.contains(why))),
                         thing => plan.items.iter().any(|item| item.thing == *thing && item.reason.contains("at work")),
                     };
                     pinned && !removed(thing) && layers.contains(&layer.id)

@@ -136,7 +136,8 @@ fn descriptors() -> Verdict {
 }
 
 /// Files of /proc that would change the host.
-const READ_ONLY: [&str; 9] = [
+const READ_ONLY: [&str; 10] = [
+    "/proc/pressure/memory",
     "/proc/sys/kernel/core_pattern",
     "/proc/sys/kernel/modprobe",
     "/proc/sys/kernel/hostname",
