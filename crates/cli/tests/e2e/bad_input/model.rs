@@ -82,7 +82,9 @@ async fn a_server_that_asks_for_patience_gets_it_in_bounds() {
     let (events, _model) = turn(script, 0).await;
     let retries = events.of("retry.scheduled");
     assert_eq!(retries.len(), 2, "{retries:?}");
-    assert_eq!((&retries[0]["delay_ms"], &retries[0]["attempts"]), (&json!(10), &json!(6)), "{retries:?}");
+    // Never less than was asked for, and a little more, so that not everybody comes back at once.
+    assert!((10..=12).contains(&retries[0]["delay_ms"].as_u64().unwrap()), "{retries:?}");
+    assert_eq!(retries[0]["attempts"], 6, "{retries:?}");
     assert!(retries[0]["reason"].as_str().unwrap().contains("slower pace"), "{retries:?}");
     assert_eq!(events.only("turn.finished")["outcome"], "done");
 
