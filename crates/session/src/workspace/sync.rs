@@ -8,7 +8,6 @@ use forge::{Mirror, Tip};
 use protocol::event::SandboxState;
 use protocol::{Actor, Code, EventBody, Problem, SetupStep};
 use sandbox::Sandbox;
-use tokio::sync::Semaphore;
 
 use super::prepare::{BUNDLE, Witness, begun, copy_in, set_up};
 use super::{Saved, Workspace, changed, git, recipe};
@@ -16,10 +15,6 @@ use crate::builds::Unbuilt;
 use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
-
-/// So many workspaces are brought to the tip at once. When a server starts with many unfinished turns, models are called
-/// again meanwhile, which need none of this; all at once, they would wait for each other's git.
-static AT_ONCE: Semaphore = Semaphore::const_new(8);
 
 /// A remote that is silent for longer than this is not waited for.
 pub(super) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -105,15 +100,9 @@ impl Workspace {
             note = Some(what_came(&mirror, &from, &to).await?);
         }
         let Plan { saved, steps, trouble } = plan;
-        let turn = tokio::select! {
-            turn = AT_ONCE.acquire() => turn,
-            () = stop.given() => return Err(Failure::Stopped),
-        };
         let scratch = self.scratch()?;
         let way = Way { mirror: &mirror, from: &from, to: &to };
         way.go(&self.git(&*sandbox), &saved, scratch.path(), stop).await?;
-        // Set-up steps take their own time.
-        drop(turn);
         for step in &steps {
             match set_up(&*sandbox, step, stop, Some(Witness { workspace: self, recorder })).await {
                 Err(Failure::Problem(problem)) if problem.code == Code::SetupFailed => {
