@@ -35,6 +35,17 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
     Ok(slipway)
 }
 
+/// A directory for the program, with a configuration that has this model and an environment `plain` of this repository.
+pub(crate) fn home(model: &str, repo: &str) -> anyhow::Result<tempfile::TempDir> {
+    let dir = tempfile::Builder::new().prefix("slipway-bench-").tempdir()?;
+    let config = format!(
+        "[models.scripted]\nprovider = \"openai-compatible\"\nmodel = \"scripted\"\nbase_url = \"{model}\"\n\
+         [environments.plain]\nrepos = [{{ url = \"{repo}\" }}]\n"
+    );
+    std::fs::write(dir.path().join("slipway.toml"), config)?;
+    Ok(dir)
+}
+
 /// The program with its data in `dir`, and what `slipway.toml` beside them says.
 pub(crate) fn command(slipway: &Path, dir: &Path) -> Command {
     let mut command = Command::new(slipway);

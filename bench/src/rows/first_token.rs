@@ -40,14 +40,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let arrived = Arrived::default();
     let model = Server::start(script(Arc::clone(&arrived))).await;
     let repo = Repo::plain();
-    let dir = tempfile::Builder::new().prefix("slipway-bench-").tempdir()?;
-    let config = format!(
-        "[models.scripted]\nprovider = \"openai-compatible\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n\
-         [environments.plain]\nrepos = [{{ url = \"{}\" }}]\n",
-        model.url(),
-        repo.url()
-    );
-    std::fs::write(dir.path().join("slipway.toml"), config)?;
+    let dir = served::home(&model.url(), &repo.url())?;
     let server = Served::slipway(&served::program()?, dir.path()).await?;
     let request = json!({ "environment": "plain", "prompt": "Say hello." });
     let session: Session = server.post("/api/v1/sessions", &request).await?;

@@ -68,14 +68,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let marks = Marks::default();
     let model = Server::start(script(Arc::clone(&marks))).await;
     let repo = Repo::plain();
-    let dir = tempfile::Builder::new().prefix("slipway-bench-").tempdir()?;
-    let config = format!(
-        "[models.scripted]\nprovider = \"openai-compatible\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n\
-         [environments.plain]\nrepos = [{{ url = \"{}\" }}]\n",
-        model.url(),
-        repo.url()
-    );
-    std::fs::write(dir.path().join("slipway.toml"), config)?;
+    let dir = served::home(&model.url(), &repo.url())?;
     let bench = Bench { slipway, marks, model, _repo: repo, dir };
     let measured = bench.measure(settings).await;
     // The binary removes its sandboxes; one that was killed could not.

@@ -107,14 +107,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let calls = Arc::new(Calls::default());
     let model = Server::start(Arc::clone(&calls).script()).await;
     let repo = Repo::plain();
-    let dir = tempfile::Builder::new().prefix("slipway-bench-").tempdir()?;
-    let config = format!(
-        "[models.scripted]\nprovider = \"openai-compatible\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n\
-         [environments.plain]\nrepos = [{{ url = \"{}\" }}]\n",
-        model.url(),
-        repo.url()
-    );
-    std::fs::write(dir.path().join("slipway.toml"), config)?;
+    let dir = served::home(&model.url(), &repo.url())?;
     let bench = Bench { slipway: served::program()?, calls, model, dir };
     let measured = bench.measure(settings).await;
     // They outlive the server.

@@ -35,14 +35,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         let asked = Arc::new(AtomicUsize::new(0));
         let model = Server::start(script(Arc::clone(&asked))).await;
         let repo = Repo::plain();
-        let dir = tempfile::Builder::new().prefix("slipway-bench-").tempdir()?;
-        let config = format!(
-            "[models.scripted]\nprovider = \"openai-compatible\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n\
-             [environments.plain]\nrepos = [{{ url = \"{}\" }}]\n",
-            model.url(),
-            repo.url()
-        );
-        std::fs::write(dir.path().join("slipway.toml"), config)?;
+        let dir = served::home(&model.url(), &repo.url())?;
         let mut server = Served::slipway(&slipway, dir.path()).await?;
         let came = Arc::new(AtomicUsize::new(0));
         let measured = watch(&server, &asked, &came).await;

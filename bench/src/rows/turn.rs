@@ -31,14 +31,7 @@ struct Samples {
 pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let repo = Repo::plain();
     let model = Model::start(STEPS).await?;
-    let dir = tempfile::Builder::new().prefix("slipway-bench-").tempdir()?;
-    let config = format!(
-        "[models.scripted]\nprovider = \"openai-compatible\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n\
-         [environments.plain]\nrepos = [{{ url = \"{}\" }}]\n",
-        model.url(),
-        repo.url()
-    );
-    std::fs::write(dir.path().join("slipway.toml"), config)?;
+    let dir = served::home(&model.url(), &repo.url())?;
     let bench = Bench { slipway: served::program()?, model, dir };
     let measured = bench.measure(settings).await;
     // The binary removes its sandboxes; one that was killed could not.

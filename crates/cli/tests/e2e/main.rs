@@ -24,4 +24,5 @@ mod secrets;
 mod server;
 mod sessions;
 mod snapshots;
+mod start;
 mod terminal;

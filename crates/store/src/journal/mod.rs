@@ -26,8 +26,8 @@ pub(crate) use entry::{Entries, NewRow};
 /// A segment that is longer is not written to any more.
 const LONG: u64 = 8 << 20;
 
-/// A segment that is longer shows that much is appended, and that it is worth to have spares.
-const BUSY: u64 = LONG >> 5;
+/// A segment that has grown to this part of its length shows that much is appended, and that spares are worth it.
+const BUSY: u64 = 32;
 
 /// A test that cuts the power does not wait for so much.
 fn long() -> u64 {
@@ -36,10 +36,6 @@ fn long() -> u64 {
         return LONG >> 7;
     }
     LONG
-}
-
-fn busy() -> u64 {
-    long() / (LONG / BUSY)
 }
 
 /// All segments that are not written to any more.
@@ -205,7 +201,7 @@ impl Pen {
     /// Whether a segment is long enough, or there is a better one.
     fn is_done(&self, segment: &Segment) -> bool {
         let length = segment.length();
-        if length <= busy() || segment.is_reused() {
+        if length <= long() / BUSY || segment.is_reused() {
             return length > long();
         }
         let mut state = self.journal.state();
