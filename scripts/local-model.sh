@@ -14,4 +14,4 @@ scripts/model.py get || {
 scripts/model.py with cargo nextest run --locked --package llm --all-features --profile slow --run-ignored only \
     --test-threads 1 -E 'test(/^local_model::/)'
 cargo build --release --locked --package cli
-scripts/model.py with scripts/small-tasks.py --slipway "${CARGO_TARGET_DIR:-target}/release/slipway"
+scripts/model.py with scripts/small-tasks.py --least 3 --slipway "${CARGO_TARGET_DIR:-target}/release/slipway"

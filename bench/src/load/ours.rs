@@ -94,8 +94,12 @@ impl World {
     /// A turn in a real sandbox, whose output everybody could follow.
     async fn flood(&mut self, bytes: u64) -> anyhow::Result<Value> {
         self.script.send_replace(bytes);
-        let request =
-            CreateSession { environment: "plain".to_owned(), prompt: "Print a lot".to_owned(), model: None };
+        let request = CreateSession {
+            environment: "plain".to_owned(),
+            prompt: "Print a lot".to_owned(),
+            model: None,
+            budgets: None,
+        };
         let session = self.sessions.create(Actor::user("bench"), request).await?;
         // It is under way when its first output shows.
         let mut feed = self.sessions.feed(session.id, 0).await?;
@@ -164,10 +168,12 @@ fn options(dir: &std::path::Path, repo: &str, model: &str) -> anyhow::Result<ses
             overrides: llm::Overrides::default(),
         }],
         default_model: Some("main".to_owned()),
+        routes: session::Routes::default(),
         mirrors: forge::Mirrors::new(&dir.join("mirrors")),
         environments: vec![("plain".to_owned(), Environment { repos, ..Environment::default() })],
         limits: sandbox::Limits::default(),
         turn: agent::Limits { steps: 5, rounds: 1, max_output_tokens: 100 },
+        budgets: protocol::Budgets::default(),
         command_timeout: Duration::from_secs(600),
         idle: Duration::from_secs(600),
         sleep: Duration::from_secs(600),

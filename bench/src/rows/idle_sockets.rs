@@ -132,6 +132,7 @@ fn a_turn(place: usize) -> Vec<EventBody> {
             title: format!("Say what the program number {place} does"),
             model: "scripted".to_owned(),
             forked_from: None,
+            budgets: Default::default(),
         },
         EventBody::PromptQueued { prompt, text: text.clone(), now: false },
         EventBody::TurnStarted { turn, prompt },
@@ -145,6 +146,7 @@ fn a_turn(place: usize) -> Vec<EventBody> {
             cost_usd: None,
             first_token_ms: 100,
             duration_ms: 900,
+            elapsed_ms: 900,
         },
         EventBody::TurnFinished { turn, outcome: Outcome::Done, reason: None, receipt: Receipt::default() },
     ]

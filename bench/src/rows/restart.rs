@@ -127,7 +127,7 @@ impl Bench {
         let mut server = Served::slipway(&self.slipway, self.dir.path()).await?;
         begin_sessions(&server).await?;
         self.calls.everybody("ours", Step::Begun, MAKING).await?;
-        // In the worst moment: the sandboxes are there, and few of them are ready.
+        // In the worst moment: few of the sandboxes are ready, and some are not made yet.
         let made = sandboxes(&list(&server).await?);
         let began = self.again(&mut server).await?;
         let unready = ms(self.calls.everybody("ours", Step::Begun, GOING_ON).await? - began);

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use protocol::chat::{Call, Completion, Message, Part};
 
-use crate::salvage;
 use crate::tools::{recorded_input, replayed_arguments};
+use crate::{drone, salvage};
 
 /// The answer to a request with these messages, in the form in which it is recorded and replayed: calls that the model
 /// wrote as text are calls, and every call has an id of its own. Record what this gives: [`crate::Turn`] does the same to
@@ -17,6 +17,7 @@ pub fn normalise(messages: &[Message], mut completion: Completion) -> Completion
         let salvaged = salvage::calls(&text.join("\n"), next_number(messages));
         completion.parts.extend(salvaged.into_iter().map(Part::Call));
     }
+    drone::shorten(&mut completion);
     let mut ids = HashSet::new();
     for part in &mut completion.parts {
         let Part::Call(call) = part else { continue };

@@ -4,11 +4,12 @@
 
 use protocol::TurnId;
 use protocol::chat::{Message, Part, Request, ToolResult};
-use protocol::event::{Compaction, CompactionLevel, PlanItem, PlanState};
+use protocol::event::{Compaction, CompactionLevel, PlanItem};
 use serde_json::Value;
 
+use crate::answer::calls_of;
 use crate::history::History;
-use crate::tools::{cut, recorded_input};
+use crate::tools::{self, cut, plan_mark, recorded_input};
 use crate::window::{Window, message_bytes, messages_bytes};
 
 /// Outputs and arguments up to this many bytes are never left out: it would save nothing.
@@ -18,6 +19,8 @@ const QUOTED_OUTPUT: usize = 2000;
 const QUOTED_ARGUMENTS: usize = 600;
 /// Bytes that a token has at least, where nothing better is known.
 const BYTES_PER_TOKEN: u64 = 3;
+/// Bytes that the state of the work may have in any window: without it the model does not know where it is.
+const STATE: usize = 1500;
 /// Most tokens of a summary.
 const SUMMARY_TOKENS: u64 = 2000;
 
@@ -146,7 +149,7 @@ impl Shortening<'_> {
         if let Some(summary) = summary {
             text.push_str(&format!("\nSummary of what was done:\n{summary}\n"));
         }
-        text.push_str(&state.text(bytes(self.room, 12)));
+        text.push_str(&state.text(bytes(self.room, 12).max(STATE)));
         text.push_str(match summary {
             Some(_) => "\nGo on from here; do not begin again.",
             None => "\nSome of the work may be done already: look at the files first, then go on from there.",
@@ -162,14 +165,7 @@ impl WorkState {
         if !self.plan.is_empty() {
             text.push_str("\nThe plan:\n");
             for item in &self.plan {
-                let mark = match item.state {
-                    PlanState::Pending => "[ ]",
-                    PlanState::InProgress => "[>]",
-                    PlanState::Completed => "[x]",
-                    PlanState::Skipped => "[-]",
-                    PlanState::Failed => "[!]",
-                };
-                text.push_str(&format!("{mark} {}\n", item.text));
+                text.push_str(&format!("{} {}\n", plan_mark(item.state), item.text));
             }
         }
         if !self.diff.trim().is_empty() {
@@ -186,11 +182,34 @@ impl WorkState {
     }
 }
 
-/// Leaves out what is long and old of a message: outputs, and arguments where no signature stands beside them.
-pub(crate) fn mask(message: &mut Message) {
+/// Leaves out what is long of the messages before `end`. What is open now stays: plans, and what the checks said when they
+/// were last run.
+pub(crate) fn mask_before(messages: &mut [Message], end: usize) {
+    let open = last_check(messages);
+    for (index, message) in messages.iter_mut().enumerate().take(end) {
+        let open = open.as_ref().filter(|(place, _)| *place == index).map(|(_, ids)| ids.as_slice());
+        mask(message, open.unwrap_or_default());
+    }
+}
+
+/// Where the results of the last call of the checks stand, and the ids of these calls.
+fn last_check(messages: &[Message]) -> Option<(usize, Vec<String>)> {
+    let ids = |message: &Message| {
+        let calls = calls_of(message).filter(|call| tools::runs_checks(&call.tool));
+        calls.map(|call| call.id.clone()).collect::<Vec<String>>()
+    };
+    let found = messages.iter().enumerate().rev().map(|(index, message)| (index + 1, ids(message)));
+    found.into_iter().find(|(_, ids)| !ids.is_empty())
+}
+
+/// Leaves out what is long of a message: outputs but those of the calls `open`, and arguments where no signature stands
+/// beside them.
+fn mask(message: &mut Message, open: &[String]) {
     match message {
         Message::User { .. } => {}
-        Message::Tools { results } => results.iter_mut().for_each(mask_result),
+        Message::Tools { results } => {
+            results.iter_mut().filter(|result| !open.contains(&result.call_id)).for_each(mask_result);
+        }
         Message::Assistant { parts } => {
             let signed = |part: &Part| matches!(part, Part::Reasoning { signature: Some(_), .. });
             if parts.iter().any(signed) {
@@ -198,6 +217,7 @@ pub(crate) fn mask(message: &mut Message) {
             }
             for part in parts {
                 if let Part::Call(call) = part
+                    && !tools::shows_plan(&call.tool)
                     && let Value::Object(mut object) = recorded_input(&call.arguments)
                     && call.arguments.len() > SMALL
                 {
@@ -232,19 +252,18 @@ fn mask_value(value: &mut Value) {
 /// Bytes that masking the messages before the protected end would save.
 pub(crate) fn maskable(messages: &[Message], room: u64) -> u64 {
     let mut rest = protected(room);
-    let mut saved = 0;
+    let mut end = messages.len();
     for message in messages.iter().rev() {
         let size = message_bytes(message);
-        if rest >= size {
-            rest -= size;
-            continue;
+        if rest < size {
+            break;
         }
-        rest = 0;
-        let mut masked = message.clone();
-        mask(&mut masked);
-        saved += size.saturating_sub(message_bytes(&masked));
+        rest -= size;
+        end -= 1;
     }
-    saved
+    let mut masked = messages.to_vec();
+    mask_before(&mut masked, end);
+    messages_bytes(messages).saturating_sub(messages_bytes(&masked))
 }
 
 /// Bytes at the end that masking leaves alone.

@@ -1,15 +1,15 @@
 //! What a turn asks for. The session performs effects in the order in which they are given and records each of them.
 
-use protocol::Outcome;
 use protocol::chat::Request;
 use protocol::event::CompactionLevel;
+use protocol::{Mistake, Outcome};
 
 use crate::tools::Invocation;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Call the model and give back `Answered`, `Overflowed` or `ModelFailed`.
+    /// Call the model and give back `Answered`, `Overflowed`, `ModelChanged` or `ModelFailed`.
     CallModel(Request),
     /// Make the context shorter, record how, and give back `Compacted`. See [`crate::compaction`].
     Compact {
@@ -45,6 +45,11 @@ pub enum Effect {
         arguments: String,
         /// What the model reads.
         text: String,
+    },
+    /// Record that the model did something that could not be used. No input follows.
+    Mistake {
+        /// What it did.
+        mistake: Mistake,
     },
     /// Say this to the model as a user message; recorded as a notice. No input follows.
     Tell {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, calls_of};
 use crate::compaction;
-use crate::tools::replayed_arguments;
+use crate::tools::{self, replayed_arguments};
 
 /// The result of a call that was under way when the server or the sandbox went away.
 pub const INTERRUPTED: &str = "interrupted: the platform restarted while this ran; its effects may be partial, look before you repeat it";
@@ -61,6 +61,8 @@ pub struct History {
     starts: Vec<u64>,
     /// Every prompt so far, with its event.
     prompts: Vec<(u64, String)>,
+    /// Every turn so far.
+    turns: Vec<Past>,
     /// Messages of the last answer's request with that answer, and the tokens that its server counted.
     measured: Option<(usize, u64)>,
     /// The event that the step which is not closed began with.
@@ -71,6 +73,39 @@ pub struct History {
     open: Vec<ItemId>,
     /// Every call so far.
     calls: BTreeMap<ItemId, Known>,
+}
+
+/// A turn in a few words, for a model that is not sent the conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// What was asked.
+    pub prompt: String,
+    /// What the model said last.
+    pub said: String,
+    /// Files that it wrote, in the order in which it first did.
+    pub changed: Vec<String>,
+    /// How it ended: the outcome, and why where it was not done. Empty while it goes on.
+    pub ended: String,
+}
+
+impl Past {
+    /// Most files that are kept by name.
+    const FILES: usize = 20;
+    /// Most characters of what was asked and said.
+    const WORDS: usize = 600;
+
+    fn wrote(&mut self, call: &ToolCall) {
+        let Some(path) = call.input.get("path").and_then(serde_json::Value::as_str) else { return };
+        let known = self.changed.iter().any(|changed| changed == path);
+        if tools::changes_files(&call.tool) && !known && self.changed.len() < Self::FILES {
+            self.changed.push(path.to_owned());
+        }
+    }
+}
+
+/// The beginning of a text.
+fn beginning(text: &str) -> String {
+    text.trim().chars().take(Past::WORDS).collect()
 }
 
 /// What is known of a call.
@@ -102,17 +137,30 @@ impl History {
                 | ItemKind::Notice { .. } => {}
             },
             EventBody::ItemCompleted { item, .. } => self.completed(item, event.seq),
+            // A summary or a title is no part of the conversation.
+            EventBody::UsageRecorded { step: 0, .. } => {}
             EventBody::UsageRecorded { usage, .. } => {
                 self.close_step();
                 // The results of the calls were not counted with the answer.
                 let calls = usize::from(matches!(self.messages.last(), Some(Message::Tools { .. })));
                 self.measured = (usage.prompt() > 0).then(|| (self.messages.len() - calls, usage.total()));
             }
-            EventBody::TurnStarted { .. } | EventBody::TurnFinished { .. } => self.close_step(),
+            EventBody::TurnStarted { .. } => self.close_step(),
+            EventBody::TurnFinished { outcome, reason, .. } => {
+                self.close_step();
+                if let Some(turn) = self.turns.last_mut() {
+                    let why = reason.as_ref().map(|reason| format!(": {reason}"));
+                    turn.ended = beginning(&format!("{}{}", outcome.as_str(), why.unwrap_or_default()));
+                }
+            }
             EventBody::ContextCompacted(compaction) => self.compact(compaction),
+            // Another model counts in other tokens.
+            EventBody::ModelChanged { .. } => self.measured = None,
             EventBody::SessionCreated { .. }
             | EventBody::SessionRenamed { .. }
             | EventBody::SessionRestored { .. }
+            | EventBody::BudgetChanged { .. }
+            | EventBody::BudgetWarned(_)
             | EventBody::PromptQueued { .. }
             | EventBody::PromptEdited { .. }
             | EventBody::PromptRemoved { .. }
@@ -124,6 +172,7 @@ impl History {
             | EventBody::ApprovalResolved { .. }
             | EventBody::PlanUpdated { .. }
             | EventBody::RetryScheduled { .. }
+            | EventBody::MistakeMade { .. }
             | EventBody::SandboxChanged { .. }
             | EventBody::SnapshotTaken { .. }
             | EventBody::EgressDecided(_)
@@ -143,11 +192,17 @@ impl History {
                 self.close_step();
                 if matches!(item.kind, ItemKind::Prompt { .. }) {
                     self.prompts.push((seq, text.clone()));
+                    self.turns.push(Past { prompt: beginning(text), ..Past::default() });
                 }
                 self.messages.push(Message::user(text.clone()));
                 self.starts.push(seq);
             }
-            ItemKind::Message { text } if whole => self.parts.push(Part::Text { text: text.clone() }),
+            ItemKind::Message { text } if whole => {
+                if let Some(turn) = self.turns.last_mut().filter(|_| !text.trim().is_empty()) {
+                    turn.said = beginning(text);
+                }
+                self.parts.push(Part::Text { text: text.clone() });
+            }
             ItemKind::Message { text } if text.trim().is_empty() => {}
             ItemKind::Message { text } => {
                 self.parts.push(Part::Text { text: format!("{text}{STOPPED_HERE}") });
@@ -157,7 +212,12 @@ impl History {
             }
             // Half a thought has no valid signature, and providers refuse it.
             ItemKind::Reasoning { .. } => {}
-            ItemKind::ToolCall(call) => self.result(item, call),
+            ItemKind::ToolCall(call) => {
+                if let Some(turn) = self.turns.last_mut().filter(|_| whole) {
+                    turn.wrote(call);
+                }
+                self.result(item, call);
+            }
             // What a check found reaches the model through the check tool's result or a notice.
             ItemKind::Report(_) => {}
         }
@@ -223,7 +283,7 @@ impl History {
         let first_kept = |keep_from| self.starts.partition_point(|start| *start < keep_from);
         let kept = compaction.keep_from.map_or(self.messages.len(), first_kept);
         match compaction.level {
-            CompactionLevel::Masked => self.messages[..kept].iter_mut().for_each(compaction::mask),
+            CompactionLevel::Masked => compaction::mask_before(&mut self.messages, kept),
             CompactionLevel::Summarised | CompactionLevel::Fresh => {
                 let text = compaction.text.clone().unwrap_or_default();
                 self.messages.splice(..kept, [Message::user(text)]);
@@ -255,6 +315,11 @@ impl History {
     pub(crate) fn prompts_before(&self, seq: Option<u64>) -> Vec<&str> {
         let before = self.prompts.iter().take_while(|(at, _)| seq.is_none_or(|seq| *at < seq));
         before.map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// The turns before the one that is under way.
+    pub fn earlier(&self) -> &[Past] {
+        self.turns.split_last().map_or(&[], |(_, earlier)| earlier)
     }
 
     /// How many of the messages the last answer's server counted, and the tokens that they were.

@@ -3,6 +3,7 @@
 use protocol::chat::{Completion, Message};
 use protocol::{Check, EditFormat, Report, ToolMode};
 
+use crate::history::Past;
 use crate::mode::FileText;
 
 /// What a turn begins with.
@@ -20,6 +21,8 @@ pub struct Setup {
     pub profile: Profile,
     /// What this turn is about: the prompt's own text.
     pub task: String,
+    /// The turns before this one.
+    pub earlier: Vec<Past>,
     /// How many of the messages the last answer's server counted, and the tokens that they were.
     pub measured: Option<(usize, u64)>,
 }
@@ -70,6 +73,11 @@ pub enum Input {
     ModelFailed {
         /// What went wrong and what to do.
         message: String,
+    },
+    /// Another model is to be called instead.
+    ModelChanged {
+        /// How it is worked with.
+        profile: Profile,
     },
     /// The request was longer than the model can read.
     Overflowed {

@@ -5,6 +5,7 @@
 
 mod answer;
 pub mod compaction;
+mod drone;
 mod effect;
 mod fit;
 pub mod history;
@@ -21,9 +22,10 @@ mod window;
 
 pub use answer::normalise;
 pub use effect::Effect;
+pub use history::Past;
 pub use input::{CheckResult, Input, Limits, Profile, Setup, Verification};
 pub use mode::FileText;
 pub use prompt::system_prompt;
-pub use survey::files_that_matter;
+pub use survey::{files_that_matter, is_worth_reading};
 pub use turn::Turn;
 pub use window::Window;

@@ -90,7 +90,8 @@ impl Repetition {
         }
         let calls: Vec<String> = self.seen.range(self.seen.len() - period..).map(Seen::show).collect();
         let calls = calls.join(", then ");
-        if count >= self.give_up {
+        // Who repeats itself within one answer was not told yet.
+        if count >= self.give_up && self.nudged {
             return Verdict::GiveUp(format!(
                 "the model repeated itself {count} times with the same result: {calls}"
             ));

@@ -18,6 +18,9 @@ const NOISE: [&str; 9] = [
     ".snap",
 ];
 
+/// What a name loses that is among those.
+const NOISY: i32 = 20;
+
 /// The names with those that matter most first. `hints` are words among which names of files may be: the task, and what went
 /// wrong last.
 pub fn files_that_matter(names: &[String], hints: &str) -> Vec<String> {
@@ -25,6 +28,11 @@ pub fn files_that_matter(names: &[String], hints: &str) -> Vec<String> {
     // The order of equals stays, so that the same workspace gives the same request.
     ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     ranked.into_iter().map(|(_, name)| name.clone()).collect()
+}
+
+/// Whether a model is shown what is in a file of this name, and not only that there is one.
+pub fn is_worth_reading(name: &str, hints: &str) -> bool {
+    rank(name, hints) > -NOISY / 2
 }
 
 fn rank(path: &str, hints: &str) -> i32 {
@@ -46,7 +54,7 @@ fn rank(path: &str, hints: &str) -> i32 {
         rank -= 2;
     }
     if NOISE.iter().any(|noise| lower.contains(noise)) || name.starts_with('.') {
-        rank -= 20;
+        rank -= NOISY;
     }
     let depth = i32::try_from(path.matches('/').count()).unwrap_or(i32::MAX);
     rank - depth.min(5)
@@ -66,6 +74,9 @@ mod tests {
             order,
             ["README.md", "src/deep/parser.rs", "main.py", "src/a.rs", "tests/parser_test.rs", "Cargo.lock"]
         );
+        let shown = |name, hints| is_worth_reading(name, hints);
+        assert!(shown("src/a.rs", "") && shown("notes", "") && shown(".env.example", "in .env.example"));
+        assert!(!shown("Cargo.lock", "") && !shown(".gitignore", "") && !shown("a/b/LICENSE", ""));
         assert_eq!(files_that_matter(&names, ""), files_that_matter(&names, "nothing of that"));
     }
 }

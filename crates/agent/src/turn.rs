@@ -1,15 +1,16 @@
 //! The machine. A turn waits for exactly one kind of input at a time (its [`State`]); what comes late or out of order is
 //! ignored, and it finishes exactly once whatever happens.
 
-use protocol::chat::{Call, Completion, Message, Request, Stop, ToolResult, ToolSpec};
+use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec};
 use protocol::event::CompactionLevel;
-use protocol::{Check, EditFormat, Outcome};
+use protocol::{Check, EditFormat, Mistake, Outcome};
 
 use crate::answer::{self, calls_of};
+use crate::drone;
 use crate::effect::Effect;
 use crate::fit::Fit;
-use crate::history::{self, CANCELLED, INTERRUPTED, STOPPED_HERE};
-use crate::input::{CheckResult, Input, Limits, Setup, Verification};
+use crate::history::{self, CANCELLED, INTERRUPTED, Past, STOPPED_HERE};
+use crate::input::{CheckResult, Input, Limits, Profile, Setup, Verification};
 use crate::mode::{self, FileText, Mode, View};
 use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
@@ -58,6 +59,7 @@ struct Batch {
 /// One turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
+    instructions: String,
     system: String,
     tools: Vec<ToolSpec>,
     messages: Vec<Message>,
@@ -73,6 +75,8 @@ pub struct Turn {
     mode: &'static dyn Mode,
     edit_format: EditFormat,
     task: String,
+    /// What came before this turn, for a model that is not sent the conversation.
+    earlier: Vec<Past>,
     fit: Fit,
     /// Tools that the model does not have in its next step.
     withheld: Vec<String>,
@@ -82,6 +86,8 @@ pub struct Turn {
     noticed: Vec<String>,
     /// Rounds in a row that changed nothing.
     unchanged: u32,
+    /// Whether the checks run on what was there before the first round.
+    untouched: bool,
     /// What the model's server said when the last request was too long.
     overflow: Option<String>,
 }
@@ -91,13 +97,13 @@ impl Turn {
     pub fn new(setup: Setup) -> Self {
         let profile = setup.profile;
         let mode = mode::of(profile.tool_mode);
-        let prompt = if mode.in_rounds() { round_prompt } else { system_prompt };
-        let answer = profile.max_output.unwrap_or(u32::MAX).min(setup.limits.max_output_tokens);
         let mut turn = Self {
-            system: prompt(&setup.instructions, &setup.checks),
+            system: system(mode, &setup.instructions, &setup.checks),
+            instructions: setup.instructions,
             tools: tools::specs(profile.edit_format),
             messages: setup.messages,
             checks: setup.checks,
+            fit: fit(profile, &setup.limits),
             limits: setup.limits,
             state: State::New,
             steps: 0,
@@ -109,11 +115,12 @@ impl Turn {
             mode,
             edit_format: profile.edit_format,
             task: setup.task,
-            fit: Fit::new(Window::new(profile.context, answer.into())),
+            earlier: setup.earlier,
             withheld: Vec::new(),
             files: None,
             noticed: Vec::new(),
             unchanged: 0,
+            untouched: false,
             overflow: None,
         };
         if let Some((counted, tokens)) = setup.measured.filter(|_| !mode.in_rounds()) {
@@ -154,6 +161,7 @@ impl Turn {
             messages: &self.messages,
             task: &self.task,
             files: self.files.as_deref().unwrap_or_default(),
+            earlier: &self.earlier,
             round: self.steps,
             room: self.fit.last_round_bytes(),
             max_output_tokens: self.fit.answer(),
@@ -173,6 +181,7 @@ impl Turn {
             }
             (State::Verifying, Input::Verified(verification)) => self.verified(&verification),
             (State::Calling, Input::Overflowed { message }) => self.overflowed(message),
+            (State::Calling, Input::ModelChanged { profile }) => self.change_model(profile),
             (State::Compacting, Input::Compacted { messages }) => self.compacted(messages),
             (State::Surveying, Input::Surveyed { files }) => {
                 self.files = Some(files);
@@ -184,6 +193,7 @@ impl Turn {
                 Input::Begin
                 | Input::Answered(_)
                 | Input::Overflowed { .. }
+                | Input::ModelChanged { .. }
                 | Input::Compacted { .. }
                 | Input::Surveyed { .. }
                 | Input::ToolEnded { .. }
@@ -196,6 +206,13 @@ impl Turn {
         history::answer_open_calls(&mut self.messages, &[], INTERRUPTED);
         match self.messages.last() {
             None => self.finish(Outcome::Failed, "there is no prompt to work on".to_owned()),
+            // A model that works in rounds runs little by itself, so it is told at first what fails.
+            Some(Message::User { text, .. })
+                if self.mode.in_rounds() && !self.checks.is_empty() && *text == self.task =>
+            {
+                self.untouched = true;
+                self.verify()
+            }
             Some(Message::User { .. } | Message::Tools { .. }) => self.call_model(None),
             Some(Message::Assistant { parts }) => {
                 if parts.iter().filter_map(answer::text).any(|text| text.ends_with(STOPPED_HERE)) {
@@ -215,13 +232,21 @@ impl Turn {
         self.files = None;
         self.overflow = None;
         self.fit.answered(&parts, usage.total());
+        let endless = is_endless(&parts);
         let message = answer::message(parts);
         let calls: Vec<Call> = message.iter().flat_map(calls_of).cloned().collect();
         let said = message.as_ref().map(words).unwrap_or_default();
         self.cut_off = if calls.is_empty() && stop == Stop::Length { self.cut_off + 1 } else { 0 };
         self.empty = if message.is_none() && stop != Stop::Length { self.empty + 1 } else { 0 };
         self.messages.extend(message);
-        match stop {
+        let mistake = match stop {
+            Stop::Length if endless => Some(Mistake::EndlessAnswer),
+            Stop::End | Stop::Tools if self.empty > 0 => Some(Mistake::EmptyAnswer),
+            Stop::End | Stop::Tools | Stop::Length | Stop::Refusal => None,
+        };
+        let mut effects: Vec<Effect> =
+            mistake.map(|mistake| Effect::Mistake { mistake }).into_iter().collect();
+        effects.extend(match stop {
             Stop::Refusal => self.refused(calls, &said),
             Stop::End | Stop::Tools | Stop::Length if !calls.is_empty() => self.run(calls, stop),
             Stop::Length if self.cut_off > NUDGES => self.finish(
@@ -231,7 +256,7 @@ impl Turn {
                     self.limits.max_output_tokens
                 ),
             ),
-            Stop::Length if drones(&said) => self.call_model(Some(
+            Stop::Length if endless => self.call_model(Some(
                 "Your answer said the same again and again until it was cut off. Stop that, and take one next step."
                     .to_owned(),
             )),
@@ -247,7 +272,8 @@ impl Turn {
                     .to_owned(),
             )),
             Stop::End | Stop::Tools => self.verify(),
-        }
+        });
+        effects
     }
 
     /// A refused answer may end anywhere, so its calls are not run either.
@@ -268,19 +294,22 @@ impl Turn {
         for (index, call) in calls.iter().enumerate() {
             let parsed = if withheld.contains(&call.tool) {
                 self.repetition.saw_again(call);
-                Err(format!(
+                let text = format!(
                     "{} is withheld for this step, because it was repeated without a new result. Use another tool, or finish.",
                     call.tool
-                ))
+                );
+                Err((Some(Mistake::RepeatedCalls), text))
             } else {
-                tools::parse(self.edit_format, &call.tool, &call.arguments)
+                let parsed = tools::parse(self.edit_format, &call.tool, &call.arguments);
+                parsed.map_err(|text| (unusable(call), text))
             };
             match parsed {
                 Ok(tool) => {
                     effects.push(Effect::RunTool { call_id: call.id.clone(), tool });
                     results.push(None);
                 }
-                Err(mut text) => {
+                Err((mistake, mut text)) => {
+                    effects.extend(mistake.map(|mistake| Effect::Mistake { mistake }));
                     if stop == Stop::Length && index + 1 == calls.len() {
                         text.push_str(
                             "\nThe answer was cut off at the token limit in this call. Send less at once.",
@@ -344,10 +373,10 @@ impl Turn {
         self.messages.push(Message::Tools { results });
         self.messages.extend(std::mem::take(&mut self.noticed).into_iter().map(Message::user));
         match self.repetition.verdict() {
-            Verdict::GiveUp(reason) => self.finish(Outcome::Escalated, reason),
+            Verdict::GiveUp(reason) => repeated(self.finish(Outcome::Escalated, reason)),
             Verdict::Nudge { text, tools } => {
                 self.withhold(tools);
-                self.call_model(Some(text))
+                repeated(self.call_model(Some(text)))
             }
             // A model that works in rounds gives all it has in one answer, so it is checked at once.
             Verdict::GoOn if wrote && self.mode.in_rounds() => self.verify(),
@@ -362,9 +391,14 @@ impl Turn {
 
     fn verified(&mut self, verification: &Verification) -> Vec<Effect> {
         let failing: Vec<&CheckResult> = verification.checks.iter().filter(|check| !check.passed).collect();
+        if std::mem::take(&mut self.untouched) {
+            let fails = self.digests(&failing);
+            let tell = (!fails.is_empty()).then(|| format!("Before your work this fails:\n{fails}"));
+            return self.call_model(tell);
+        }
         if !verification.changed
             && self.mode.in_rounds()
-            && let Some(effects) = self.nothing_changed()
+            && let Some(effects) = self.nothing_changed(&failing)
         {
             return effects;
         }
@@ -391,6 +425,13 @@ impl Turn {
 
     fn failing_text(&self, failing: &[&CheckResult]) -> String {
         let mut text = "These checks must pass before the work can be called done. Fix the cause; do not weaken the checks. If one cannot pass for a reason outside your work, say so and why.\n".to_owned();
+        text.push_str(&self.digests(failing));
+        text
+    }
+
+    /// What each check that fails says.
+    fn digests(&self, failing: &[&CheckResult]) -> String {
+        let mut text = String::new();
         for check in failing {
             let command = self.checks.iter().find(|known| known.name == check.name);
             let command = command.map(|known| format!(" (`{}`)", known.run)).unwrap_or_default();
@@ -472,6 +513,21 @@ impl Turn {
         self.proceed()
     }
 
+    /// Another model goes on. It is asked in its own way, what is longer than it can read is made shorter first, and it does
+    /// not answer for what the one before it did wrong.
+    fn change_model(&mut self, profile: Profile) -> Vec<Effect> {
+        self.mode = mode::of(profile.tool_mode);
+        self.system = system(self.mode, &self.instructions, &self.checks);
+        self.tools = tools::specs(profile.edit_format);
+        self.edit_format = profile.edit_format;
+        self.fit = fit(profile, &self.limits);
+        self.repetition = Repetition::new(self.mode.patience());
+        (self.cut_off, self.empty, self.rejected, self.unchanged) = (0, 0, 0, 0);
+        (self.files, self.overflow) = (None, None);
+        self.withheld.clear();
+        self.proceed()
+    }
+
     /// Takes in what was recorded beside the turn. While tools run it stands after their results, as in the log.
     fn noticed(&mut self, text: String) -> Vec<Effect> {
         match self.state {
@@ -489,23 +545,38 @@ impl Turn {
     }
 
     /// A round that changed nothing: the model is told, unless it has only answered and means it.
-    fn nothing_changed(&mut self) -> Option<Vec<Effect>> {
-        let wrote = self
-            .messages
-            .iter()
-            .rev()
-            .take(2)
-            .flat_map(calls_of)
-            .any(|call| tools::changes_files(&call.tool));
+    fn nothing_changed(&mut self, failing: &[&CheckResult]) -> Option<Vec<Effect>> {
+        let told = |text: &str| match self.digests(failing) {
+            fails if fails.is_empty() => Some(text.to_owned()),
+            fails => Some(format!("{text}\n{fails}")),
+        };
+        let same = told("Your answer changed nothing: the files are as they were. Change what must change.");
+        let nothing = told(
+            "Your answer has no file and no command. If something must change, write the path and the whole new text of the file; if nothing must, say so again.",
+        );
+        let unplaced = told(
+            "Your answer has code, but not the path of its file. Write the path on a line of its own, and then the whole new text of the file in a fenced block.",
+        );
+        let last: Vec<&Message> = self.messages.iter().rev().take(2).collect();
+        let wrote =
+            last.iter().flat_map(|message| calls_of(message)).any(|call| tools::changes_files(&call.tool));
+        // Code in an answer is a change where something fails, and may be an explanation where nothing does.
+        let code = !failing.is_empty() && last.iter().any(|message| words(message).contains("```"));
         self.unchanged += 1;
         match (wrote, self.unchanged) {
-            (true, 1..=NUDGES) => Some(self.call_model(Some(
-                "Your answer changed nothing: the files are as they were. Change what must change.".to_owned(),
-            ))),
-            (true, _) => Some(self.finish(Outcome::Escalated, "the model writes files without changing them".to_owned())),
-            (false, 1) => Some(self.call_model(Some(
-                "Your answer has no file and no command. If something must change, write the path and the whole new text of the file; if nothing must, say so again.".to_owned(),
-            ))),
+            (true, 1..=NUDGES) => Some(self.call_model(same)),
+            (true, _) => Some(
+                self.finish(Outcome::Escalated, "the model writes files without changing them".to_owned()),
+            ),
+            (false, 1..=NUDGES) if code => Some(self.call_model(unplaced)),
+            (false, _) if code => {
+                let reason = format!(
+                    "the model does not say which files it means, and checks fail: {}",
+                    left(failing)
+                );
+                Some(self.finish(Outcome::Escalated, reason))
+            }
+            (false, 1) => Some(self.call_model(nothing)),
             (false, _) => None,
         }
     }
@@ -535,6 +606,18 @@ impl Turn {
     }
 }
 
+/// The instructions for a model that is asked in this way.
+fn system(mode: &dyn Mode, instructions: &str, checks: &[Check]) -> String {
+    let prompt = if mode.in_rounds() { round_prompt } else { system_prompt };
+    prompt(instructions, checks)
+}
+
+/// How requests fit a model.
+fn fit(profile: Profile, limits: &Limits) -> Fit {
+    let answer = profile.max_output.unwrap_or(u32::MAX).min(limits.max_output_tokens);
+    Fit::new(Window::new(profile.context, answer.into()))
+}
+
 fn reject(call: Call, text: String) -> Effect {
     Effect::RejectTool { call_id: call.id, tool: call.tool, arguments: call.arguments, text }
 }
@@ -555,15 +638,27 @@ fn said_to_model(message: &Message) -> Option<&str> {
     }
 }
 
-/// Whether a text ends with the same words many times over.
-fn drones(text: &str) -> bool {
-    const TIMES: usize = 8;
-    const LONGEST: usize = 400;
-    let bytes = text.trim_end().as_bytes();
-    (4..=LONGEST.min(bytes.len() / TIMES)).any(|length| {
-        let end = &bytes[bytes.len() - length * TIMES..];
-        end[length..] == end[..length * (TIMES - 1)] && end.iter().any(u8::is_ascii_alphanumeric)
+/// Whether something in an answer was repeated until it was cut off.
+fn is_endless(parts: &[Part]) -> bool {
+    parts.iter().any(|part| match part {
+        Part::Text { text } | Part::Reasoning { text, .. } => drone::is_shortened(text),
+        Part::Call(call) => drone::is_shortened(&call.arguments),
     })
+}
+
+/// What is wrong with a call that cannot be run. One that repeats itself was counted with its answer.
+fn unusable(call: &Call) -> Option<Mistake> {
+    match (tools::exists(&call.tool), drone::is_shortened(&call.arguments)) {
+        (_, true) => None,
+        (false, false) => Some(Mistake::UnknownTool),
+        (true, false) => Some(Mistake::BrokenArguments),
+    }
+}
+
+/// What is done about calls that were repeated in vain, counted.
+fn repeated(effects: Vec<Effect>) -> Vec<Effect> {
+    let mistake = Effect::Mistake { mistake: Mistake::RepeatedCalls };
+    std::iter::once(mistake).chain(effects).collect()
 }
 
 fn refusal(said: &str) -> String {

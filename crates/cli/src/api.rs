@@ -136,6 +136,10 @@ impl Api {
         self.get("/sessions").await
     }
 
+    pub(crate) async fn edit_session(&self, id: SessionId, edit: &EditSession) -> anyhow::Result<Session> {
+        self.ask(Method::PATCH, &format!("/sessions/{id}"), Some(edit)).await
+    }
+
     pub(crate) async fn session(&self, id: SessionId) -> anyhow::Result<Session> {
         self.get(&format!("/sessions/{id}")).await
     }
@@ -248,6 +252,25 @@ impl Api {
 
     pub(crate) async fn fork(&self, id: SessionId, request: &ForkSession) -> anyhow::Result<Session> {
         self.ask(Method::POST, &format!("/sessions/{id}/fork"), Some(request)).await
+    }
+
+    pub(crate) async fn secrets(&self) -> anyhow::Result<SecretList> {
+        self.get("/secrets").await
+    }
+
+    pub(crate) async fn set_secret(&self, name: &str, value: String) -> anyhow::Result<StoredSecret> {
+        self.ask(Method::PUT, &format!("/secrets/{}", segment(name)), Some(SetSecret { value })).await
+    }
+
+    pub(crate) async fn remove_secret(&self, name: &str) -> anyhow::Result<()> {
+        self.send(Method::DELETE, &format!("/secrets/{}", segment(name)), None).await.map(|_| ())
+    }
+
+    /// What was spent, of those sessions, days and models that the parameters name.
+    pub(crate) async fn spend(&self, parameters: &[(&str, Option<String>)]) -> anyhow::Result<SpendReport> {
+        let given = parameters.iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let query: Vec<String> = given.map(|(name, value)| format!("{name}={}", segment(value))).collect();
+        self.get(&format!("/spend?{}", query.join("&"))).await
     }
 
     pub(crate) async fn models(&self) -> anyhow::Result<ModelList> {

@@ -1,6 +1,7 @@
 //! `slipway.toml`: what can be set, what it is when it is not set, and where it is looked for. Unknown keys are an
 //! error, because a misspelled key that is ignored is a setting that silently does not hold.
 
+pub(crate) mod budget;
 mod models;
 mod outside;
 
@@ -19,12 +20,17 @@ pub(crate) use models::Model;
 /// Name of the configuration file in the data directory.
 const FILE: &str = "slipway.toml";
 
+/// The variable that names the file with the key of the secrets, before the configuration does.
+const SECRET_KEY_FILE: &str = "SLIPWAY_SECRET_KEY_FILE";
+
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) agent: Agent,
+    pub(crate) budget: budget::Budget,
+    pub(crate) routes: session::Routes,
     pub(crate) sandbox: Sandbox,
     pub(crate) notify: outside::Notify,
     #[serde(skip_serializing)]
@@ -41,6 +47,8 @@ pub(crate) struct Config {
 pub(crate) struct Server {
     pub(crate) listen: SocketAddr,
     pub(crate) data_dir: PathBuf,
+    /// File with the key that secrets are sealed with; empty for the one in the data directory.
+    pub(crate) secret_key_file: PathBuf,
     pub(crate) token_env: String,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) sockets_per_user: usize,
@@ -53,6 +61,7 @@ impl Default for Server {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
             data_dir: PathBuf::from("~/.local/share/slipway"),
+            secret_key_file: PathBuf::new(),
             token_env: "SLIPWAY_TOKEN".to_owned(),
             allowed_hosts: Vec::new(),
             sockets_per_user: 4096,
@@ -67,7 +76,9 @@ impl Default for Server {
 pub(crate) struct Agent {
     /// Name of the model used when neither the prompt nor the environment names one; empty: the only one, or the first.
     pub(crate) model: String,
-    pub(crate) max_steps: u32,
+    /// What it was called before there were other budgets.
+    #[serde(skip_serializing)]
+    max_steps: Option<u32>,
     pub(crate) check_rounds: u32,
     pub(crate) max_output_tokens: u32,
     pub(crate) command_timeout_s: u64,
@@ -77,7 +88,7 @@ impl Default for Agent {
     fn default() -> Self {
         Self {
             model: String::new(),
-            max_steps: 100,
+            max_steps: None,
             check_rounds: 3,
             max_output_tokens: 8192,
             command_timeout_s: 600,
@@ -189,7 +200,20 @@ impl Config {
         }
         config.server.data_dir = expand(&config.server.data_dir)?;
         config.resolve_paths(file.parent())?;
+        if let Some(file) = std::env::var_os(SECRET_KEY_FILE).filter(|file| !file.is_empty()) {
+            config.server.secret_key_file = expand(Path::new(&file))?;
+        }
         Ok(config)
+    }
+
+    /// The secrets of the data directory.
+    pub(crate) fn secrets(&self) -> store::Secrets {
+        store::Secrets::new(&self.server.data_dir, self.secret_key())
+    }
+
+    /// The file with the key of the secrets, if it is not the usual one.
+    pub(crate) fn secret_key(&self) -> Option<&Path> {
+        Some(self.server.secret_key_file.as_path()).filter(|file| !file.as_os_str().is_empty())
     }
 
     /// Reads the text of a configuration file.
@@ -197,6 +221,11 @@ impl Config {
         let config: Self =
             toml::from_str(text).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
         models::check(&config.models)?;
+        if let Some(steps) = config.agent.max_steps {
+            bail!("max_steps in [agent] is now steps in [budget.turn]: write steps = {steps} there");
+        }
+        config.budget.budgets()?;
+        models::check_routes(&config)?;
         for (name, environment) in &config.environments {
             check_environment(name, environment)?;
         }
@@ -218,6 +247,9 @@ impl Config {
     fn resolve_paths(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
         if let Some(file) = self.sandbox.ca_file.to_str().filter(|file| !file.is_empty()) {
             self.sandbox.ca_file = resolve(file, dir)?.into();
+        }
+        if let Some(file) = self.server.secret_key_file.to_str().filter(|file| !file.is_empty()) {
+            self.server.secret_key_file = resolve(file, dir)?.into();
         }
         for file in self.models.values_mut().filter_map(|model| model.api_key_file.as_mut()) {
             if let Some(path) = file.to_str() {

@@ -68,11 +68,12 @@ const BUILT_IN: [(&str, llm::Provider, &str); 3] = [
 
 /// The configured models; without any, those that a key in the environment makes available.
 pub(crate) fn models(config: &Config) -> Vec<llm::Model> {
+    let secrets = config.secrets();
     if !config.models.is_empty() {
-        return config.models.iter().map(|(name, model)| model.callable(name)).collect();
+        return config.models.iter().map(|(name, model)| model.callable(name, &secrets)).collect();
     }
     let built_in = |&(name, provider, model): &(&str, llm::Provider, &str)| {
-        Some(crate::config::Model::new(provider, model).callable(name)).filter(llm::Model::has_key)
+        Some(crate::config::Model::new(provider, model).callable(name, &secrets)).filter(llm::Model::has_key)
     };
     BUILT_IN.iter().filter_map(built_in).collect()
 }
@@ -266,7 +267,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
                 data_dir.display()
             )
         })?;
-    let store = store::Store::open(data_dir).map_err(|error| match error {
+    let store = store::Store::open_with(data_dir, config.secret_key()).map_err(|error| match error {
         store::Error::Damaged { .. } => {
             let problem = session::store_problem(error);
             anyhow!("{}\n  {}", problem.title, problem.hint.unwrap_or_default())
@@ -281,13 +282,23 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
             missing.join(", ")
         );
     }
+    if store.secrets().key_is_exposed() {
+        let file = store.secrets().key_file().display();
+        tracing::warn!("others than its owner may read {file}, which opens the secrets: chmod 600 {file}");
+    }
     for (name, model) in &config.models {
-        if let Some(why) = model.lacks_key() {
-            tracing::warn!("[models.{name}] has no key: {why}; requests go out without one");
+        if let Some(why) = model.lacks_key(store.secrets()) {
+            tracing::warn!("[models.{name}] has no key: {why}");
         }
     }
     let models = models(config);
     let named = Some(config.agent.model.clone()).filter(|name| !name.is_empty());
+    let known: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+    if let Some((task, name)) = config.routes.unknown(&known) {
+        let task = task.as_str();
+        tracing::warn!("[routes] {task} = \"{name}\" is no model: is its key set? The session's own does it");
+    }
+    let named = named.or_else(|| config.routes.code.clone());
     let default_model = named.or_else(|| models.first().map(|model| model.name.clone()));
     let native = data_dir.join("native");
     let driver: Arc<dyn sandbox::Driver> = Arc::new(driver);
@@ -307,14 +318,17 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         driver,
         models,
         default_model,
+        routes: config.routes.clone(),
         mirrors: forge::Mirrors::new(&data_dir.join("mirrors")),
         environments: config.environments.clone().into_iter().collect(),
         limits: config.sandbox.limits(),
         turn: agent::Limits {
-            steps: config.agent.max_steps,
+            // The session's budget counts them.
+            steps: u32::MAX,
             rounds: config.agent.check_rounds,
             max_output_tokens: config.agent.max_output_tokens,
         },
+        budgets: config.budget.budgets().map_err(Usage)?,
         command_timeout: Duration::from_secs(config.agent.command_timeout_s),
         idle: Duration::from_secs(config.sandbox.idle_s),
         sleep: SLEEP,

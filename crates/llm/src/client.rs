@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use protocol::chat::{Completion, Message, Part, Request};
+use protocol::chat::{Completion, Message, Part, Request, Stop};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder, Response, Url, redirect};
 
@@ -14,6 +14,7 @@ use crate::complaint::Complaint;
 use crate::convert;
 use crate::error::{Class, Error, excerpt};
 use crate::hints;
+use crate::key::Key;
 use crate::model::{Model, is_loopback};
 use crate::prepare::{Prepared, completion_as_text, delta_as_text, prepare};
 use crate::quirks::Quirks;
@@ -101,6 +102,8 @@ struct Opened {
     response: Response,
     answer_is_call: bool,
     notes: Vec<String>,
+    /// Bytes of the request.
+    sent: u64,
 }
 
 /// Calls models. Cheap to clone.
@@ -167,6 +170,8 @@ impl Client {
         sink: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
         let total = model.overrides.total.unwrap_or(self.timeouts.total);
+        // What is sent is what must not be shown, also where the key is another one by then.
+        let model = &Model { key: model.key.as_ref().map(Key::as_it_is_now), ..model.clone() };
         let answer = match tokio::time::timeout(total, self.call(model, request, sink)).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::new(
@@ -184,7 +189,7 @@ impl Client {
 
     async fn call(&self, model: &Model, request: &Request, sink: &mut Sink<'_>) -> Result<Answer, Error> {
         let started = Instant::now();
-        let Opened { response, answer_is_call, notes } = self.open(model, request).await?;
+        let Opened { response, answer_is_call, mut notes, sent } = self.open(model, request).await?;
         tracing::debug!(model = model.name, elapsed = ?started.elapsed(), "the model server accepted the call");
         let mut first_token = None;
         let mut timed = |delta: Delta| {
@@ -198,12 +203,16 @@ impl Client {
         let mut body = Body::default();
         let read = self.read(model, response, &mut body, fold.as_mut(), &mut timed).await;
         let streamed = matches!(body, Body::Events { .. });
-        let ended = match read {
-            Ok(Ended::Whole) => Ok(()),
-            Ok(Ended::Body) => body.end(fold.as_mut(), &mut timed),
+        let finish = |fold: Box<dyn Fold>| fold.finish().map_err(Trouble::Fault);
+        let completion = match read {
+            Ok(Ended::Whole) => finish(fold),
+            Ok(Ended::Body) => body.end(fold.as_mut(), &mut timed).and_then(|()| finish(fold)),
+            Ok(Ended::Endless) => {
+                notes.push("the answer said the same again and again, so it was cut off".to_owned());
+                cut_off(fold.as_mut(), sent).map_err(Trouble::Fault)
+            }
             Err(trouble) => Err(trouble),
         };
-        let completion = ended.and_then(|()| fold.finish().map_err(Trouble::Fault));
         let completion = completion.map_err(|trouble| self.explain(trouble, model))?;
         let completion = if answer_is_call { completion_as_text(completion) } else { completion };
         let duration = started.elapsed();
@@ -215,7 +224,7 @@ impl Client {
     async fn open(&self, model: &Model, request: &Request) -> Result<Opened, Error> {
         let url = model.endpoint()?;
         let key = model.key_text()?;
-        let headers = model.request_headers(key.as_deref())?;
+        let headers = model.request_headers(key.as_deref().map(String::as_str))?;
         let place = (url.to_string(), model.model.clone());
         let first = Quirks::of(model);
         let mut learned = self.known(&place);
@@ -224,12 +233,13 @@ impl Client {
             let quirks = learned.quirks.unwrap_or(first);
             let Prepared { request: prepared, notes: changed, answer_is_call } =
                 prepare(model, request, quirks, &learned.refused);
-            let body = wire::body(model, &prepared, quirks).to_string();
+            let body = wire::text(&wire::body(model, &prepared, quirks));
+            let sent = body.len() as u64;
             let response = self.send(model, url.clone(), headers.clone(), body).await?;
             let status = response.status();
             if status.is_success() {
                 notes.extend(changed);
-                return Ok(Opened { response, answer_is_call, notes });
+                return Ok(Opened { response, answer_is_call, notes, sent });
             }
             let hints = hints::from_headers(response.headers());
             let body = self.complaint(model, response).await;
@@ -347,6 +357,9 @@ impl Client {
                 return Err(Trouble::Fault(Fault::malformed("does not end")));
             }
             progress = body.push(&piece, fold, sink)?.max(progress);
+            if progress == Progress::Open && fold.so_far().0.is_endless() {
+                return Ok(Ended::Endless);
+            }
         }
     }
 
@@ -389,6 +402,23 @@ enum Ended {
     Whole,
     /// The body ended, which may say the same.
     Body,
+    /// It says the same again and again, and is not read any further.
+    Endless,
+}
+
+/// Bytes of a token, about, where nobody counted them.
+const TOKEN: u64 = 4;
+
+/// What an answer was until it was cut off. Servers tell what a call used with its end, so what they did not tell is
+/// estimated: it is paid for all the same.
+fn cut_off(fold: &mut dyn Fold, sent: u64) -> Result<Completion, Fault> {
+    let (parts, mut usage) = fold.so_far();
+    let parts = std::mem::take(parts);
+    if usage.prompt() == 0 {
+        usage.input = sent.div_ceil(TOKEN);
+    }
+    usage.output = usage.output.max(parts.bytes().div_ceil(TOKEN).saturating_sub(usage.reasoning));
+    Ok(Completion { parts: parts.finish()?, stop: Stop::Length, usage })
 }
 
 /// The signatures of earlier reasoning, by their marks.

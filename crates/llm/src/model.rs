@@ -9,6 +9,7 @@ use std::time::Duration;
 use protocol::{EditFormat, ToolMode};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use zeroize::Zeroizing;
 
 use crate::error::{Class, Error};
 use crate::key::Key;
@@ -197,7 +198,7 @@ impl Model {
     }
 
     /// The key's text, when there is one.
-    pub(crate) fn key_text(&self) -> Result<Option<String>, Error> {
+    pub(crate) fn key_text(&self) -> Result<Option<Zeroizing<String>>, Error> {
         let no_key = |message: String| Error::new(Class::Auth, format!("{message} {}", self.key_advice()));
         match &self.key {
             Some(key) => {
@@ -253,12 +254,18 @@ impl Model {
 
     /// Where the key comes from and so what to check.
     pub(crate) fn key_advice(&self) -> String {
-        match self.provider.key_variable() {
-            Some(variable) => format!(
-                "Check {variable}, or api_key_file or api_key_env of [models.{}] in slipway.toml.",
+        let secret = self.key.as_ref().and_then(Key::secret_name);
+        match (secret, self.provider.key_variable()) {
+            (Some(secret), _) => format!(
+                "It is the secret that api_key_secret of [models.{}] in slipway.toml names: set it with `slipway secret set \
+                 {secret}`.",
                 self.name
             ),
-            None => format!(
+            (None, Some(variable)) => format!(
+                "Check {variable}, or api_key_file, api_key_env or api_key_secret of [models.{}] in slipway.toml.",
+                self.name
+            ),
+            (None, None) => format!(
                 "Check api_key_env of [models.{}] in slipway.toml and the variable that it names.",
                 self.name
             ),
@@ -267,7 +274,7 @@ impl Model {
 
     /// Texts that must never be shown, should a server echo them.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        let key = self.key.as_ref().and_then(|key| key.expose().ok());
+        let key = self.key.as_ref().and_then(|key| key.expose().ok()).map(|key| key.to_string());
         let query = self.base_url.as_deref().and_then(|base| base.split_once('?'));
         let query = query.into_iter().flat_map(|(_, query)| query.split('&'));
         let values = query.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
@@ -313,7 +320,7 @@ mod tests {
 
     fn headers(provider: Provider) -> HeaderMap {
         let model = model(provider, Some("http://127.0.0.1:1"));
-        model.request_headers(model.key_text().unwrap().as_deref()).unwrap()
+        model.request_headers(model.key_text().unwrap().as_deref().map(String::as_str)).unwrap()
     }
 
     #[test]

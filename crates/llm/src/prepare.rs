@@ -28,7 +28,10 @@ pub(crate) struct Prepared {
 
 /// Makes a request that this server can take.
 pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused: &HashSet<u64>) -> Prepared {
-    let Converted { messages, notes } = convert(&request.messages, quirks.ids, refused);
+    let Converted { mut messages, mut notes } = convert(&request.messages, quirks.ids, refused);
+    if !quirks.images {
+        notes.extend(told_of_images(&mut messages));
+    }
     let mut prepared = Request {
         system: request.system.clone(),
         messages,
@@ -36,13 +39,17 @@ pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused:
         max_output_tokens: limit(model, request.max_output_tokens),
         tool_choice: request.tool_choice,
         answer: request.answer.clone(),
+        // Models that reason take none.
+        temperature: request.temperature.filter(|_| quirks.temperature && model.overrides.effort.is_none()),
         cache_key: request.cache_key.clone(),
     };
     let mut answer_is_call = false;
     if let Some(answer) = &request.answer {
         match quirks.structured {
             Structured::Schema => {}
-            Structured::Object | Structured::Asked => prepared.system = asking(&request.system, answer),
+            Structured::Told | Structured::Object | Structured::Asked => {
+                prepared.system = asking(&request.system, answer)
+            }
             Structured::Tool => {
                 answer_is_call = true;
                 prepared.tools.push(ToolSpec {
@@ -67,6 +74,27 @@ pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused:
         }
     }
     Prepared { request: prepared, notes, answer_is_call }
+}
+
+/// Puts words in the place of images, for a model that sees none; gives a note where there were some.
+fn told_of_images(messages: &mut [Message]) -> Option<String> {
+    let mut count = 0;
+    for message in messages {
+        let Message::User { text, images } = message else { continue };
+        for image in images.drain(..) {
+            count += 1;
+            let bytes = image.data.len() / 4 * 3;
+            let words = format!(
+                "[Here is an image ({}, about {bytes} bytes). You cannot see images: say so if it matters.]",
+                image.media_type
+            );
+            if !text.is_empty() {
+                text.push_str("\n\n");
+            }
+            text.push_str(&words);
+        }
+    }
+    (count > 0).then(|| format!("{count} images were told of in words, because the model sees none"))
 }
 
 /// The longest answer, which servers refuse to let exceed what their model can write.

@@ -129,7 +129,7 @@ impl Client {
 
     async fn look(&self, model: &Model, url: reqwest::Url) -> Option<Value> {
         let key = model.key_text().ok()?;
-        let headers = model.request_headers(key.as_deref()).ok()?;
+        let headers = model.request_headers(key.as_deref().map(String::as_str)).ok()?;
         let reading = async {
             let response =
                 self.request(Method::GET, url).headers(headers).send().await?.error_for_status()?;

@@ -12,6 +12,8 @@ use crate::provider::Provider;
 pub(crate) enum Structured {
     /// The server takes a schema.
     Schema,
+    /// The server takes a schema and may pass over it in silence, so it stands in the instructions too.
+    Told,
     /// The server only promises some JSON object; the schema stands in the instructions.
     Object,
     /// The answer is the arguments of a tool that the model has to call.
@@ -55,6 +57,10 @@ pub(crate) struct Quirks {
     pub(crate) cache_marks: bool,
     /// Whether the amount of thinking may be said.
     pub(crate) effort: bool,
+    /// Whether the temperature may be said.
+    pub(crate) temperature: bool,
+    /// Whether the model sees images; one that does not is told of them in words.
+    pub(crate) images: bool,
     /// How an answer is held to a schema.
     pub(crate) structured: Structured,
     /// Where instructions stand.
@@ -82,6 +88,8 @@ impl Quirks {
             cache_key: false,
             cache_marks: false,
             effort: true,
+            temperature: true,
+            images: !BLIND.iter().any(|family| name.starts_with(family)),
             structured: Structured::Schema,
             system: System::Apart,
             repeated_roles: true,
@@ -91,7 +99,11 @@ impl Quirks {
         };
         match model.provider {
             Provider::OpenAi => Self { completion_limit: !elsewhere, cache_key: !elsewhere, ..usual },
-            Provider::OpenAiResponses => Self { cache_key: !elsewhere, ..usual },
+            Provider::OpenAiResponses => {
+                // llama.cpp's server reads the schema in this format and does not hold the model to it.
+                let structured = if elsewhere { Structured::Told } else { Structured::Schema };
+                Self { cache_key: !elsewhere, structured, ..usual }
+            }
             Provider::Azure => Self { completion_limit: true, cache_key: true, ..usual },
             Provider::AzureResponses => Self { cache_key: true, ..usual },
             Provider::Anthropic | Provider::BedrockAnthropic | Provider::VertexAnthropic => {
@@ -136,6 +148,19 @@ const OLDER: &[&str] = &[
     "claude-opus-4-2",
     "claude-sonnet-4-0",
     "claude-sonnet-4-2",
+];
+
+/// Families that are known to read text only. Of all others the first refusal teaches it.
+const BLIND: &[&str] = &[
+    "deepseek",
+    "gpt-oss",
+    "gpt-3.5",
+    "o1-mini",
+    "o3-mini",
+    "qwen2.5-coder",
+    "qwen3-coder",
+    "codestral",
+    "smollm2",
 ];
 
 /// What a refusal teaches: changes the quirks and says what was learned.
@@ -186,7 +211,7 @@ const RULES: &[Rule] = &[
         schema.iter().any(|name| said.names(name)).then(|| {
             quirks.structured = match quirks.structured {
                 Structured::Schema if said.names("output_config") => Structured::Tool,
-                Structured::Schema => Structured::Object,
+                Structured::Schema | Structured::Told => Structured::Object,
                 Structured::Object | Structured::Tool | Structured::Asked => Structured::Asked,
             };
             "the server cannot hold an answer to a schema, so the model is asked to keep to it"
@@ -198,6 +223,22 @@ const RULES: &[Rule] = &[
         (effort.iter().any(|name| said.names(name)) && said.says_unsupported()).then(|| {
             quirks.effort = false;
             "the model cannot be told how much to think"
+        })
+    },
+    |quirks, _, said| {
+        said.names("temperature").then(|| {
+            quirks.temperature = false;
+            "the model has a temperature of its own"
+        })
+    },
+    |quirks, _, said| {
+        let images = ["image_url", "input_image", "image input", "images", "multimodal"];
+        let refused =
+            ["only supported", "unknown variant", "not a multimodal", "missing data", "no endpoints"];
+        let ours = images.iter().any(|words| said.says(words));
+        (ours && (said.says_unsupported() || refused.iter().any(|words| said.says(words)))).then(|| {
+            quirks.images = false;
+            "the model sees no images, so it is told of them in words"
         })
     },
     |quirks, _, said| {
@@ -259,6 +300,15 @@ mod tests {
             (400, "tool_choice 'required' is not supported"),
             (422, "response_format.type: json_schema is not available"),
             (400, "Unsupported parameter: 'reasoning_effort'"),
+            (400, "Unsupported value: 'temperature' does not support 0.2 with this model."),
+            (400, "Invalid content type. image_url is only supported by certain models."),
+            (
+                500,
+                "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+            ),
+            (404, "No endpoints found that support image input"),
+            (400, "qwen is not a multimodal model"),
+            (422, "messages[1]: unknown variant `image_url`, expected `text`"),
             (500, "Conversation roles must alternate user/assistant/user/assistant/..."),
             (500, "System role not supported"),
             (400, "This model only supports single tool-calls at once!"),
@@ -282,6 +332,8 @@ mod tests {
         let first = Quirks::of(&sample(Provider::OpenAiCompatible, "m"));
         for (status, said) in [
             (400, "max_tokens is too large: 100000"),
+            (400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
+            (400, "Could not process image"),
             (400, "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"),
             (401, "stream_options"),
             (400, "no such model"),

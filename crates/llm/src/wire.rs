@@ -3,10 +3,12 @@
 
 pub(crate) mod anthropic;
 pub(crate) mod chat;
+mod endless;
 pub(crate) mod gemini;
 mod parts;
 pub(crate) mod responses;
 
+use protocol::Usage;
 use protocol::chat::{Completion, Request};
 use serde_json::{Map, Value};
 
@@ -39,6 +41,9 @@ const OPENROUTER_MARK: &str = "openrouter:";
 
 /// What Gemini accepts in place of a signature that is not known.
 const GEMINI_UNSIGNED: &str = "skip_thought_signature_validator";
+
+/// How many blocks before a mark Anthropic looks for what it has in its cache, less a few to be safe.
+const CACHE_REACH: usize = 16;
 
 /// Where the pieces of the answer go while it streams.
 pub(crate) type Sink<'a> = dyn FnMut(Delta) + Send + 'a;
@@ -79,6 +84,8 @@ pub(crate) trait Fold: Send {
     fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault>;
     /// Gives the completion once the stream has ended.
     fn finish(self: Box<Self>) -> Result<Completion, Fault>;
+    /// What came so far, and what the server says that it used.
+    fn so_far(&mut self) -> (&mut Parts, Usage);
 }
 
 /// The body of a call; the request was prepared for this server.
@@ -88,6 +95,47 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
         Format::Responses => responses::body(model, request, quirks),
         Format::Anthropic => anthropic::body(model, request, quirks),
         Format::Gemini => gemini::body(model, request, quirks),
+    }
+}
+
+/// The body as it is sent: what stands still comes first, then the conversation, and marks after what they mark. So a request
+/// begins with the bytes of the one before it, and a mark that moves on leaves them as they were.
+pub(crate) fn text(body: &Value) -> String {
+    let mut text = String::new();
+    write(body, &mut text);
+    text
+}
+
+fn write(value: &Value, text: &mut String) {
+    const LAST: [&str; 4] = ["messages", "input", "contents", "cache_control"];
+    let is_last = |(name, _): &(&String, &Value)| LAST.contains(&name.as_str());
+    match value {
+        Value::Object(fields) => {
+            let (last, first): (Vec<_>, Vec<_>) = fields.iter().partition(is_last);
+            text.push('{');
+            for (index, (name, value)) in first.into_iter().chain(last).enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                text.push_str(&Value::from(name.as_str()).to_string());
+                text.push(':');
+                write(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(values) => {
+            text.push('[');
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                write(value, text);
+            }
+            text.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            text.push_str(&value.to_string())
+        }
     }
 }
 

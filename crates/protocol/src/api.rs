@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budgets;
 use crate::event::Delivery;
 use crate::usage::Spend;
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
 };
 
 /// `POST /sessions`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
@@ -20,6 +21,25 @@ pub struct CreateSession {
     /// Name of the model; the environment's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What it may use. A limit that is absent is what the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Budgets>,
+}
+
+/// `PATCH /sessions/{id}`: what is absent stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EditSession {
+    /// Its new title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The model that works from the next step on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// All that it may use from now on; a limit that is absent here is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Budgets>,
 }
 
 /// `POST /sessions/{id}/prompts`.
@@ -76,6 +96,9 @@ pub struct SetQueue {
 pub struct Queue {
     /// Whether they stay where they are.
     pub paused: bool,
+    /// Why they stay, where a budget is used up, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// The next one first.
     pub prompts: Vec<QueuedPrompt>,
 }
@@ -138,6 +161,9 @@ pub struct PendingApproval {
 pub struct PromptCreated {
     /// The prompt's id.
     pub id: PromptId,
+    /// Why its turn does not begin by itself, where a budget is used up, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
 }
 
 /// A session as lists and pages show it. Everything here is a fold over its log.
@@ -170,9 +196,21 @@ pub struct Session {
     pub lineage: Option<LineageId>,
     /// Tokens and money so far.
     pub spend: Spend,
+    /// The same for each day and model, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spent: Vec<crate::Spent>,
+    /// What of it the turn under way spent, or the last one.
+    #[serde(default)]
+    pub turn_spend: Spend,
+    /// What it may use.
+    #[serde(default)]
+    pub budgets: Budgets,
+    /// What of that is used.
+    #[serde(default)]
+    pub used: crate::BudgetUse,
     /// Prompts that wait.
     pub queued: Vec<QueuedPrompt>,
-    /// Whether they stay there until somebody resumes the queue.
+    /// Whether they stay there until somebody resumes the queue, or raises a budget that is used up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
     /// What somebody must decide before the turn goes on.
@@ -381,6 +419,9 @@ pub struct Model {
     /// The models that take over, in order, when it fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
+    /// The tasks that the configuration gives to it, such as `title`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
 }
 
 /// Dollars per million tokens.
@@ -418,4 +459,14 @@ pub struct Health {
     /// Which server this is: another one, or the same one started again, has another.
     #[serde(default)]
     pub instance: String,
+}
+
+/// `GET /spend`: what all sessions spent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SpendReport {
+    /// All of it.
+    pub total: Spend,
+    /// For each day and model, oldest first.
+    pub spent: Vec<crate::Spent>,
 }

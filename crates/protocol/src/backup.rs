@@ -29,6 +29,15 @@ pub struct RestoreReport {
     /// Whether secrets here have other placeholders than where the backup was made. Those here stay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub placeholders_left: bool,
+    /// Secrets that were added, still sealed: they are of use with the key that they were sealed with, which no backup has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Secrets that were there already and stayed as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets_left: Vec<String>,
+    /// Those of the added secrets that cannot be opened with the key here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets_closed: Vec<String>,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -23,6 +23,9 @@ pub struct Request {
     /// The shape that the text of the answer must have; free text without one.
     #[serde(default)]
     pub answer: Option<AnswerSchema>,
+    /// How much chance there is in the answer, from 0; what the server is set to without one.
+    #[serde(default)]
+    pub temperature: Option<f64>,
     /// The same for all calls of one conversation, so that a provider finds its cache again.
     #[serde(default)]
     pub cache_key: Option<String>,

@@ -190,6 +190,9 @@ pub struct Secret {
     /// File of the server's machine that holds the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// Secret of the server's store that is the value (`slipway secret set`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
     /// Hosts it is for; `*.example.com` for every host below one.
     pub hosts: Vec<String>,
     /// Where in a request it may stand: `bearer`, `basic` or `header:NAME`.

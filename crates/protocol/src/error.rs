@@ -39,6 +39,8 @@ pub enum Code {
     ModelUnavailable,
     /// The model's answers could not be used.
     ModelMisbehaved,
+    /// What a model was sent is not all that was said, or not as it was said. Nothing failed.
+    ModelAdapted,
     /// The data directory cannot be written.
     StorageFull,
     /// A log is damaged.
@@ -51,6 +53,8 @@ pub enum Code {
     TooLarge,
     /// More at once, or more often, than allowed.
     RateLimited,
+    /// The server ends and takes no more work; the next one does.
+    ShuttingDown,
     /// A fault of ours.
     Internal,
 }
@@ -75,12 +79,14 @@ impl Code {
             Self::SandboxUnavailable => "sandbox_unavailable",
             Self::ModelUnavailable => "model_unavailable",
             Self::ModelMisbehaved => "model_misbehaved",
+            Self::ModelAdapted => "model_adapted",
             Self::StorageFull => "storage_full",
             Self::StorageDamaged => "storage_damaged",
             Self::StorageFailed => "storage_failed",
             Self::DeliveryFailed => "delivery_failed",
             Self::TooLarge => "too_large",
             Self::RateLimited => "rate_limited",
+            Self::ShuttingDown => "shutting_down",
             Self::Internal => "internal",
         }
     }
@@ -102,8 +108,8 @@ impl Code {
             | Self::SetupFailed
             | Self::DeliveryFailed => 422,
             Self::Internal => 500,
-            Self::ModelUnavailable | Self::ModelMisbehaved => 502,
-            Self::SandboxUnavailable => 503,
+            Self::ModelUnavailable | Self::ModelMisbehaved | Self::ModelAdapted => 502,
+            Self::SandboxUnavailable | Self::ShuttingDown => 503,
             Self::StorageFull | Self::StorageDamaged | Self::StorageFailed => 507,
         }
     }

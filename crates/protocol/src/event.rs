@@ -3,12 +3,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{BudgetWarning, Budgets};
 use crate::item::{Item, ItemStatus};
+use crate::mistake::{Mistake, Mistakes};
 use crate::usage::{Spend, Usage};
 use crate::{
     ApprovalId, Code, CommandId, ItemId, LineageId, PromptId, SandboxId, SessionId, SnapshotId, Timestamp,
-    TurnId, VERSION,
+    TurnId,
 };
+
+pub use crate::delivery::{Delivery, DeliveryState};
+pub use crate::ephemeral::{Channel, Ephemeral, EphemeralBody};
 
 /// A durable event with its envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,13 +94,48 @@ pub enum EventBody {
         /// Where it was forked from; the events of that session up to there follow.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forked_from: Option<crate::ForkedFrom>,
+        /// What its turns and all of it may use.
+        #[serde(default, skip_serializing_if = "Budgets::is_unlimited")]
+        budgets: Budgets,
     },
     /// The title changed.
     #[serde(rename = "session.renamed")]
     SessionRenamed {
         /// The new title.
         title: String,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
+    /// Another model works from here on.
+    #[serde(rename = "model.changed")]
+    ModelChanged {
+        /// Its name.
+        model: String,
+        /// The one before it.
+        from: String,
+        /// Only for the rest of this turn, because the one before it failed; for good when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<TurnId>,
+        /// Why, where nobody asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
+    },
+    /// The session may use more or less.
+    #[serde(rename = "budget.changed")]
+    BudgetChanged {
+        /// What it may use now; not what is added.
+        budgets: Budgets,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
+    },
+    /// Most of a budget is used. Comes once for each limit that is neared; again when it was raised and is neared again.
+    #[serde(rename = "budget.warned")]
+    BudgetWarned(BudgetWarning),
     /// The log was put back from a backup, in which it ended before this event. What followed there is not what follows
     /// here.
     #[serde(rename = "session.restored")]
@@ -245,7 +285,7 @@ pub enum EventBody {
     UsageRecorded {
         /// The turn.
         turn: TurnId,
-        /// The step, from 1.
+        /// The step, from 1; 0 for a call that is no step of the work, such as one for a summary or a title.
         step: u32,
         /// The model's name in our configuration.
         model: String,
@@ -258,6 +298,9 @@ pub enum EventBody {
         first_token_ms: u64,
         /// From sending the request to the last byte of the answer.
         duration_ms: u64,
+        /// How long the turn had been under way then, without the time in which it waited for a person or no server ran.
+        #[serde(default)]
+        elapsed_ms: u64,
     },
     /// What the model is sent of the conversation became shorter. The log keeps everything.
     #[serde(rename = "context.compacted")]
@@ -275,6 +318,18 @@ pub enum EventBody {
         reason: String,
         /// Wait before it.
         delay_ms: u64,
+        /// When it comes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+        wake_at: Option<Timestamp>,
+    },
+    /// The model did something that could not be used. It was told, and it is counted.
+    #[serde(rename = "mistake.made")]
+    MistakeMade {
+        /// The turn.
+        turn: TurnId,
+        /// What it did.
+        mistake: Mistake,
     },
     /// The sandbox is in another state.
     #[serde(rename = "sandbox.changed")]
@@ -368,6 +423,9 @@ impl EventBody {
             | Self::PromptMoved { command, .. }
             | Self::QueuePaused { command, .. }
             | Self::QueueResumed { command }
+            | Self::SessionRenamed { command, .. }
+            | Self::ModelChanged { command, .. }
+            | Self::BudgetChanged { command, .. }
             | Self::TurnStopping { command, .. } => *command,
             Self::DeliveryUpdated(delivery) => delivery.command,
             _ => None,
@@ -380,6 +438,9 @@ impl EventBody {
             Self::SessionCreated { .. } => "session.created",
             Self::SessionRenamed { .. } => "session.renamed",
             Self::SessionRestored { .. } => "session.restored",
+            Self::ModelChanged { .. } => "model.changed",
+            Self::BudgetChanged { .. } => "budget.changed",
+            Self::BudgetWarned(_) => "budget.warned",
             Self::PromptQueued { .. } => "prompt.queued",
             Self::PromptEdited { .. } => "prompt.edited",
             Self::PromptRemoved { .. } => "prompt.removed",
@@ -397,6 +458,7 @@ impl EventBody {
             Self::UsageRecorded { .. } => "usage.recorded",
             Self::ContextCompacted(_) => "context.compacted",
             Self::RetryScheduled { .. } => "retry.scheduled",
+            Self::MistakeMade { .. } => "mistake.made",
             Self::SandboxChanged { .. } => "sandbox.changed",
             Self::SnapshotTaken { .. } => "snapshot.taken",
             Self::EgressDecided(_) => "egress.decided",
@@ -469,9 +531,12 @@ pub struct Receipt {
     /// The last result of each check of this turn: name and whether it passed.
     #[serde(default)]
     pub checks: Vec<CheckOutcome>,
+    /// How often the model did something that could not be used.
+    #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
+    pub mistakes: Mistakes,
     /// Tokens and money of this turn.
     pub spend: Spend,
-    /// From `turn.started` to here.
+    /// How long it was under way, without the time in which it waited for a person or no server ran.
     pub duration_ms: u64,
     /// Time in model calls.
     #[serde(default)]
@@ -639,133 +704,4 @@ pub enum ServiceState {
     Down,
     /// It was started again and is up.
     Up,
-}
-
-/// Branch and commits on their way to the remote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Delivery {
-    /// How far it is.
-    pub state: DeliveryState,
-    /// The session's branch.
-    pub branch: String,
-    /// The commit at its tip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
-    /// Where it goes, without credentials.
-    pub remote: String,
-    /// The pull request, when there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// The pull request's number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub number: Option<u64>,
-    /// What went wrong.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The command that asked for it, where it had an idempotency key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<CommandId>,
-}
-
-/// How far a delivery is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum DeliveryState {
-    /// It is about to be pushed.
-    Intended,
-    /// The remote has the branch.
-    Pushed,
-    /// The remote has the branch, and its pull request is about to be opened.
-    Opening,
-    /// The pull request is there.
-    Opened,
-    /// It did not work.
-    Failed,
-    /// The push or the pull request was asked for, and nobody knows whether it is there.
-    Unknown,
-}
-
-impl DeliveryState {
-    /// Whether something is still to be done without being asked.
-    pub fn is_pending(self) -> bool {
-        match self {
-            Self::Intended | Self::Opening => true,
-            Self::Pushed | Self::Opened | Self::Failed | Self::Unknown => false,
-        }
-    }
-}
-
-/// An event that is never stored. A reader that is late misses it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Ephemeral {
-    /// Version of the envelope.
-    pub v: u8,
-    /// The session.
-    pub session: SessionId,
-    /// What happened.
-    #[serde(flatten)]
-    pub body: EphemeralBody,
-}
-
-impl Ephemeral {
-    /// With the current version.
-    pub fn new(session: SessionId, body: EphemeralBody) -> Self {
-        Self { v: VERSION, session, body }
-    }
-}
-
-/// What happened, fleetingly.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", content = "data", rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum EphemeralBody {
-    /// More of an item that is in progress.
-    Delta {
-        /// The item.
-        item: ItemId,
-        /// Which of its texts.
-        channel: Channel,
-        /// Where in the text this piece begins, in bytes; a gap shows that something was missed.
-        offset: u64,
-        /// The piece.
-        text: String,
-    },
-    /// Everything up to `seq` was sent; what follows happens now.
-    Live {
-        /// The last durable event that was sent.
-        seq: u64,
-        /// The lineage of the log, where that is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        lineage: Option<LineageId>,
-    },
-    /// Who watches now; the whole list each time.
-    Presence {
-        /// Their names.
-        people: Vec<String>,
-    },
-    /// Somebody writes a prompt.
-    Typing {
-        /// Their name.
-        person: String,
-    },
-    /// The connection is alive.
-    Ping {},
-}
-
-/// Which text of an item a delta belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Channel {
-    /// A message's text.
-    Text,
-    /// Reasoning.
-    Reasoning,
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
 }

@@ -5,22 +5,28 @@
 
 pub mod api;
 pub mod backup;
+pub mod budget;
 pub mod chat;
+pub mod delivery;
 pub mod egress;
 pub mod environment;
+pub mod ephemeral;
 pub mod error;
 pub mod event;
 pub mod id;
 pub mod image;
 pub mod item;
+pub mod mistake;
 pub mod notification;
 pub mod profile;
 pub mod report;
+pub mod secret;
 pub mod socket;
 pub mod usage;
 
 pub use api::*;
 pub use backup::RestoreReport;
+pub use budget::{Budget, BudgetKind, BudgetScope, BudgetUse, BudgetWarning, Budgets, Used};
 pub use egress::Egress;
 pub use environment::{
     Check, Environment, Gate, Probe, Repo, Restart, SandboxLimits, Secret, Service, SetupStep,
@@ -36,11 +42,13 @@ pub use id::{
 pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
+pub use mistake::{Mistake, Mistakes};
 pub use notification::{Notification, NotificationKind, NotificationState};
 pub use profile::{EditFormat, ToolMode};
 pub use report::{Diagnostic, Report, Severity, TestCase, TestStatus};
+pub use secret::{SecretList, SetSecret, StoredSecret};
 pub use socket::{ClientMessage, ServerBody, ServerMessage};
-pub use usage::{Spend, Usage};
+pub use usage::{Spend, Spent, Usage};
 
 /// Version of the event envelope. A new meaning gets a new event type; the version changes only if the envelope does.
 pub const VERSION: u8 = 1;

@@ -72,3 +72,24 @@ impl Spend {
         }
     }
 }
+
+impl std::ops::AddAssign for Spend {
+    fn add_assign(&mut self, other: Self) {
+        self.usage += other.usage;
+        self.cost_usd += other.cost_usd;
+        self.calls = self.calls.saturating_add(other.calls);
+        self.unpriced_calls = self.unpriced_calls.saturating_add(other.unpriced_calls);
+    }
+}
+
+/// What was spent on one model on one day.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Spent {
+    /// The day in UTC, such as `2026-11-16`.
+    pub day: String,
+    /// The model's name in our configuration.
+    pub model: String,
+    /// Tokens and money.
+    pub spend: Spend,
+}

@@ -5,8 +5,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on has failed the test that called it")]
 
+#[path = "golden/environment.rs"]
+mod environment;
+#[path = "golden/secret.rs"]
+mod secret;
 #[path = "golden/socket.rs"]
 mod socket;
+#[path = "golden/words.rs"]
+mod words;
 
 use std::path::PathBuf;
 
@@ -17,6 +23,8 @@ use protocol::event::{
 use protocol::item::{CheckReport, Output, ToolCall};
 use protocol::*;
 use serde::{Serialize, de::DeserializeOwned};
+
+use self::environment::{environment, image, whole_environment};
 
 fn at() -> Timestamp {
     "2026-11-15T10:02:00.123Z".parse().unwrap()
@@ -38,93 +46,10 @@ fn spend() -> Spend {
     Spend { usage: usage(), cost_usd: 0.0125, calls: 1, unpriced_calls: 0 }
 }
 
-fn environment() -> Environment {
-    Environment {
-        repos: vec![Repo { url: "/srv/git/shop.git".to_owned(), branch: Some("main".to_owned()) }],
-        setup: vec![SetupStep {
-            run: "npm ci".to_owned(),
-            inputs: vec!["package-lock.json".to_owned()],
-            ..SetupStep::default()
-        }],
-        checks: vec![Check {
-            name: "test".to_owned(),
-            run: "npm test".to_owned(),
-            parser: "auto".to_owned(),
-        }],
-        model: Some("main".to_owned()),
-        instructions: Some("Prices are in cents.".to_owned()),
-        ..Environment::default()
-    }
-}
-
-/// With everything that an environment can have.
-fn whole_environment() -> Environment {
-    Environment {
-        base: "oci:node:22".to_owned(),
-        setup: vec![SetupStep {
-            run: "npm ci".to_owned(),
-            inputs: vec!["package-lock.json".to_owned()],
-            attempts: Some(5),
-            timeout_s: Some(600),
-        }],
-        warm: vec![SetupStep { run: "npm run build".to_owned(), ..SetupStep::default() }],
-        services: vec![Service {
-            name: "postgres".to_owned(),
-            run: "postgres -D data".to_owned(),
-            ready: Probe { tcp: Some(5432), ..Probe::default() },
-            timeout_s: Some(30),
-            restart: protocol::Restart::Never,
-        }],
-        egress: Egress::Allow(vec!["registry.npmjs.org".to_owned()]),
-        secrets: vec![Secret {
-            name: "NPM_TOKEN".to_owned(),
-            env: Some("SHOP_NPM_TOKEN".to_owned()),
-            file: None,
-            hosts: vec!["registry.npmjs.org".to_owned()],
-            form: "bearer".to_owned(),
-        }],
-        limits: SandboxLimits {
-            cpus: Some(1.5),
-            memory_mb: Some(64),
-            processes: Some(100),
-            open_files: Some(200),
-            disk_mb: Some(300),
-            inodes: Some(400),
-            wall_clock_s: Some(500),
-            user_namespaces: Some(true),
-        },
-        pool: Some(2),
-        rebuild_s: Some(900),
-        approve: vec![Gate::Delivery],
-        ..environment()
-    }
-}
-
-fn image() -> ImageStatus {
-    ImageStatus {
-        state: ImageState::Failed,
-        current: Some(ImageInfo {
-            key: "3f9c".to_owned(),
-            branch: "main".to_owned(),
-            commit: "0123".to_owned(),
-            built_at: at(),
-            age_s: 60,
-            bytes: 5000,
-            duration_ms: 700,
-        }),
-        steps: vec![StepStatus {
-            title: "npm ci".to_owned(),
-            kind: StepKind::Setup,
-            state: StepState::Failed,
-            duration_ms: 650,
-            bytes: 0,
-            attempts: 3,
-            output: "no such package".to_owned(),
-            notes: vec!["the input lock is not in the repository".to_owned()],
-        }],
-        error: Some("the step `npm ci` exited with 1".to_owned()),
-        warm: 1,
-        outdated: true,
+fn budgets() -> Budgets {
+    Budgets {
+        turn: Budget { usd: Some(2.5), tokens: None, seconds: Some(3600), steps: Some(100) },
+        session: Budget { usd: Some(10.0), tokens: Some(5_000_000), seconds: None, steps: None },
     }
 }
 
@@ -190,9 +115,10 @@ fn events() -> Vec<Event> {
                 title: "Fix cart".to_owned(),
                 model: "main".to_owned(),
                 forked_from: None,
+                budgets: Budgets::default(),
             },
         ),
-        (&ana, EventBody::SessionRenamed { title: "Fix the cart total".to_owned() }),
+        (&ana, EventBody::SessionRenamed { title: "Fix the cart total".to_owned(), command: None }),
         (
             &ana,
             EventBody::PromptQueued {
@@ -281,6 +207,7 @@ fn events() -> Vec<Event> {
                 cost_usd: Some(0.0125),
                 first_token_ms: 350,
                 duration_ms: 900,
+                elapsed_ms: 1300,
             },
         ),
         (
@@ -359,6 +286,7 @@ fn events() -> Vec<Event> {
                 attempts: 6,
                 reason: "the model server is overloaded".to_owned(),
                 delay_ms: 2000,
+                wake_at: None,
             },
         ),
         (
@@ -401,6 +329,7 @@ fn events() -> Vec<Event> {
                         status: ItemStatus::Cancelled,
                     }],
                     checks: vec![CheckOutcome { name: "test".to_owned(), passed: false }],
+                    mistakes: Mistakes::default(),
                     spend: spend(),
                     duration_ms: 12_000,
                     model_ms: 9000,
@@ -419,6 +348,7 @@ fn events() -> Vec<Event> {
                     session: SessionId::from_u128(1),
                     snapshot: SnapshotId::from_u128(6),
                 }),
+                budgets: budgets(),
             },
         ),
         (
@@ -498,6 +428,61 @@ fn events() -> Vec<Event> {
                 tokens_after: 20_000,
             }),
         ),
+        (&ana, EventBody::BudgetChanged { budgets: budgets(), command: None }),
+        (
+            &system,
+            EventBody::BudgetWarned(BudgetWarning {
+                turn,
+                scope: BudgetScope::Session,
+                kind: BudgetKind::Usd,
+                used: 8.25,
+                limit: 10.0,
+            }),
+        ),
+        (
+            &ana,
+            EventBody::ModelChanged {
+                model: "spare".to_owned(),
+                from: "main".to_owned(),
+                turn: None,
+                reason: None,
+                command: Some(CommandId::from_u128(8)),
+            },
+        ),
+        (
+            &system,
+            EventBody::ModelChanged {
+                model: "spare".to_owned(),
+                from: "main".to_owned(),
+                turn: Some(turn),
+                reason: Some("main is overloaded".to_owned()),
+                command: None,
+            },
+        ),
+        (
+            &system,
+            EventBody::RetryScheduled {
+                turn,
+                attempt: 2,
+                attempts: 6,
+                reason: "the model server is overloaded".to_owned(),
+                delay_ms: 2000,
+                wake_at: Some(at()),
+            },
+        ),
+        (&system, EventBody::MistakeMade { turn, mistake: Mistake::BrokenArguments }),
+        (
+            &system,
+            EventBody::TurnFinished {
+                turn,
+                outcome: Outcome::Done,
+                reason: None,
+                receipt: Receipt {
+                    mistakes: Mistakes { unknown_tool: 1, empty_answer: 2, ..Mistakes::default() },
+                    ..Receipt::default()
+                },
+            },
+        ),
     ];
     bodies.into_iter().zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }
@@ -534,6 +519,13 @@ fn bodies() -> Vec<serde_json::Value> {
         seq: 24,
         lineage: None,
         spend: spend(),
+        spent: vec![Spent { day: "2026-11-15".to_owned(), model: "main".to_owned(), spend: spend() }],
+        turn_spend: spend(),
+        budgets: budgets(),
+        used: BudgetUse {
+            turn: Used { usd: 0.0125, tokens: 2175, seconds: 12.5, steps: 1 },
+            session: Used { usd: 0.0125, tokens: 2175, seconds: 40.25, steps: 3 },
+        },
         queued: vec![QueuedPrompt {
             id: PromptId::from_u128(7),
             text: "and add a test".to_owned(),
@@ -548,8 +540,12 @@ fn bodies() -> Vec<serde_json::Value> {
         sandbox: Some(SandboxId::from_u128(5)),
         forked_from: None,
     };
-    let create =
-        CreateSession { environment: "shop".to_owned(), prompt: "Fix the cart".to_owned(), model: None };
+    let create = CreateSession {
+        environment: "shop".to_owned(),
+        prompt: "Fix the cart".to_owned(),
+        model: None,
+        budgets: None,
+    };
     let named = NamedEnvironment {
         name: "shop".to_owned(),
         source: EnvironmentSource::Config,
@@ -578,6 +574,7 @@ fn bodies() -> Vec<serde_json::Value> {
         edit_format: EditFormat::Replace,
         price: Some(ModelPrice { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None }),
         fallback: vec!["spare".to_owned()],
+        tasks: vec!["title".to_owned()],
     };
     vec![
         round_trip(&create),
@@ -586,7 +583,7 @@ fn bodies() -> Vec<serde_json::Value> {
         round_trip(&EditPrompt { prompt: Some("go on".to_owned()), place: Some(Place::First) }),
         round_trip(&EditPrompt { prompt: None, place: Some(Place::Before(PromptId::from_u128(7))) }),
         round_trip(&SetQueue { paused: true }),
-        round_trip(&Queue { paused: true, prompts: session.queued.clone() }),
+        round_trip(&Queue { paused: true, waits: None, prompts: session.queued.clone() }),
         round_trip(&StopSession { pause: true }),
         round_trip(&Decide { approved: false, comment: Some("add a test".to_owned()) }),
         round_trip(&Decision {
@@ -606,7 +603,7 @@ fn bodies() -> Vec<serde_json::Value> {
             }),
             ..session.clone()
         }),
-        round_trip(&PromptCreated { id: PromptId::from_u128(7) }),
+        round_trip(&PromptCreated { id: PromptId::from_u128(7), waits: None }),
         round_trip(&SessionList { sessions: vec![session.clone()] }),
         round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false, lineage: None }),
         round_trip(&diff),
@@ -676,6 +673,16 @@ fn bodies() -> Vec<serde_json::Value> {
         }),
         round_trip(&Session { lineage: Some(lineage), ..session }),
         round_trip(&EventPage { events: Vec::new(), next_after: 24, more: true, lineage: Some(lineage) }),
+        round_trip(&CreateSession { budgets: Some(budgets()), ..create.clone() }),
+        round_trip(&PromptCreated {
+            id: PromptId::from_u128(7),
+            waits: Some("the session used $10.0100 of $10".to_owned()),
+        }),
+        round_trip(&EditSession { budgets: Some(budgets()), ..EditSession::default() }),
+        round_trip(&SpendReport {
+            total: spend(),
+            spent: vec![Spent { day: "2026-11-15".to_owned(), model: "main".to_owned(), spend: spend() }],
+        }),
     ]
 }
 
@@ -736,49 +743,4 @@ fn an_unknown_key_in_a_command_is_refused() {
     let error =
         serde_json::from_str::<CreateSession>(r#"{"environment":"a","prompt":"b","modle":"c"}"#).unwrap_err();
     assert!(error.to_string().contains("modle"), "{error}");
-}
-
-/// One line for each enumeration: its name and how each of its words is spelled.
-macro_rules! words {
-    ($($name:path => [$($variant:ident),+ $(,)?]),+ $(,)?) => {
-        vec![$({
-            // A variant that is missing from the list does not compile.
-            #[allow(dead_code, reason = "it is there to be checked, not to be called")]
-            fn complete(word: $name) {
-                match word { $(<$name>::$variant => (),)+ }
-            }
-            serde_json::json!([stringify!($name), [$(<$name>::$variant),+]])
-        }),+]
-    };
-}
-
-#[test]
-fn every_word_is_spelled_as_it_always_was() {
-    use protocol::event as e;
-    let words = words! {
-        e::ActorKind => [User, Agent, System],
-        e::Outcome => [Done, Escalated, Cancelled, Failed, OutOfBudget],
-        e::PlanState => [Pending, InProgress, Completed, Skipped, Failed],
-        e::SandboxState => [Building, Creating, Preparing, Syncing, Ready, Stopped, Lost],
-        e::LimitKind => [Memory, Processes, OpenFiles, DiskBytes, DiskInodes, SharedMemory, WallClock],
-        e::ServiceState => [Down, Up],
-        Restart => [Always, Never],
-        ImageState => [None, Building, Ready, Failed],
-        StepKind => [Base, Clone, Setup, Warm],
-        StepState => [Pending, Running, Built, Cached, Failed],
-        e::DeliveryState => [Intended, Pushed, Opening, Opened, Failed, Unknown],
-        NotificationState => [Intended, Sent, Failed],
-        NotificationKind => [TurnFinished, ApprovalRequested],
-        e::Channel => [Text, Reasoning, Stdout, Stderr],
-        ItemStatus => [InProgress, Completed, Failed, Interrupted, Cancelled],
-        Severity => [Error, Warning, Note],
-        TestStatus => [Passed, Failed, Skipped],
-        Status => [Queued, Working, Waiting, Done, Escalated, Failed, Cancelled, OutOfBudget],
-        EnvironmentSource => [Config, Catalogue],
-        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal, AfterEnd, OtherLineage, StorageFailed],
-        e::CompactionLevel => [Masked, Summarised, Fresh],
-        ToolMode => [Native, JsonStep, Fenced],
-        EditFormat => [Patch, Replace, Whole],
-    };
-    compare("words.jsonl", words);
 }

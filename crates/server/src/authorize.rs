@@ -45,6 +45,10 @@ pub enum Resource<'a> {
     Environment(&'a str),
     /// The configured models.
     Models,
+    /// All secrets, without their values.
+    Secrets,
+    /// One secret.
+    Secret(&'a str),
     /// Everything at once, in an archive.
     Backup,
 }
@@ -103,6 +107,8 @@ mod tests {
             Resource::Sessions,
             Resource::Environment("a"),
             Resource::Models,
+            Resource::Secrets,
+            Resource::Secret("a"),
             Resource::Backup,
         ] {
             let problem = authorize(None, Action::Read, resource).unwrap_err();

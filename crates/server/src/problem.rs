@@ -31,7 +31,9 @@ impl Failure {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
-        Self { problem, retry_after: None }
+        // Whoever waits that long finds the next server, where there is one.
+        let retry_after = (problem.code == Code::ShuttingDown).then_some(1);
+        Self { problem, retry_after }
     }
 }
 

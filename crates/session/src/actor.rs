@@ -11,7 +11,7 @@ use std::time::Duration;
 use failpoint::Point;
 use protocol::event::Delivery;
 use protocol::{
-    Actor, ApprovalId, Code, Decide, Decision, Diff, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome,
+    Actor, ApprovalId, Code, Decide, Decision, Diff, EditSession, Event, EventBody, ItemStatus, Outcome,
     Problem, PromptId, Session, Status, Stopped, TurnId,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -25,7 +25,7 @@ use crate::recorder::Recorder;
 use crate::runner::{self, Context, delivery};
 use crate::state::{State, broken_off};
 use crate::stop::Stop;
-use crate::{Duty, ShutDown, problem};
+use crate::{Duty, ShutDown, budget, problem};
 
 /// How long to wait before trying again to record what could not be recorded.
 const RETRY: Duration = Duration::from_secs(5);
@@ -48,6 +48,11 @@ enum Input {
         cause: Cause,
         change: Change,
         answer: Answer<Changed>,
+    },
+    Edit {
+        cause: Cause,
+        edit: EditSession,
+        answer: Answer<Session>,
     },
     Stop {
         cause: Cause,
@@ -88,7 +93,10 @@ impl Handle {
     /// What is known of the session. One whose turn cannot be recorded has failed, whatever its log says so far.
     pub(crate) fn session(&self) -> Option<Session> {
         let stream = self.recorder.stream();
-        let session = stream.with_state(|state| state.to_session())?;
+        let (millis, mut session) =
+            (self.context.elapsed_ms(), stream.with_state(|state| state.to_session())?);
+        // A turn under way takes time between its events, too.
+        session.used = stream.with_state(|state| state.budget_use(millis));
         Some(match stream.trouble() {
             Some(problem) => {
                 Session { status: Status::Failed, reason: Some(problem.title), turn: None, ..session }
@@ -134,6 +142,11 @@ impl Handle {
     /// Changes the queue.
     pub(crate) async fn change(&self, cause: Cause, change: Change) -> Result<Changed, Problem> {
         self.ask(|answer| Input::Change { cause, change, answer }).await
+    }
+
+    /// Gives the session another title, model or budget.
+    pub(crate) async fn edit(&self, cause: Cause, edit: EditSession) -> Result<Session, Problem> {
+        self.ask(|answer| Input::Edit { cause, edit, answer }).await
     }
 
     /// Stops the turn under way. The queue goes on with the next prompt, unless it is paused with it.
@@ -214,6 +227,8 @@ pub(crate) struct Service {
     retry_at: Option<Instant>,
     /// Who asked for a delivery while one was under way.
     asked: Vec<(Cause, Answer<Delivery>)>,
+    /// The title, while a model writes it.
+    naming: Option<AbortOnDropHandle<()>>,
 }
 
 impl Service {
@@ -223,7 +238,16 @@ impl Service {
         let context = Arc::new(context);
         let recorder = Arc::clone(&context.recorder);
         let handle = Handle { inputs: sender, recorder, context: Arc::clone(&context) };
-        (Self { context, inputs, work: None, idle_at: None, retry_at: None, asked: Vec::new() }, handle)
+        let service = Self {
+            context,
+            inputs,
+            work: None,
+            idle_at: None,
+            retry_at: None,
+            asked: Vec::new(),
+            naming: None,
+        };
+        (service, handle)
     }
 
     /// Works until it is shut down or every handle is gone. Unfinished work goes on at once.
@@ -257,6 +281,10 @@ impl Service {
         match input {
             Input::Prompt { prompt, actor, text, now, answer } => {
                 let result = self.prompt(prompt, &actor, text, now).await;
+                if self.work.is_none() && self.context.turn().is_some() {
+                    // It has begun, and what it does next does not wait for whoever reads the answer.
+                    self.go_on().await;
+                }
                 respond(answer, result);
                 self.obey(&actor);
                 if now {
@@ -266,6 +294,13 @@ impl Service {
             }
             Input::Change { cause, change, answer } => {
                 let result = self.change(&cause, change).await;
+                respond(answer, result);
+                self.go_on_unasked().await;
+            }
+            Input::Edit { cause, edit, answer } => {
+                let result = self.edit(&cause, edit).await;
+                // A turn under way looks at what it is now.
+                self.context.edited.notify_waiters();
                 respond(answer, result);
                 self.go_on_unasked().await;
             }
@@ -332,11 +367,11 @@ impl Service {
         text: String,
         now: bool,
     ) -> Result<PromptId, Problem> {
-        let appended = self
-            .context
-            .recorder
-            .append_if(actor, move |state| (commands::prompt(state, prompt, text, now), ()));
-        appended.await.map_err(problem::store)?;
+        let recorder = &self.context.recorder;
+        let idle = self.work.is_none() && recorder.stream().trouble().is_none();
+        let decide = move |state: &State| (commands::prompt(state, prompt, text, now, idle), ());
+        let (events, ()) = recorder.append_if(actor, decide).await.map_err(problem::store)?;
+        self.time(&events);
         Ok(prompt)
     }
 
@@ -349,6 +384,14 @@ impl Service {
             Some(prompt) => Changed::NotWaiting(prompt),
             None => Changed::Queue(recorder.stream().with_state(|state| state.queue())),
         })
+    }
+
+    async fn edit(&self, cause: &Cause, edit: EditSession) -> Result<Session, Problem> {
+        let (command, recorder) = (cause.id(), &self.context.recorder);
+        let decide = move |state: &State| (commands::edit(state, command, edit), ());
+        recorder.append_if(&cause.actor, decide).await.map_err(problem::store)?;
+        let session = recorder.stream().with_state(|state| state.to_session());
+        session.ok_or_else(|| problem::no_session(recorder.session()))
     }
 
     /// Records that the turn is to stop. It is in the log before anybody is told so: a server that comes later goes on
@@ -470,7 +513,7 @@ impl Service {
         }
         if self.context.turn().is_none() {
             match self.begin_next().await {
-                Ok(true) => failpoint::hit(Point::TurnBegun),
+                Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
                     let session = self.context.recorder.session();
@@ -479,6 +522,8 @@ impl Service {
                 }
             }
         }
+        failpoint::hit(Point::TurnBegun);
+        self.naming = crate::naming::begin(&self.context).or(self.naming.take());
         let stop = Stop::default();
         let task = tokio::spawn(runner::run(Arc::clone(&self.context), stop.clone()));
         self.work = Some(Work { kind: Kind::Turn, stop, task: AbortOnDropHandle::new(task) });
@@ -487,16 +532,25 @@ impl Service {
 
     /// Begins the turn of the next prompt; whether there is one.
     async fn begin_next(&mut self) -> Result<bool, store::Error> {
-        let next = self.context.recorder.stream().with_state(|state| state.next_prompt().cloned());
+        let recorder = &self.context.recorder;
+        if let Some(by) = recorder.stream().with_state(|state| state.raised_late_by().cloned()) {
+            recorder.append_if(&by, |state| (budget::raised_late(state), ())).await?;
+        }
+        let next = recorder.stream().with_state(|state| state.next_prompt().cloned());
         let Some(next) = next else { return Ok(false) };
-        let turn = TurnId::new();
-        let kind = ItemKind::Prompt { prompt: next.id, text: next.text };
-        let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind };
-        let bodies =
-            vec![EventBody::TurnStarted { turn, prompt: next.id }, EventBody::ItemCompleted { turn, item }];
-        self.context.recorder.append(&Actor::user(next.author), bodies).await?;
-        self.context.stopwatch.begin(turn);
+        let bodies = commands::begin(next.id, next.text).to_vec();
+        let events = self.context.recorder.append(&Actor::user(next.author), bodies).await?;
+        self.time(&events);
         Ok(true)
+    }
+
+    /// Measures the turn that begins with these events, if one does.
+    fn time(&self, events: &[Event]) {
+        for event in events {
+            if let EventBody::TurnStarted { turn, .. } = event.body {
+                self.context.stopwatch.begin(turn);
+            }
+        }
     }
 
     async fn after_work(&mut self, ended: Result<Result<(), store::Error>, tokio::task::JoinError>) {
@@ -596,6 +650,7 @@ impl Service {
             let session = self.context.recorder.session();
             tracing::warn!(%session, error = %failure.into_problem(), "an idle sandbox could not be stopped");
         }
+        self.context.remembered.forget();
         self.rest();
     }
 
@@ -640,6 +695,7 @@ impl Service {
                 }
             }
         }
+        self.context.recorder.index().await;
     }
 }
 

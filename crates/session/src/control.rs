@@ -2,8 +2,8 @@
 
 use protocol::event::Delivery;
 use protocol::{
-    Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, EditPrompt, Event, EventBody, Place, Problem,
-    PromptId, Queue, SessionId, SetQueue, StopSession, Stopped,
+    Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, EditPrompt, EditSession, Event, EventBody,
+    Place, Problem, PromptId, Queue, Session, SessionId, SetQueue, StopSession, Stopped,
 };
 
 use crate::actor::{Change, Changed, Handle};
@@ -11,6 +11,9 @@ use crate::command::Cause;
 use crate::registry::check_prompt;
 use crate::runner::delivery;
 use crate::{Sessions, problem};
+
+/// Longest title that a person gives, in characters.
+const TITLE_LIMIT: usize = 200;
 
 /// Longest comment of a decision.
 const COMMENT_LIMIT: usize = 64 * 1024;
@@ -120,6 +123,50 @@ impl Sessions {
         }
         handle.change(cause, Change::Pause { paused: set.paused }).await?;
         Ok(queue(&handle))
+    }
+
+    /// Gives a session another title, model or budget. The model works from the next step on, also in a turn under way.
+    pub async fn edit(
+        &self,
+        id: SessionId,
+        cause: impl Into<Cause>,
+        edit: EditSession,
+    ) -> Result<Session, Problem> {
+        let edit = self.check_edit(edit)?;
+        let (handle, cause) = (self.registry.open(id).await?, cause.into());
+        if let Some(then) = cause.done(&handle).await? {
+            return then.to_session().ok_or_else(|| problem::no_session(id));
+        }
+        handle.edit(cause, edit).await
+    }
+
+    /// The change with a title as titles are, if it can be made.
+    fn check_edit(&self, mut edit: EditSession) -> Result<EditSession, Problem> {
+        if edit == EditSession::default() {
+            return Err(Problem::new(Code::BadRequest, "nothing is to be changed")
+                .hint("give a new title, another model, or other budgets"));
+        }
+        if let Some(title) = &mut edit.title {
+            *title = title
+                .split(|letter: char| letter.is_whitespace() || letter.is_control())
+                .filter(|word| !word.is_empty())
+                .collect::<Vec<_>>()
+                .join(" ");
+            if title.is_empty() || title.chars().count() > TITLE_LIMIT {
+                return Err(Problem::new(Code::BadRequest, "this is no title for a session")
+                    .hint(format!("use one line of up to {TITLE_LIMIT} characters")));
+            }
+        }
+        if let Some(budgets) = &edit.budgets {
+            crate::budget::validate(budgets)?;
+        }
+        let models = &self.registry.options.models;
+        if let Some(model) =
+            edit.model.as_ref().filter(|name| !models.iter().any(|known| known.name == **name))
+        {
+            return Err(crate::environments::no_model(model, models));
+        }
+        Ok(edit)
     }
 
     /// Stops the turn under way, like [`Self::stop`]; with `pause` the queue stays where it is.

@@ -261,11 +261,16 @@ fn check_secrets(secrets: &[Secret]) -> Result<(), Problem> {
         if !seen.insert(name.as_str()) {
             return refuse(format!("two secrets have the name {name}"), "give each secret a name of its own");
         }
-        if secret.env.is_some() == secret.file.is_some() {
+        let places = [&secret.env, &secret.file, &secret.secret];
+        if places.into_iter().flatten().count() != 1 {
             return refuse(
                 format!("the secret {name} must say where its value is, in one way"),
-                "give it env = \"VARIABLE\" (of the server) or file = \"/path\" (on the server's machine)",
+                "give it env = \"VARIABLE\" (of the server), file = \"/path\" (on the server's machine) or secret = \
+                 \"NAME\" (of `slipway secret set`)",
             );
+        }
+        if let Some(Err(error)) = secret.secret.as_deref().map(store::Secrets::check_name) {
+            return refuse(format!("secret of the secret {name}: {error}"), &error.hint());
         }
         if secret.hosts.is_empty() {
             return refuse(

@@ -21,6 +21,7 @@ const TOLD: usize = 50;
 pub(crate) struct Exit {
     environment: String,
     proxy: Proxy,
+    secrets: Vec<protocol::Secret>,
     refused: Arc<Mutex<Refusals>>,
     /// Tells what it has not told yet when it goes.
     log: Log,
@@ -62,6 +63,7 @@ pub(crate) struct Exits {
     books: Books,
     /// Where the key of the placeholders is.
     placeholders: PathBuf,
+    stored: store::Secrets,
     open: Mutex<Vec<Weak<Exit>>>,
 }
 
@@ -69,8 +71,8 @@ impl Exits {
     /// None is open yet; what was refused earlier is known.
     pub(crate) async fn new(outside: Arc<dyn Outside>, store: &store::Store) -> Result<Arc<Self>, Problem> {
         let books = Books::open(store.clone()).await.map_err(problem::store)?;
-        let placeholders = store.placeholder_key();
-        Ok(Arc::new(Self { outside, books, placeholders, open: Mutex::default() }))
+        let (placeholders, stored) = (store.placeholder_key(), store.secrets().clone());
+        Ok(Arc::new(Self { outside, books, placeholders, stored, open: Mutex::default() }))
     }
 
     /// Opens the way out of a session's sandbox. Secrets are there from now on.
@@ -96,11 +98,12 @@ impl Exits {
                 Proxy::start(sockets, rules.of(environment), Arc::clone(&self.outside), sink)?
             }
         };
-        let secrets = self.secrets(environment, secrets)?;
-        if !secrets.is_empty() {
-            proxy.set_secrets(secrets)?;
+        let values = self.secrets(environment, secrets)?;
+        if !values.is_empty() {
+            proxy.set_secrets(values)?;
         }
-        let exit = Arc::new(Exit { environment: environment.to_owned(), proxy, refused, log });
+        let (environment, secrets) = (environment.to_owned(), secrets.to_vec());
+        let exit = Arc::new(Exit { environment, proxy, secrets, refused, log });
         let mut open = lock(&self.open);
         open.retain(|exit| exit.strong_count() > 0);
         open.push(Arc::downgrade(&exit));
@@ -117,9 +120,13 @@ impl Exits {
             return Ok(Vec::new());
         }
         let placeholders = Placeholders::open(&self.placeholders)?;
+        let stored = |name: &str| {
+            let value = self.stored.get(name).map_err(|error| (error.to_string(), error.hint()))?;
+            Ok(value.as_bytes().to_vec())
+        };
         let read = |recipe: &protocol::Secret| {
             let placeholder = placeholders.of(environment, &recipe.name);
-            Secret::read(recipe).map(|secret| secret.known_as(placeholder))
+            Secret::read(recipe, &stored).map(|secret| secret.known_as(placeholder))
         };
         recipes.iter().map(read).collect()
     }
@@ -166,6 +173,23 @@ impl Exits {
             }
         }
         self.books.of(environment).forget_allowed(rules);
+    }
+
+    /// A secret of the store has another value: sandboxes that run have it from their next request on.
+    pub(crate) fn secret_changed(&self, name: &str) {
+        for exit in lock(&self.open).iter().filter_map(Weak::upgrade) {
+            let is_it = |recipe: &&protocol::Secret| recipe.secret.as_deref() == Some(name);
+            let recipes: Vec<_> = exit.secrets.iter().filter(is_it).cloned().collect();
+            match self.secrets(&exit.environment, &recipes) {
+                Ok(values) => exit.proxy.renew_secrets(values),
+                Err(error) => tracing::warn!(
+                    secret = name,
+                    environment = exit.environment,
+                    %error,
+                    "sandboxes that run keep the value that a secret had before"
+                ),
+            }
+        }
     }
 
     /// An environment is gone, and with it what it was refused.

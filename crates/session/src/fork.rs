@@ -69,6 +69,7 @@ impl Registry {
             title,
             model,
             forked_from: Some(ForkedFrom { session: source, snapshot: snapshot.id }),
+            budgets: created.budgets,
         };
         let past = Past::read(&recorder, snapshot.id).await.map_err(problem::store)?;
         let from = options.store.session_dir(source);

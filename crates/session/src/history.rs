@@ -5,6 +5,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agent::history::History;
 use protocol::Event;
@@ -33,7 +34,7 @@ const FORMAT: u64 = {
 };
 
 /// A history as it is kept.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Kept {
     format: u64,
     /// The last event in it.
@@ -41,10 +42,34 @@ struct Kept {
     history: History,
 }
 
-/// What the model is sent of a session's log.
-pub(crate) async fn read(recorder: &Recorder) -> Result<History, store::Error> {
-    let dir = recorder.dir();
-    let mut kept = read_kept(recorder, &dir).await?.unwrap_or_default();
+/// The conversation of a session that is worked on, as it was last read: the next turn reads only what came since.
+#[derive(Default)]
+pub(crate) struct Remembered(Mutex<Option<Kept>>);
+
+impl Remembered {
+    /// What the model is sent of the session's log.
+    pub(crate) async fn read(&self, recorder: &Recorder) -> Result<History, store::Error> {
+        let known = self.lock().take();
+        let kept = match known {
+            Some(known) => go_on(recorder, known).await?,
+            None => go_on(recorder, read_kept(recorder, &recorder.dir()).await?.unwrap_or_default()).await?,
+        };
+        *self.lock() = Some(kept.clone());
+        Ok(kept.history)
+    }
+
+    /// Gives its memory back.
+    pub(crate) fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads what the log has beyond what is known. After a long way, what is known then is kept.
+async fn go_on(recorder: &Recorder, mut kept: Kept) -> Result<Kept, store::Error> {
     let (begin, mut last) = (kept.seq, None);
     loop {
         let mut page = recorder.read(kept.seq, PAGE).await?;
@@ -60,9 +85,9 @@ pub(crate) async fn read(recorder: &Recorder) -> Result<History, store::Error> {
     }
     if let Some(last) = last.filter(|_| kept.seq - begin >= EVERY) {
         kept.format = FORMAT;
-        keep(dir, &kept, &last).await;
+        keep(recorder.dir(), &kept, &last).await;
     }
-    Ok(kept.history)
+    Ok(kept)
 }
 
 /// What was kept, if it is whole and the log is the one that it was made from.
@@ -143,7 +168,7 @@ mod tests {
     use crate::state::State;
 
     async fn messages(recorder: &Recorder) -> Result<Vec<Message>, store::Error> {
-        Ok(super::read(recorder).await?.into_messages())
+        Ok(Remembered::default().read(recorder).await?.into_messages())
     }
 
     fn said(text: &str) -> Draft {
@@ -178,6 +203,13 @@ mod tests {
         let more = messages(&recorder).await.unwrap();
         assert_eq!((&more[..whole.len()], more.len()), (&whole[..], whole.len() + 1));
         assert_eq!(agent::history::fold(&recorder.events().await.unwrap()), more);
+        let remembered = Remembered::default();
+        for _ in 0..3 {
+            log.append(vec![said("later")]).await.unwrap();
+            let read = remembered.read(&recorder).await.unwrap().into_messages();
+            assert_eq!(agent::history::fold(&recorder.events().await.unwrap()), read);
+        }
+        let more = messages(&recorder).await.unwrap();
 
         // What is damaged, of other code or of another log is not used.
         let bytes = std::fs::read(&path).unwrap();

@@ -13,7 +13,12 @@ const PAGE: usize = 500;
 
 /// Names how a state is written and how it is folded. It follows from the code that does both, so nobody can forget to
 /// change it: a fold that other code made is not used.
-const FORMAT: u64 = fingerprint(&[include_bytes!("state.rs"), env!("CARGO_PKG_VERSION").as_bytes()]);
+const FORMAT: u64 = fingerprint(&[
+    include_bytes!("state.rs"),
+    include_bytes!("state/ledger.rs"),
+    include_bytes!("budget.rs"),
+    env!("CARGO_PKG_VERSION").as_bytes(),
+]);
 
 /// A number that changes with every change of the texts.
 pub(crate) const fn fingerprint(texts: &[&[u8]]) -> u64 {

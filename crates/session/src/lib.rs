@@ -4,6 +4,7 @@
 mod actor;
 pub mod backup;
 mod books;
+mod budget;
 mod builds;
 mod command;
 mod control;
@@ -20,6 +21,7 @@ mod kept_fold;
 mod limits;
 #[cfg(feature = "load")]
 mod load;
+mod naming;
 mod outbox;
 mod position;
 mod presence;
@@ -27,7 +29,10 @@ mod problem;
 mod process;
 mod recorder;
 mod registry;
+mod routes;
 mod runner;
+mod secrets;
+mod spend;
 mod state;
 mod stop;
 mod stopwatch;
@@ -44,6 +49,7 @@ use protocol::{
     SessionId, SnapshotList, StopSession, Stopped, WarmStatus, event,
 };
 
+pub use budget::validate as validate_budgets;
 pub use builds::services;
 pub use command::{Before, Cause, Command};
 pub use feed::{Feed, Frame, Text};
@@ -52,6 +58,8 @@ pub use outbox::{Outbox, Patience};
 pub use position::Position;
 pub use problem::store as store_problem;
 use registry::Registry;
+pub use routes::{Routes, Task};
+pub use spend::SpendFilter;
 pub use terminal::{Terminal, TerminalInput, TerminalOutput, TerminalSpec};
 pub use workspace::{Arrival, SetUp, bring_to_tip, prepare};
 
@@ -88,6 +96,8 @@ pub struct Options {
     pub models: Vec<llm::Model>,
     /// Name of the model used when neither the prompt nor the environment names one.
     pub default_model: Option<String>,
+    /// The models of tasks beside the work itself.
+    pub routes: Routes,
     /// The host's copies of the repositories.
     pub mirrors: forge::Mirrors,
     /// From the configuration file, by name.
@@ -96,6 +106,8 @@ pub struct Options {
     pub limits: sandbox::Limits,
     /// When a turn has had enough.
     pub turn: agent::Limits,
+    /// What sessions may use where nobody says otherwise.
+    pub budgets: protocol::Budgets,
     /// Wall-clock limit of one shell command unless the call asks for less.
     pub command_timeout: Duration,
     /// A sandbox without a turn is stopped after this long; a snapshot of it is kept.
@@ -464,11 +476,7 @@ impl Sessions {
     /// The configured models, by name, without their keys.
     pub fn models(&self) -> Vec<Model> {
         let options = &self.registry.options;
-        let mut models: Vec<Model> = options
-            .models
-            .iter()
-            .map(|model| describe(model, options.default_model.as_deref() == Some(&model.name)))
-            .collect();
+        let mut models: Vec<Model> = options.models.iter().map(|model| describe(model, options)).collect();
         models.sort_by(|one, other| one.name.cmp(&other.name));
         models
     }
@@ -503,13 +511,13 @@ fn title(prompt: &str) -> String {
 }
 
 /// A model as people may see it.
-fn describe(model: &llm::Model, default: bool) -> Model {
+fn describe(model: &llm::Model, options: &Options) -> Model {
     let profile = model.profile();
     Model {
         name: model.name.clone(),
         provider: model.provider.name().to_owned(),
         model: model.model.clone(),
-        default,
+        default: options.default_model.as_deref() == Some(&model.name),
         key: model.has_key(),
         context: profile.context,
         context_assumed: profile.source == llm::Source::Assumed,
@@ -523,5 +531,6 @@ fn describe(model: &llm::Model, default: bool) -> Model {
             cache_write: price.cache_write,
         }),
         fallback: model.overrides.fallback.clone(),
+        tasks: options.routes.tasks(&model.name).map(|task| task.as_str().to_owned()).collect(),
     }
 }

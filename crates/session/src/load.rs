@@ -22,6 +22,7 @@ impl Sessions {
             title: title.to_owned(),
             model: "none".to_owned(),
             forked_from: None,
+            budgets: protocol::Budgets::default(),
         };
         let paused = EventBody::QueuePaused { reason: "it is only measured".to_owned(), command: None };
         recorder.append(&Actor::system(), vec![created, paused]).await.map_err(problem::store)?;

@@ -156,7 +156,7 @@ pub(crate) fn recipe(error: &sandbox::Error) -> Problem {
 
 /// The server is ending.
 pub(crate) fn closing() -> Problem {
-    Problem::new(Code::Conflict, "the server is shutting down").hint("try again when it is back")
+    Problem::new(Code::ShuttingDown, "the server is shutting down").hint("try again when it is back")
 }
 
 /// A file of ours beside the log could not be used.

@@ -2,7 +2,9 @@
 //! it is durable, and readers see events in the order of the log.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use protocol::{Actor, Event, EventBody, Notification, NotificationState, SessionId};
 use store::{Draft, Log, Store};
@@ -12,12 +14,18 @@ use crate::kept_fold;
 use crate::outbox::{self, Sender};
 use crate::state::State;
 
+/// How long a row of the index may be behind the log. What was appended has others waiting for the disk and the processor.
+const INDEX_DELAY: Duration = Duration::from_millis(50);
+
 /// Appends to one session's log.
 pub(crate) struct Recorder {
     log: Arc<Log>,
     store: Store,
     stream: Arc<Stream>,
     order: tokio::sync::Mutex<()>,
+    /// Whether a row of the index is about to be written; and who writes one.
+    index_due: AtomicBool,
+    indexing: tokio::sync::Mutex<()>,
     /// Who sends the notifications, once it is known that there are to be some.
     notifies: OnceLock<Arc<Sender>>,
 }
@@ -25,7 +33,15 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// For a log whose state was folded into the stream.
     pub(crate) fn new(log: Arc<Log>, store: Store, stream: Arc<Stream>) -> Arc<Self> {
-        Arc::new(Self { log, store, stream, order: tokio::sync::Mutex::new(()), notifies: OnceLock::new() })
+        Arc::new(Self {
+            log,
+            store,
+            stream,
+            order: tokio::sync::Mutex::default(),
+            index_due: AtomicBool::new(false),
+            indexing: tokio::sync::Mutex::default(),
+            notifies: OnceLock::new(),
+        })
     }
 
     /// From now on, what is appended is told to others where they are to know of it.
@@ -109,21 +125,40 @@ impl Recorder {
         }
     }
 
-    async fn append_now(&self, drafts: Vec<Draft>) -> Result<Vec<Event>, store::Error> {
+    async fn append_now(self: &Arc<Self>, drafts: Vec<Draft>) -> Result<Vec<Event>, store::Error> {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
         let events = self.log.append(drafts).await?;
         self.stream.publish(&events);
-        if events.iter().any(|event| shows_in_lists(&event.body)) {
+        // Who made a session finds it in the list; later, lists take it from memory.
+        if events.iter().any(|event| matches!(event.body, EventBody::SessionCreated { .. })) {
             self.index().await;
+        } else if events.iter().any(|event| shows_in_lists(&event.body)) {
+            self.index_soon();
         }
         Ok(events)
+    }
+
+    /// Writes the row of the index without keeping anybody waiting. However many changes come before it is written, it is
+    /// written once for all of them.
+    fn index_soon(self: &Arc<Self>) {
+        if self.index_due.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            tokio::time::sleep(INDEX_DELAY).await;
+            this.index().await;
+        }));
     }
 
     /// Writes the row of the index. The log is the truth, so a failure here is told and not passed on: the next
     /// server folds the log again.
     pub(crate) async fn index(&self) {
+        // In order: an older row must not be written over a newer one.
+        let _order = self.indexing.lock().await;
+        self.index_due.store(false, Ordering::Release);
         let Some(session) = self.stream.with_state(|state| state.to_session()) else { return };
         if let Err(error) = self.store.index(&session).await {
             tracing::warn!(session = %session.id, %error, "the index of sessions could not be written");
@@ -184,6 +219,8 @@ fn shows_in_lists(body: &EventBody) -> bool {
         EventBody::SessionCreated { .. }
         | EventBody::SessionRenamed { .. }
         | EventBody::SessionRestored { .. }
+        | EventBody::ModelChanged { .. }
+        | EventBody::BudgetChanged { .. }
         | EventBody::PromptQueued { .. }
         | EventBody::PromptEdited { .. }
         | EventBody::PromptRemoved { .. }
@@ -203,8 +240,10 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::ItemCompleted { .. }
         | EventBody::PlanUpdated { .. }
         | EventBody::UsageRecorded { .. }
+        | EventBody::BudgetWarned(_)
         | EventBody::ContextCompacted(_)
         | EventBody::RetryScheduled { .. }
+        | EventBody::MistakeMade { .. }
         | EventBody::SnapshotTaken { .. }
         | EventBody::EgressDecided(_)
         | EventBody::LimitExceeded { .. }

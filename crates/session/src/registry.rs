@@ -29,7 +29,7 @@ use crate::runner::Context;
 use crate::state::State;
 use crate::stopwatch::Stopwatch;
 use crate::workspace::{Platform, Workspace, address};
-use crate::{Duty, Options, ShutDown, environments, kept_fold, problem};
+use crate::{Duty, Options, ShutDown, budget, environments, kept_fold, problem};
 
 /// Longest prompt.
 const PROMPT_LIMIT: usize = 256 * 1024;
@@ -112,6 +112,7 @@ impl Registry {
     ) -> Result<Session, Problem> {
         let _open = self.refuse_when_closing().await?;
         check_prompt(&request.prompt)?;
+        request.budgets.as_ref().map_or(Ok(()), budget::validate)?;
         let options = &self.options;
         let environment = environments::find(options, &request.environment).await?;
         environments::check_recipe(options, &environment.recipe)?;
@@ -125,6 +126,7 @@ impl Registry {
             title: crate::title(&request.prompt),
             model,
             forked_from: None,
+            budgets: budget::overlaid(&options.budgets, &request.budgets.unwrap_or_default()),
         };
         let queued = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false };
         recorder.append(&actor, vec![created, queued]).await.map_err(problem::store)?;
@@ -242,9 +244,11 @@ impl Registry {
             recorder,
             workspace,
             client: self.client.clone(),
-            model: created.model,
+            edited: tokio::sync::Notify::new(),
+            adapted: Mutex::default(),
             stopwatch: Stopwatch::default(),
             outside: Outside::default(),
+            remembered: crate::history::Remembered::default(),
         });
         self.actors.spawn(service.run());
         Ok(handle)

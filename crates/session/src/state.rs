@@ -1,14 +1,20 @@
 //! A session as a pure fold over its log. Any prefix of any log folds without a panic, so a restarted server knows
 //! exactly what the one before it knew when it last appended.
 
+mod ledger;
+
 use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
-    Actor, ApprovalId, Decision, Environment, Event, EventBody, Item, ItemKind, ItemStatus, LineageId,
-    Notification, NotificationState, Outcome, PendingApproval, PromptId, Queue, QueuedPrompt, Receipt,
-    Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status, Timestamp, TurnId,
+    Actor, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemKind, ItemStatus,
+    LineageId, Mistakes, Notification, NotificationState, Outcome, PendingApproval, PromptId, Queue,
+    QueuedPrompt, Receipt, Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status, Timestamp,
+    TurnId,
 };
 use serde::{Deserialize, Serialize};
+
+use self::ledger::Ledger;
+use crate::budget::Used;
 
 /// What `session.created` said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +25,8 @@ pub(crate) struct Created {
     pub(crate) model: String,
     pub(crate) at: Timestamp,
     pub(crate) forked_from: Option<protocol::ForkedFrom>,
+    /// What it may use, as it was last changed.
+    pub(crate) budgets: Budgets,
 }
 
 /// The turn under way, with everything its receipt needs.
@@ -35,6 +43,9 @@ pub(crate) struct TurnState {
     pub(crate) open: Vec<Item>,
     /// The last delivery of this turn: a restarted server must not push twice, and must not forget to.
     pub(crate) delivery: Option<Delivery>,
+    /// Whether there was a sandbox in it, so that something can have been done there.
+    #[serde(default)]
+    pub(crate) had_sandbox: bool,
     /// How often the sandbox died in this turn.
     pub(crate) losses: u32,
     /// The plan.
@@ -43,6 +54,12 @@ pub(crate) struct TurnState {
     /// The checks that failed when they last ran, with what they found.
     #[serde(default)]
     pub(crate) failing: Vec<(String, Report)>,
+    /// The model that took over for the rest of the turn.
+    pub(crate) model: Option<String>,
+    /// The models that failed in this turn, and why.
+    pub(crate) failed_models: Vec<(String, String)>,
+    /// How often the model did something that could not be used.
+    mistakes: Mistakes,
     steps: u32,
     tools_completed: u32,
     tools_skipped: u32,
@@ -50,6 +67,8 @@ pub(crate) struct TurnState {
     spend: Spend,
     model_ms: u64,
     tools_ms: u64,
+    /// How long it has been under way, as far as the log tells it.
+    pub(crate) elapsed_ms: u64,
     completed: Vec<Work>,
     skipped: Vec<Work>,
     /// What a person must decide before the turn goes on.
@@ -58,6 +77,11 @@ pub(crate) struct TurnState {
     pub(crate) decision: Option<Decision>,
     /// Who stopped it: it does no more work, and is finished as soon as may be.
     pub(crate) stopping: Option<Actor>,
+}
+
+/// Whether a sandbox in this state can be worked in.
+fn takes_reads(state: SandboxState) -> bool {
+    matches!(state, SandboxState::Syncing | SandboxState::Ready)
 }
 
 /// Most pieces of work that each list of a receipt holds.
@@ -82,6 +106,7 @@ impl TurnState {
             tools_completed: self.tools_completed,
             tools_skipped: self.tools_skipped,
             checks: self.checks.clone(),
+            mistakes: self.mistakes,
             spend: self.spend,
             duration_ms,
             model_ms: self.model_ms,
@@ -110,7 +135,7 @@ impl TurnState {
                 // The time of a check that the model asked for is in its tool call.
                 let inside_call = self.open.iter().any(|open| matches!(open.kind, ItemKind::ToolCall(_)));
                 if !inside_call {
-                    self.tools_ms = self.tools_ms.saturating_add(report.duration_ms.unwrap_or(0));
+                    self.count_time(report.duration_ms);
                 }
             }
             ItemKind::Prompt { .. }
@@ -142,14 +167,43 @@ impl TurnState {
         }
     }
 
+    fn count_time(&mut self, duration_ms: Option<u64>) {
+        self.tools_ms = self.tools_ms.saturating_add(duration_ms.unwrap_or(0));
+        // The next answer says how long it was in all; until then this is what is known.
+        self.elapsed_ms = self.elapsed_ms.saturating_add(duration_ms.unwrap_or(0));
+    }
+
+    /// What it used so far, `millis` of time at least.
+    fn used(&self, millis: u64) -> Used {
+        Used::new(&self.spend, self.steps, millis.max(self.elapsed_ms))
+    }
+
     fn count_call(&mut self, status: ItemStatus, call: &ToolCall) {
-        self.tools_ms = self.tools_ms.saturating_add(call.duration_ms.unwrap_or(0));
+        self.count_time(call.duration_ms);
         // A call that was refused for its arguments has no duration: it never ran.
         let ran = matches!(status, ItemStatus::Completed | ItemStatus::Failed) && call.duration_ms.is_some();
         if ran {
             self.tools_completed += 1;
         } else {
             self.tools_skipped += 1;
+        }
+    }
+}
+
+/// What a turn that is not done leaves to the next one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Left {
+    plan: Vec<PlanItem>,
+    failing: Vec<(String, Report)>,
+}
+
+impl Left {
+    fn of(turn: TurnState, outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => Self::default(),
+            Outcome::Escalated | Outcome::Cancelled | Outcome::Failed | Outcome::OutOfBudget => {
+                Self { plan: turn.plan, failing: turn.failing }
+            }
         }
     }
 }
@@ -168,12 +222,14 @@ pub(crate) struct State {
     decisions: Vec<Decision>,
     /// Boxed, because most sessions have none most of the time.
     turn: Option<Box<TurnState>>,
+    /// What the last turn left open.
+    left: Left,
     /// How the last turn ended, and why.
     last: Option<(Outcome, Option<String>)>,
     last_turn: Option<TurnId>,
     /// The snapshot that the events which were copied from another session end with, until it comes.
     inherits_until: Option<SnapshotId>,
-    spend: Spend,
+    ledger: Ledger,
     delivery: Option<Delivery>,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
@@ -193,10 +249,11 @@ impl State {
             paused: false,
             decisions: Vec::new(),
             turn: None,
+            left: Left::default(),
             last: None,
             last_turn: None,
             inherits_until: None,
-            spend: Spend::default(),
+            ledger: Ledger::default(),
             delivery: None,
             notifications: Vec::new(),
             sandbox: None,
@@ -208,7 +265,7 @@ impl State {
         self.seq = event.seq;
         self.updated_at = event.at;
         match &event.body {
-            EventBody::SessionCreated { environment, recipe, title, model, forked_from } => {
+            EventBody::SessionCreated { environment, recipe, title, model, forked_from, budgets } => {
                 self.inherits_until = forked_from.map(|from| from.snapshot);
                 if self.lineages.is_empty() {
                     self.lineages.push((first_lineage(self.id, event.at), event.seq));
@@ -219,20 +276,47 @@ impl State {
                     title: title.clone(),
                     model: model.clone(),
                     forked_from: *forked_from,
+                    budgets: *budgets,
                     at: event.at,
                 });
             }
-            EventBody::SessionRenamed { title } => {
+            EventBody::SessionRenamed { title, .. } => {
                 if let Some(created) = &mut self.created {
                     created.title.clone_from(title);
                 }
             }
+            EventBody::ModelChanged { model, turn, from, reason, .. } => match turn {
+                Some(turn) => {
+                    if let Some(open) = self.turn_mut(*turn) {
+                        open.model = Some(model.clone());
+                        open.failed_models.push((from.clone(), reason.clone().unwrap_or_default()));
+                    }
+                }
+                None => {
+                    if let Some(created) = &mut self.created {
+                        created.model.clone_from(model);
+                    }
+                    // Whoever chooses a model means it also for the turn that is on another one.
+                    if let Some(open) = &mut self.turn {
+                        open.model = None;
+                        open.failed_models.clear();
+                    }
+                }
+            },
+            EventBody::BudgetChanged { budgets, .. } => {
+                if let Some(created) = &mut self.created {
+                    created.budgets = *budgets;
+                }
+                self.ledger.changed_by = self.turn.as_ref().map(|_| event.actor.clone());
+            }
+            EventBody::BudgetWarned(warning) => self.ledger.warn(warning),
             EventBody::SessionRestored { lineage } => self.lineages.push((*lineage, event.seq)),
             EventBody::PromptQueued { prompt, text, now } => {
                 let author = event.actor.id.clone();
                 let place = if *now { 0 } else { self.queue.len() };
                 let queued = QueuedPrompt { id: *prompt, text: text.clone(), author, editors: Vec::new() };
                 self.queue.insert(place, queued);
+                self.lift_hold();
             }
             EventBody::PromptEdited { prompt, text, .. } => {
                 if let Some(queued) = self.queue.iter_mut().find(|queued| queued.id == *prompt) {
@@ -246,16 +330,23 @@ impl State {
             EventBody::PromptRemoved { prompt, .. } => self.queue.retain(|queued| queued.id != *prompt),
             EventBody::PromptMoved { prompt, before, .. } => self.move_prompt(*prompt, *before),
             EventBody::QueuePaused { .. } => self.paused = true,
-            EventBody::QueueResumed { .. } => self.paused = false,
+            EventBody::QueueResumed { .. } => {
+                self.paused = false;
+                self.lift_hold();
+            }
             EventBody::TurnStarted { turn, prompt } => self.start(*turn, *prompt, event.at),
             EventBody::TurnStopping { turn, .. } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.stopping.get_or_insert_with(|| event.actor.clone());
                 }
             }
-            EventBody::TurnFinished { turn, outcome, reason, .. } => {
-                if self.turn.as_ref().is_some_and(|open| open.id == *turn) {
-                    self.turn = None;
+            EventBody::TurnFinished { turn, outcome, reason, receipt } => {
+                if let Some(open) = self.turn.take_if(|open| open.id == *turn) {
+                    // What the session before it did is on that one's account.
+                    if self.inherits_until.is_none() {
+                        self.ledger.finish(*outcome, open.used(receipt.duration_ms), open.spend);
+                    }
+                    self.left = Left::of(*open, *outcome);
                     self.last_turn = Some(*turn);
                     self.last = Some((*outcome, reason.clone()));
                 }
@@ -295,10 +386,12 @@ impl State {
                     self.decisions.push(decision);
                 }
             }
-            EventBody::UsageRecorded { turn, step, usage, cost_usd, duration_ms, .. } => {
+            EventBody::UsageRecorded {
+                turn, step, model, usage, cost_usd, duration_ms, elapsed_ms, ..
+            } => {
                 // What the session before it spent is on that one's account.
                 if self.inherits_until.is_none() {
-                    self.spend.record(*usage, *cost_usd);
+                    self.ledger.record(event.at, model, *usage, *cost_usd);
                 }
                 if let Some(open) = self.turn_mut(*turn) {
                     open.spend.record(*usage, *cost_usd);
@@ -308,6 +401,7 @@ impl State {
                         open.decision = None;
                     }
                     open.model_ms = open.model_ms.saturating_add(*duration_ms);
+                    open.elapsed_ms = open.elapsed_ms.max(*elapsed_ms);
                 }
             }
             EventBody::SandboxChanged { sandbox, state, .. } => self.sandbox_changed(*sandbox, *state),
@@ -324,6 +418,11 @@ impl State {
             EventBody::PlanUpdated { turn, items } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.plan.clone_from(items);
+                }
+            }
+            EventBody::MistakeMade { turn, mistake } => {
+                if let Some(open) = self.turn_mut(*turn) {
+                    open.mistakes.count(*mistake);
                 }
             }
             EventBody::ContextCompacted(_)
@@ -357,6 +456,8 @@ impl State {
         if self.queue.is_empty() {
             self.queue = Vec::new();
         }
+        self.ledger.begin();
+        let left = std::mem::take(&mut self.left);
         self.turn = Some(Box::new(TurnState {
             id: turn,
             prompt,
@@ -365,9 +466,13 @@ impl State {
             started_at: at,
             open: Vec::new(),
             delivery: None,
+            had_sandbox: self.sandbox.is_some_and(|(_, state)| takes_reads(state)),
             losses: 0,
-            plan: Vec::new(),
-            failing: Vec::new(),
+            plan: left.plan,
+            failing: left.failing,
+            mistakes: Mistakes::default(),
+            model: None,
+            failed_models: Vec::new(),
             steps: 0,
             tools_completed: 0,
             tools_skipped: 0,
@@ -375,6 +480,7 @@ impl State {
             spend: Spend::default(),
             model_ms: 0,
             tools_ms: 0,
+            elapsed_ms: 0,
             completed: Vec::new(),
             skipped: Vec::new(),
             approval: None,
@@ -399,10 +505,9 @@ impl State {
                 }
             }
         }
-        if state == SandboxState::Lost
-            && let Some(open) = &mut self.turn
-        {
-            open.losses += 1;
+        if let Some(open) = &mut self.turn {
+            open.had_sandbox |= takes_reads(state);
+            open.losses += u32::from(state == SandboxState::Lost);
         }
     }
 
@@ -456,14 +561,31 @@ impl State {
         self.created.as_ref()
     }
 
+    /// The model that works now: the one that took over in the turn under way, or else the session's own.
+    pub(crate) fn model(&self) -> &str {
+        let taken_over = self.turn.as_ref().and_then(|turn| turn.model.as_deref());
+        taken_over.or(self.created.as_ref().map(|created| created.model.as_str())).unwrap_or_default()
+    }
+
     /// The turn under way.
     pub(crate) fn turn(&self) -> Option<&TurnState> {
         self.turn.as_deref()
     }
 
-    /// The prompt whose turn is next, unless the queue is paused.
+    /// The prompt whose turn is next, unless the queue is paused or a budget is used up.
     pub(crate) fn next_prompt(&self) -> Option<&QueuedPrompt> {
-        self.queue.first().filter(|_| !self.paused)
+        self.queue.first().filter(|_| !self.stays())
+    }
+
+    /// Whether the turn of a prompt that comes now begins at once: none is under way, and nothing waits or stays.
+    pub(crate) fn is_free(&self) -> bool {
+        let limits = self.paused || !self.session_limits().is_empty();
+        self.turn.is_none() && self.queue.is_empty() && !limits
+    }
+
+    /// Whether a person paused the queue.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
     }
 
     /// Whether the turn under way waits for a person, so that there is nothing to do until somebody decides.
@@ -483,7 +605,7 @@ impl State {
 
     /// The prompts that wait.
     pub(crate) fn queue(&self) -> Queue {
-        Queue { paused: self.paused, prompts: self.queue.clone() }
+        Queue { paused: self.stays(), waits: self.out_of_budget(), prompts: self.queue.clone() }
     }
 
     /// How an approval was decided.
@@ -511,11 +633,18 @@ impl State {
         &self.notifications
     }
 
+    /// Whether the last turn is all there is to tell: nothing waits, or what waits stays because that turn failed.
+    fn rests(&self) -> bool {
+        let failed = matches!(self.last, Some((Outcome::Failed, _)));
+        self.turn.is_none() && (self.queue.is_empty() || (self.paused && failed))
+    }
+
     fn status(&self) -> Status {
         match (&self.turn, &self.last) {
             (Some(turn), _) if turn.approval.is_some() => Status::Waiting,
             (Some(_), _) => Status::Working,
-            (None, _) if !self.queue.is_empty() => Status::Queued,
+            (None, _) if self.out_of_budget().is_some() => Status::OutOfBudget,
+            (None, _) if !self.rests() => Status::Queued,
             (None, None) => Status::Queued,
             (None, Some((outcome, _))) => match outcome {
                 Outcome::Done => Status::Done,
@@ -531,8 +660,8 @@ impl State {
     pub(crate) fn to_session(&self) -> Option<Session> {
         let created = self.created.as_ref().filter(|_| self.is_whole())?;
         let status = self.status();
-        let idle = self.turn.is_none() && self.queue.is_empty();
-        let reason = self.last.as_ref().filter(|_| idle).and_then(|(_, reason)| reason.clone());
+        let last = || self.last.as_ref().filter(|_| self.rests()).and_then(|(_, reason)| reason.clone());
+        let reason = self.out_of_budget().or_else(last);
         Some(Session {
             id: self.id,
             title: created.title.clone(),
@@ -544,9 +673,13 @@ impl State {
             updated_at: self.updated_at,
             seq: self.seq,
             lineage: self.lineage(),
-            spend: self.spend,
+            spend: self.ledger.spend,
+            spent: self.ledger.spent.clone(),
+            turn_spend: self.turn.as_ref().map_or(self.ledger.last_spend, |turn| turn.spend),
+            budgets: created.budgets,
+            used: self.budget_use(0),
             queued: self.queue.clone(),
-            paused: self.paused,
+            paused: self.stays(),
             approval: self.turn.as_ref().and_then(|turn| turn.approval.clone()),
             turn: self.turn.as_ref().map(|turn| turn.id),
             delivery: self.delivery.clone(),

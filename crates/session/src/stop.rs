@@ -19,6 +19,16 @@ impl Stop {
         self.token.cancel();
     }
 
+    /// Another that is given with this one, and can be given without it.
+    pub(crate) fn child(&self) -> Self {
+        Self { token: self.token.child_token(), by: Arc::clone(&self.by) }
+    }
+
+    /// Gives the signal although nobody stopped the turn: its time is over.
+    pub(crate) fn give_for_time(&self) {
+        self.token.cancel();
+    }
+
     /// Who stopped the turn.
     pub(crate) fn by(&self) -> Option<Actor> {
         self.by.lock().unwrap_or_else(PoisonError::into_inner).clone()

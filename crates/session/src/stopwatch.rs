@@ -1,8 +1,9 @@
-//! How long a turn has taken. Within one process that is measured with a clock which nobody can set. What came before
-//! this process is known only by the clock on the wall, which may have been set back meanwhile: then it took no time.
+//! How long a turn has been under way. Within one process that is measured with a clock which nobody can set; what came
+//! before this process is what the log tells. The time in which a turn waits for a person is not counted, nor is that in which
+//! no server runs.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use protocol::{Timestamp, TurnId};
 
@@ -14,81 +15,94 @@ pub(crate) struct Stopwatch(Mutex<Option<Running>>);
 
 struct Running {
     turn: TurnId,
-    since: Instant,
+    /// Since when it is measured; not at all while it waits for a person.
+    since: Option<Instant>,
     /// Milliseconds that it took before.
     before: u64,
+}
+
+impl Running {
+    fn millis(&self) -> u64 {
+        let here = self.since.map_or(0, |since| since.elapsed().as_millis());
+        self.before.saturating_add(u64::try_from(here).unwrap_or(u64::MAX))
+    }
 }
 
 impl Stopwatch {
     /// A turn begins now.
     pub(crate) fn begin(&self, turn: TurnId) {
-        self.set(Running { turn, since: Instant::now(), before: 0 });
+        *self.lock() = Some(Running { turn, since: Some(Instant::now()), before: 0 });
     }
 
     /// A turn goes on. One that did not begin here began in another process.
     pub(crate) fn go_on(&self, turn: &TurnState) {
-        self.millis(turn, Timestamp::now());
+        let mut running = self.lock();
+        let before = match &*running {
+            Some(known) if known.turn == turn.id => known.millis(),
+            Some(_) | None => turn.elapsed_ms,
+        };
+        *running = Some(Running { turn: turn.id, since: Some(Instant::now()), before });
+    }
+
+    /// The turn waits for a person.
+    pub(crate) fn rest(&self) {
+        if let Some(running) = &mut *self.lock() {
+            (running.before, running.since) = (running.millis(), None);
+        }
     }
 
     /// Milliseconds that a turn has taken so far.
     pub(crate) fn read(&self, turn: &TurnState) -> u64 {
-        self.millis(turn, Timestamp::now())
-    }
-
-    fn millis(&self, turn: &TurnState, now: Timestamp) -> u64 {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*running {
-            Some(known) if known.turn == turn.id => {
-                let here = u64::try_from(known.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-                known.before.saturating_add(here)
-            }
-            Some(_) | None => {
-                let before = millis_between(turn.started_at, now);
-                *running = Some(Running { turn: turn.id, since: Instant::now(), before });
-                before
-            }
+        match &*self.lock() {
+            Some(known) if known.turn == turn.id => known.millis(),
+            Some(_) | None => turn.elapsed_ms,
         }
     }
 
-    fn set(&self, running: Running) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whole milliseconds from one time to the other; 0 when the clock was set back.
-fn millis_between(from: Timestamp, to: Timestamp) -> u64 {
-    u64::try_from(to.as_millisecond().saturating_sub(from.as_millisecond())).unwrap_or(0)
+/// The time on the wall after a wait; none where it is further away than can be told.
+pub(crate) fn after(wait: Duration) -> Option<Timestamp> {
+    Timestamp::now().checked_add(wait).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::turn_begun_at;
+    use crate::state::tests::turn_that_took;
 
-    const YEAR: i64 = 365 * 24 * 60 * 60;
+    /// Far more than any of these tests takes.
+    const LONG: u64 = 600_000;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
+    #[test]
+    fn a_turn_of_another_process_goes_on_from_what_the_log_tells() {
+        let (turn, watch) = (turn_that_took(LONG), Stopwatch::default());
+        assert_eq!(watch.read(&turn), LONG, "nothing is measured yet");
+        watch.go_on(&turn);
+        assert!((LONG..2 * LONG).contains(&watch.read(&turn)));
     }
 
     #[test]
-    fn a_turn_of_this_process_takes_as_long_as_it_takes_wherever_the_clock_jumps() {
-        let turn = turn_begun_at(at(40 * YEAR));
-        for now in [at(0), at(40 * YEAR), at(80 * YEAR)] {
-            let watch = Stopwatch::default();
-            watch.begin(turn.id);
-            assert!(watch.millis(&turn, now) < 60_000, "{now}");
-        }
+    fn a_turn_of_this_process_takes_as_long_as_it_takes_whatever_the_log_tells() {
+        let (turn, watch) = (turn_that_took(LONG), Stopwatch::default());
+        watch.begin(turn.id);
+        watch.go_on(&turn);
+        assert!(watch.read(&turn) < LONG);
     }
 
     #[test]
-    fn a_turn_of_another_process_is_measured_on_from_what_the_wall_says_and_never_took_less_than_nothing() {
-        let turn = turn_begun_at(at(1000));
-        let watch = Stopwatch::default();
-        assert_eq!(watch.millis(&turn, at(1007)), 7_000);
-        let later = watch.millis(&turn, at(40 * YEAR));
-        assert!((7_000..67_000).contains(&later), "the jump came while this process measured: {later}");
-        let watch = Stopwatch::default();
-        assert_eq!(watch.millis(&turn, at(3)), 0, "it was set back");
+    fn waiting_for_a_person_takes_no_time() {
+        let (turn, watch) = (turn_that_took(LONG), Stopwatch::default());
+        watch.go_on(&turn);
+        watch.rest();
+        let rested = watch.read(&turn);
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(watch.read(&turn), rested);
+        watch.go_on(&turn);
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(watch.read(&turn) > rested);
     }
 }

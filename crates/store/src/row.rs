@@ -107,6 +107,7 @@ mod tests {
             cost_usd,
             first_token_ms: 1,
             duration_ms: 2,
+            elapsed_ms: 3,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::database::Database;
 use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::logfile::KeptFold;
+use crate::secrets::Secrets;
 use crate::writer::{Append, Counts, Job, Reply, Writers};
 use crate::{Error, Log};
 
@@ -27,6 +28,7 @@ pub(crate) struct Inner {
     writers: Writers,
     catalogue: Catalogue,
     layout: Layout,
+    secrets: Secrets,
     /// Backups under way, and the names of keys that were answered since the first of them began.
     answered: Arc<Mutex<(usize, HashMap<String, String>)>>,
     _lock: Lock,
@@ -51,14 +53,19 @@ impl Drop for KeysBefore {
 impl Store {
     /// Opens (or makes) the data directory and takes its lock for the life of the value.
     pub fn open(dir: &Path) -> Result<Self, Error> {
+        Self::open_with(dir, None)
+    }
+
+    /// The same, with the key of the secrets in this file.
+    pub fn open_with(dir: &Path, secret_key: Option<&Path>) -> Result<Self, Error> {
         let layout = Layout::prepare(dir)?;
         let lock = Lock::take(&layout)?;
         layout.sweep()?;
         let catalogue = Catalogue::start(&layout.catalogue())?;
         let writers = Writers::start(&layout)?;
-        Ok(Self {
-            inner: Arc::new(Inner { writers, catalogue, layout, answered: Arc::default(), _lock: lock }),
-        })
+        let secrets = Secrets::new(layout.root(), secret_key);
+        let answered = Arc::default();
+        Ok(Self { inner: Arc::new(Inner { writers, catalogue, layout, secrets, answered, _lock: lock }) })
     }
 
     /// Makes the log of a new session.
@@ -321,6 +328,11 @@ impl Store {
     /// Where the key is that placeholders of secrets are made from.
     pub fn placeholder_key(&self) -> PathBuf {
         self.inner.layout.root().join("placeholders")
+    }
+
+    /// The secrets.
+    pub fn secrets(&self) -> &Secrets {
+        &self.inner.secrets
     }
 
     /// How much was written to logs since the store was opened.

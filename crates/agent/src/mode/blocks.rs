@@ -24,15 +24,17 @@ const SHELLS: [&str; 6] = ["sh", "bash", "shell", "zsh", "console", "terminal"];
 pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
     let mut unnamed: Vec<(usize, String, String)> = Vec::new();
-    let mut before = "";
+    let mut before = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let Some((fence, info)) = opening(line) else {
             if !line.trim().is_empty() {
-                before = line;
+                before = line.to_owned();
             }
             continue;
         };
+        // What belongs to an item of a list is indented as a whole.
+        let indent = line.len() - line.trim_start().len();
         let mut content = String::new();
         let mut closed = false;
         for line in lines.by_ref() {
@@ -40,7 +42,8 @@ pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
                 closed = true;
                 break;
             }
-            content.push_str(line);
+            let blank = line.len() - line.trim_start_matches(' ').len();
+            content.push_str(&line[blank.min(indent)..]);
             content.push('\n');
         }
         // Half a file is worse than none; but the closing fence is often lost because it is a stop word of the model.
@@ -48,16 +51,25 @@ pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
             break;
         }
         let language = info.split([':', ' ', ',', '{']).next().unwrap_or_default().to_ascii_lowercase();
-        if let Some(path) = named(info, before, &content, known) {
+        // A name in a block of its own is the name of the next block.
+        let shell = SHELLS.contains(&language.as_str());
+        if !shell
+            && named(info, &before, "", known).is_none()
+            && let Some(path) = only_a_name(&content, known)
+        {
+            before = path;
+            continue;
+        }
+        if let Some(path) = named(info, &before, &content, known) {
             let text = without_name(&content, &path);
             found.retain(|block| !matches!(block, Block::File { path: other, .. } if *other == path));
             found.push(Block::File { path, text });
-        } else if SHELLS.contains(&language.as_str()) {
+        } else if shell {
             found.extend(command(&content).map(Block::Command));
         } else if salvage::calls(&format!("```json\n{content}```"), 1).is_empty() {
             unnamed.push((found.len(), language, content));
         }
-        before = "";
+        before = String::new();
     }
     // One block without a name, and one file that it can be.
     if let [(place, language, content)] = unnamed.as_slice()
@@ -92,7 +104,11 @@ fn closes(line: &str, fence: usize) -> bool {
 fn named(info: &str, before: &str, content: &str, known: &[&str]) -> Option<String> {
     let beside = info.split([':', ' ', '=', '"', ',']).find_map(|word| path(word, known));
     let above = || {
-        let line = before.trim().trim_matches(['*', '#', '`', ':', ' ', '-', '>']);
+        let line = before.trim();
+        // The number of an item of a list.
+        let numbered = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let line = numbered.strip_prefix(". ").unwrap_or(line);
+        let line = line.trim_matches(['*', '#', '`', ':', ' ', '-', '>']);
         let line = ["File", "file", "Path", "path", "Filename", "filename"]
             .iter()
             .find_map(|word| line.strip_prefix(word)?.trim_start().strip_prefix(':'))
@@ -109,6 +125,13 @@ fn named(info: &str, before: &str, content: &str, known: &[&str]) -> Option<Stri
     };
     let inside = || path(comment(content.lines().next()?)?, known);
     beside.or_else(above).or_else(inside)
+}
+
+/// The file that a block names when it holds nothing else.
+fn only_a_name(content: &str, known: &[&str]) -> Option<String> {
+    let line = content.trim();
+    let line = comment(line).unwrap_or(line);
+    if line.contains('\n') { None } else { path(line, known) }
 }
 
 /// A word that is the name of a file.
@@ -165,26 +188,38 @@ fn command(content: &str) -> Option<String> {
     (!command.is_empty()).then_some(command)
 }
 
+/// What stands beside fences, and the endings of files that it stands for. The first that fits is the usual one.
+const LANGUAGES: [(&[&str], &[&str]); 11] = [
+    (&["python", "py"], &["py"]),
+    (&["rust", "rs"], &["rs"]),
+    (&["javascript", "js", "node"], &["js", "mjs", "cjs", "jsx"]),
+    (&["typescript", "ts"], &["ts", "tsx"]),
+    (&["go", "golang"], &["go"]),
+    (&["c"], &["c", "h"]),
+    (&["cpp", "c++"], &["cpp", "cc", "hpp", "h"]),
+    (&["java"], &["java"]),
+    (&["ruby", "rb"], &["rb"]),
+    (&["html"], &["html"]),
+    (&["css"], &["css"]),
+];
+
+/// What stands beside the fence of this file; nothing where it is not plain. Never a shell: that would be a command.
+pub(super) fn language(path: &str) -> &'static str {
+    let ending = ending(path);
+    let found = LANGUAGES.iter().find(|(_, endings)| endings.contains(&ending));
+    found.and_then(|(names, _)| names.first()).copied().unwrap_or_default()
+}
+
+fn ending(path: &str) -> &str {
+    path.rsplit_once('.').map_or("", |(_, ending)| ending)
+}
+
 /// The one file that a block in this language can be.
 fn only<'a>(known: &[&'a str], language: &str) -> Option<&'a str> {
-    let endings: &[&str] = match language {
-        "python" | "py" => &["py"],
-        "rust" | "rs" => &["rs"],
-        "javascript" | "js" | "node" => &["js", "mjs", "cjs", "jsx"],
-        "typescript" | "ts" => &["ts", "tsx"],
-        "go" | "golang" => &["go"],
-        "c" => &["c", "h"],
-        "cpp" | "c++" => &["cpp", "cc", "hpp", "h"],
-        "java" => &["java"],
-        "ruby" | "rb" => &["rb"],
-        "html" => &["html"],
-        "css" => &["css"],
-        _ => return None,
-    };
+    let (_, endings) = LANGUAGES.iter().find(|(names, _)| names.contains(&language))?;
     let fits = |path: &&&str| {
-        let ending = path.rsplit('.').next().unwrap_or_default();
         // Tests are rarely what is to be changed.
-        endings.contains(&ending) && !path.to_ascii_lowercase().contains("test")
+        endings.contains(&ending(path)) && !path.to_ascii_lowercase().contains("test")
     };
     let mut fitting = known.iter().filter(fits);
     fitting.next().filter(|_| fitting.next().is_none()).copied()
@@ -205,12 +240,14 @@ mod tests {
             "**calc.py**:\n\n```\nx = 1\n```",
             "### File: `calc.py`\n```py\nx = 1\n```\nThat is all.",
             "Here is the new `calc.py`:\n```python\nx = 1\n```",
+            "2. **calc.py**\n   ```python\n   x = 1\n   ```\nThat is all.",
             "```python:calc.py\nx = 1\n```",
             "```python title=\"calc.py\"\nx = 1\n```",
             "```python\n# calc.py\nx = 1\n```",
             "````\n# ./calc.py\nx = 1\n````",
             "/workspace/calc.py\n```python\nx = 1\n```",
             "Only one file is there.\n```python\nx = 1\n```",
+            "```\ncalc.py\n```\n```python\nx = 1\n```\n\n```\ncalc.py\n```",
             "calc.py\n```python\nold\n```\nBetter:\ncalc.py\n```python\nx = 1\n```",
         ] {
             assert_eq!(
@@ -232,6 +269,12 @@ mod tests {
     }
 
     #[test]
+    fn a_name_in_a_block_is_content_where_a_file_or_a_shell_is_named() {
+        assert_eq!(read("files.in\n```\ncalc.py\n```", &["calc.py"], false), [file("files.in", "calc.py\n")]);
+        assert_eq!(read("```sh\nrun.sh\n```", &["run.sh"], false), [Block::Command("run.sh".into())]);
+    }
+
+    #[test]
     fn what_is_not_meant_as_a_file_is_left_alone() {
         for text in [
             "Like this:\n```python\nx = 1\n```\nor\n```python\nx = 2\n```",
@@ -248,6 +291,11 @@ mod tests {
         let text = "a.py\n```python\nx = 1\n```\nb.py\n```python\ny";
         assert_eq!(read(text, &[], true), [file("a.py", "x = 1\n")]);
         assert_eq!(read(text, &[], false), [file("a.py", "x = 1\n"), file("b.py", "y\n")]);
+    }
+
+    #[test]
+    fn files_are_shown_in_their_language() {
+        assert_eq!(["a.py", "b/c.h", "d.sh", "Makefile", "e."].map(language), ["python", "c", "", "", ""]);
     }
 
     #[test]

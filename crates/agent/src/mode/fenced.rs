@@ -8,7 +8,8 @@ use serde_json::json;
 use super::blocks::{self, Block};
 use super::{FileText, Mode, View};
 use crate::answer::{self, normalise};
-use crate::tools::cut;
+use crate::history::Past;
+use crate::tools::{self, cut};
 
 #[derive(Debug)]
 pub(super) struct Fenced;
@@ -16,9 +17,10 @@ pub(super) struct Fenced;
 impl Mode for Fenced {
     fn request(&self, view: &View<'_>) -> Request {
         Request {
-            system: format!("{}\n{MANUAL}", view.system.trim_end()),
+            system: format!("{}\n{}", view.system.trim_end(), manual(view.files)),
             messages: vec![Message::user(round(view))],
             max_output_tokens: view.max_output_tokens,
+            temperature: Some(temperature(view.round)),
             ..Request::default()
         }
     }
@@ -28,10 +30,13 @@ impl Mode for Fenced {
             let text: Vec<&str> = completion.parts.iter().filter_map(answer::text).collect();
             let paths: Vec<&str> = view.files.iter().map(|file| file.path.as_str()).collect();
             let first = answer::next_number(view.messages);
-            let found = blocks::read(&text.join("\n"), &paths, completion.stop == Stop::Length);
+            let mut found = blocks::read(&text.join("\n"), &paths, completion.stop == Stop::Length);
+            leave_tests(&mut found, view.files);
             let calls = found.into_iter().enumerate().map(|(index, block)| {
                 let (tool, arguments) = match block {
-                    Block::File { path, text } => ("write", json!({"path": path, "content": text})),
+                    Block::File { path, text } => {
+                        ("write", json!({"path": meant(path, &text, view.files), "content": text}))
+                    }
                     Block::Command(command) => ("shell", json!({"command": command})),
                 };
                 Part::Call(answer::text_call(first + index, tool.to_owned(), arguments.to_string()))
@@ -46,26 +51,89 @@ impl Mode for Fenced {
     }
 }
 
-const MANUAL: &str = "\
-Change a file by writing its path on a line of its own and then the whole new text of the file in a fenced block:
+/// How answers are written. The example is a file that is there: small models write what they see, and would make a
+/// directory of an example's.
+fn manual(files: &[FileText]) -> String {
+    let shown = files.iter().find(|file| file.text.is_some());
+    let path = shown.map_or("notes.txt", |file| file.path.as_str());
+    let language = blocks::language(path);
+    format!(
+        "\
+Change a file by writing its path on a line of its own, and then the whole new text of the file in a fenced block:
 
-src/example.py
-```python
+{path}
+```{language}
 the whole file, from its first line to its last
 ```
 
-Never leave a part of a file out. Run a command with a block of its own:
+Never leave a part of a file out. Leave out the files that stay as they are, and tests unless the task is about them. Run a command with a block of its own:
 
 ```sh
-ls src
+ls
 ```
 
-After your answer the files are written, the commands and the checks are run, and you are shown what came of it.
-";
+The files are then written, the commands and the checks are run, and you are shown what came of it.
+"
+    )
+}
+
+/// Takes away tests that are there already from an answer that changes something else. Small models write all files that they
+/// were shown, and tests come out changed. Who means it writes the test in the next round, where the rest is as it should be.
+fn leave_tests(found: &mut Vec<Block>, files: &[FileText]) {
+    let text_of =
+        |path: &str| files.iter().find(|file| file.path == path).and_then(|file| file.text.as_deref());
+    let changes = found.iter().any(|block| match block {
+        Block::File { path, text } => !is_test(path) && text_of(path) != Some(text.as_str()),
+        Block::Command(_) => false,
+    });
+    found.retain(|block| match block {
+        Block::File { path, .. } => !(changes && is_test(path) && text_of(path).is_some()),
+        Block::Command(_) => true,
+    });
+}
+
+fn is_test(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    path.split(|letter: char| !letter.is_ascii_alphanumeric())
+        .any(|word| ["test", "tests", "spec"].contains(&word))
+}
+
+/// The file that is meant by a path where there is none: the one file of that name that defines some of the same, in another
+/// directory. Small models make directories up.
+fn meant(path: String, text: &str, files: &[FileText]) -> String {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    if files.iter().any(|file| file.path == path) {
+        return path;
+    }
+    let same = |file: &&FileText| {
+        let known = file.text.as_deref().unwrap_or_default();
+        name(&file.path) == name(&path) && tools::define_the_same(known, text)
+    };
+    let mut found = files.iter().filter(same);
+    match (found.next(), found.next()) {
+        (Some(one), None) => one.path.clone(),
+        _ => path,
+    }
+}
+
+/// Most characters of an earlier prompt, and of what came of it.
+const EARLIER_PROMPT: usize = 300;
+const EARLIER_ANSWER: usize = 200;
+
+/// Little chance at first, since the likeliest answer of a small model is its best one; then more and more, since the same
+/// question would get the same answer.
+fn temperature(round: u32) -> f64 {
+    match round {
+        0 => 0.2,
+        1 => 0.5,
+        _ => 0.8,
+    }
+}
 
 /// What the model is shown in one round.
 fn round(view: &View<'_>) -> String {
-    let mut text = format!("The task:\n{}\n", cut(view.task.trim(), view.room));
+    let mut text = earlier(view.earlier, view.room / 4);
+    text.push_str(&format!("The task:\n{}\n", cut(view.task.trim(), view.room)));
     let shown: Vec<(&FileText, &String)> =
         view.files.iter().filter_map(|file| Some((file, file.text.as_ref()?))).collect();
     if !shown.is_empty() {
@@ -74,16 +142,18 @@ fn round(view: &View<'_>) -> String {
     for (file, content) in shown {
         let fence = blocks::fence_for(content);
         let end = if content.is_empty() || content.ends_with('\n') { "" } else { "\n" };
-        text.push_str(&format!("\n{}\n{fence}\n{content}{end}{fence}\n", file.path));
+        // As the answer is to have them, since small models write what they see.
+        let language = blocks::language(&file.path);
+        text.push_str(&format!("\n{}\n{fence}{language}\n{content}{end}{fence}\n", file.path));
     }
     let names: Vec<&str> =
         view.files.iter().filter(|file| file.text.is_none()).map(|file| file.path.as_str()).collect();
     if !names.is_empty() {
         text.push_str(&format!("\nOther files: {}\n", names.join(", ")));
     }
-    let last = last_round(view.messages);
+    let last = last_round(view.messages, view.task);
     if !last.is_empty() {
-        text.push_str(&format!("\nWhat happened in the last round:\n{}\n", cut(&last, view.room)));
+        text.push_str(&format!("\nWhat happened last:\n{}\n", cut(&last, view.room)));
     }
     // Explaining first helps in some cases and hurts in others, so a round that did not help is followed by the other way.
     text.push_str(if view.round.is_multiple_of(2) {
@@ -94,11 +164,49 @@ fn round(view: &View<'_>) -> String {
     text
 }
 
-/// What came of the last answer, and what was said after it.
-fn last_round(messages: &[Message]) -> String {
-    let Some(last) = messages.iter().rposition(|message| matches!(message, Message::Assistant { .. })) else {
+/// What was asked before and what came of it, the last turns that fit.
+fn earlier(turns: &[Past], room: usize) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    let mut size = 0;
+    for turn in turns.iter().rev() {
+        let mut lines = vec![format!("- The user asked: {}", one_line(&turn.prompt, EARLIER_PROMPT))];
+        if !turn.ended.is_empty() {
+            lines.push(format!("  It ended as {}", one_line(&turn.ended, EARLIER_ANSWER)));
+        }
+        if !turn.changed.is_empty() {
+            lines.push(format!("  Files written: {}", turn.changed.join(", ")));
+        }
+        if !turn.said.is_empty() {
+            lines.push(format!("  You said: {}", one_line(&turn.said, EARLIER_ANSWER)));
+        }
+        let text = lines.join("\n");
+        size += text.len();
+        if size > room && !shown.is_empty() {
+            break;
+        }
+        shown.push(text);
+    }
+    if shown.is_empty() {
         return String::new();
+    }
+    shown.reverse();
+    format!("Earlier in this session, and over:\n{}\n\n", shown.join("\n"))
+}
+
+/// The beginning of a text as one line.
+fn one_line(text: &str, most: usize) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.chars().count() <= most { words } else { words.chars().take(most).chain(['…']).collect() }
+}
+
+/// What came of the last answer, and what was said after it.
+fn last_round(messages: &[Message], task: &str) -> String {
+    let begins = |message: &Message| match message {
+        Message::Assistant { .. } => true,
+        Message::User { text, .. } => text == task,
+        Message::Tools { .. } => false,
     };
+    let Some(last) = messages.iter().rposition(begins) else { return String::new() };
     let mut lines: Vec<String> = Vec::new();
     let calls: Vec<_> = answer::calls_of(&messages[last]).collect();
     for message in &messages[last + 1..] {
@@ -138,6 +246,7 @@ mod tests {
             tools: &[],
             messages,
             task: "Fix add.",
+            earlier: &[],
             files,
             round,
             room: 500,
@@ -166,14 +275,14 @@ mod tests {
         The files as they are now:
 
         calc.py
-        ```
+        ```python
         def add(a, b):
             return a - b
         ```
 
         Other files: setup.cfg
 
-        What happened in the last round:
+        What happened last:
         $ make test
         1 failed
 
@@ -181,6 +290,61 @@ mod tests {
 
         First say in two sentences what is wrong and why. Then write the whole new text of each file that must change.
         ");
+    }
+
+    #[test]
+    fn a_round_begins_with_what_came_before_the_task() {
+        let turn = |number: usize| Past {
+            prompt: format!("Do {number}.\nWell."),
+            said: format!("I did {number}. {}", "Really. ".repeat(40)),
+            changed: vec!["calc.py".into()],
+            ended: "escalated: checks still fail".into(),
+        };
+        let turns: Vec<Past> = (0..9).map(turn).collect();
+        let view = View { earlier: &turns, room: 2400, ..view(&[], &[], 0) };
+        let text = round(&view);
+        let (before, task) = text.split_once("\n\nThe task:\nFix add.\n").unwrap();
+        insta::assert_snapshot!(before, @"
+        Earlier in this session, and over:
+        - The user asked: Do 8. Well.
+          It ended as escalated: checks still fail
+          Files written: calc.py
+          You said: I did 8. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really. Really.…
+        ");
+        assert!(!task.contains("Do 8."), "{task}");
+        assert!(round(&View { earlier: &[], ..view }).starts_with("The task:"));
+    }
+
+    #[test]
+    fn a_directory_that_was_made_up_is_passed_over() {
+        let files = files();
+        let of = |path: &str, text: &str| meant(path.into(), text, &files);
+        assert_eq!(of("src/calc.py", "def add(a, b):\n    return a + b\n"), "calc.py");
+        assert_eq!(of("src/calc.py", "def mul(a, b):\n    return a * b\n"), "src/calc.py", "a new file");
+        assert_eq!(of("calc.py", "x = 1\n"), "calc.py");
+        assert!(manual(&files).contains("\ncalc.py\n```python\n"), "{}", manual(&files));
+    }
+
+    #[test]
+    fn a_test_beside_a_change_stays_as_it_is() {
+        let shown = |path: &str, text: &str| FileText { path: path.into(), text: Some(text.into()) };
+        let files = [shown("calc.py", "old"), shown("tests/calc.py", "is")];
+        let block = |path: &str, text: &str| Block::File { path: path.into(), text: text.into() };
+        let left = |mut found: Vec<Block>| {
+            leave_tests(&mut found, &files);
+            found
+        };
+        let test = || block("tests/calc.py", "is not");
+        assert_eq!(left(vec![block("calc.py", "new"), test()]), [block("calc.py", "new")]);
+        // Alone, beside what stays, or where there is none yet, it is meant.
+        for meant in [
+            vec![test()],
+            vec![block("calc.py", "old"), test()],
+            vec![block("calc.py", "new"), block("test_new.py", "x")],
+        ] {
+            assert_eq!(left(meant.clone()), meant);
+        }
+        assert!(is_test("a/test_cart.py") && is_test("cart.spec.ts") && !is_test("latest.py"));
     }
 
     #[test]

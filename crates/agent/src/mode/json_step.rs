@@ -216,6 +216,7 @@ mod tests {
             tools,
             messages,
             task: "",
+            earlier: &[],
             files: &[],
             round: 0,
             room: 1000,

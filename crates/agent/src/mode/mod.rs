@@ -11,6 +11,8 @@ use std::fmt;
 use protocol::ToolMode;
 use protocol::chat::{Completion, Message, Request, ToolSpec};
 
+use crate::history::Past;
+
 /// What a request is made from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
@@ -22,6 +24,8 @@ pub(crate) struct View<'a> {
     pub(crate) messages: &'a [Message],
     /// What this turn is about.
     pub(crate) task: &'a str,
+    /// The turns before this one, for models that are not sent the conversation.
+    pub(crate) earlier: &'a [Past],
     /// The workspace, for models that are shown it anew in each round.
     pub(crate) files: &'a [FileText],
     /// The round, from 0.

@@ -68,9 +68,16 @@ pub fn dropped(old: &str, new: &str) -> Option<String> {
         ));
     }
     let there = definitions(new);
-    let mut missing: Vec<&str> = definitions(old).into_iter().filter(|name| !there.contains(name)).collect();
+    let before = bodies(old);
+    // Only where there is a new name can something have been renamed.
+    let renames = there.iter().any(|name| before.iter().all(|(known, _)| known != name));
+    let kept: Vec<&str> = new.lines().map(str::trim).collect();
+    let mut missing: Vec<&str> = before
+        .into_iter()
+        .filter(|(name, body)| !(there.contains(name) || renames && stayed(body, &kept)))
+        .map(|(name, _)| name)
+        .collect();
     missing.dedup();
-    // What is still called or mentioned was moved or renamed by half; what is a little file may be meant to shrink.
     if missing.is_empty() {
         return None;
     }
@@ -89,6 +96,32 @@ fn elides(line: &str) -> bool {
     let comment = ["#", "//", "--", "/*", "<!--", ";", "..."].iter().any(|mark| line.starts_with(mark));
     let said = line.to_ascii_lowercase();
     comment && ELISIONS.iter().any(|words| said.contains(words))
+}
+
+/// Whether two texts have a definition of the same name.
+pub(crate) fn define_the_same(one: &str, other: &str) -> bool {
+    let there = definitions(one);
+    definitions(other).iter().any(|name| there.contains(name))
+}
+
+/// Whether most of what a definition is made of is still there, under another name.
+fn stayed(body: &[&str], kept: &[&str]) -> bool {
+    let found = body.iter().filter(|line| kept.contains(line)).count();
+    found * 2 > body.len()
+}
+
+/// The names that a text defines with the lines that belong to each, in order. Lines that tell nothing are left out.
+fn bodies(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let Some(name) = definition(line) else { continue };
+        let inside = |next: &&&str| next.trim().is_empty() || indent(next) > indent(line);
+        let body = lines[index + 1..].iter().take_while(inside).map(|line| line.trim());
+        found.push((name, body.filter(|line| line.chars().any(char::is_alphanumeric)).collect()));
+    }
+    found
 }
 
 /// The names that a text defines, in order.
@@ -145,6 +178,19 @@ mod tests {
         // A line that the file has already stands for nothing.
         let with = format!("# existing code\n{OLD}");
         assert_eq!(dropped(&with, &with), None);
+    }
+
+    #[test]
+    fn what_is_renamed_is_not_dropped() {
+        let old =
+            "def calc(w, h):\n    \"\"\"The area.\"\"\"\n    return w * h\n\n\ndef other():\n    return 1\n";
+        assert_eq!(dropped(old, &old.replace("calc", "area")), None);
+        // Another function in its place is no new name for it.
+        let instead = "def count(w):\n    return len(w)\n\n\ndef other():\n    return 1\n";
+        assert!(dropped(old, instead).unwrap().contains("`calc`"));
+        let rust = "fn a() {\n    one();\n    two();\n}\n";
+        assert_eq!(dropped(rust, &rust.replace("fn a", "fn b")), None);
+        assert!(dropped("fn a() {}\nfn b() {}\n", "fn a() {}\n").is_some(), "nothing of it stayed");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Merging a fragment into the file that it is a part of. Small models answer with the function that they changed and not with
-//! the whole file; where it is plain which functions or types are meant, the others stay as they are.
+//! the whole file; where it is plain which functions or types are meant, the others stay as they are, and new ones come last.
 
 use super::guard::{definition, dropped};
 
@@ -16,14 +16,13 @@ pub fn merged(old: &str, fragment: &str) -> Option<String> {
     if !imports.iter().all(|line| is_import(line)) {
         return None;
     }
-    let mut known = false;
+    if parts.iter().all(|part| part.name.is_none()) {
+        return None;
+    }
     for part in parts.iter().filter(|part| part.name.is_some()) {
         let places: Vec<usize> = (0..pieces.len()).filter(|index| pieces[*index].name == part.name).collect();
         match places.as_slice() {
-            [place] => {
-                known = true;
-                pieces[*place].text = format!("{}\n", part.text.trim_end());
-            }
+            [place] => pieces[*place].text = format!("{}\n", part.text.trim_end()),
             [] => pieces.push(Piece { name: part.name, text: format!("\n\n{}\n", part.text.trim_end()) }),
             _ => return None,
         }
@@ -35,7 +34,7 @@ pub fn merged(old: &str, fragment: &str) -> Option<String> {
         let at = if at < text.len() { at } else { 0 };
         text.insert_str(at, &format!("{line}\n"));
     }
-    (known && dropped(old, &text).is_none()).then_some(text)
+    dropped(old, &text).is_none().then_some(text)
 }
 
 /// A definition at the left margin with what belongs to it, or what stands between two.
@@ -99,15 +98,15 @@ mod tests {
                 && more.ends_with("def mul(a, b):\n    return a * b\n"),
             "{more}"
         );
+        let new = "def mul(a, b):\n    return a * b\n";
+        assert_eq!(merged(OLD, new).unwrap(), format!("{OLD}\n\n{new}"));
         let rust = "fn a() {\n    1\n}\n\n/// Two.\nfn b() {\n    2\n}\n";
         assert_eq!(merged(rust, "/// Two.\nfn b() {\n    3\n}").unwrap(), rust.replace("    2", "    3"));
     }
 
     #[test]
     fn what_is_not_plain_is_not_merged() {
-        for fragment in
-            ["return a + b\n", "def other():\n    pass\n", "x = 1\ndef add(a, b):\n    return a + b\n", ""]
-        {
+        for fragment in ["return a + b\n", "import os\n", "x = 1\ndef add(a, b):\n    return a + b\n", ""] {
             assert_eq!(merged(OLD, fragment), None, "{fragment}");
         }
         let class = "class A:\n    def one(self):\n        pass\n\n    def two(self):\n        pass\n";

@@ -3,6 +3,7 @@
 
 use protocol::EditFormat;
 use protocol::chat::ToolSpec;
+use protocol::event::PlanItem;
 
 mod arguments;
 mod check;
@@ -14,6 +15,7 @@ mod matching;
 mod merge;
 mod nearest;
 mod patch;
+mod plan;
 mod read;
 mod search;
 mod shell;
@@ -22,9 +24,11 @@ mod write;
 pub use arguments::{recorded_input, replayed_arguments};
 pub use cut::cut;
 pub use edit::edit;
+pub(crate) use guard::define_the_same;
 pub use guard::dropped;
 pub use merge::merged;
 pub use patch::{Change, ChangeKind, Hunk, patched};
+pub use plan::{plan_mark, plan_noted};
 pub use read::numbered;
 
 use arguments::Tool;
@@ -90,6 +94,11 @@ pub enum Invocation {
         /// Which one; all when absent.
         name: Option<String>,
     },
+    /// Write the plan down.
+    Plan {
+        /// The whole plan.
+        items: Vec<PlanItem>,
+    },
 }
 
 impl Invocation {
@@ -104,12 +113,13 @@ impl Invocation {
             Self::Search { .. } => search::TOOL.name,
             Self::List { .. } => list::TOOL.name,
             Self::Check { .. } => check::TOOL.name,
+            Self::Plan { .. } => plan::TOOL.name,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 8] = [
+const TOOLS: [&Tool; 9] = [
     &shell::TOOL,
     &read::TOOL,
     &write::TOOL,
@@ -118,6 +128,7 @@ const TOOLS: [&Tool; 8] = [
     &search::TOOL,
     &list::TOOL,
     &check::TOOL,
+    &plan::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
@@ -137,6 +148,16 @@ fn offered(format: EditFormat) -> impl Iterator<Item = &'static Tool> {
 /// Whether a tool has this name.
 pub(crate) fn exists(name: &str) -> bool {
     TOOLS.iter().any(|tool| tool.name == name)
+}
+
+/// Whether a call is the plan.
+pub(crate) fn shows_plan(tool: &str) -> bool {
+    tool == plan::TOOL.name
+}
+
+/// Whether a call runs the checks.
+pub(crate) fn runs_checks(tool: &str) -> bool {
+    tool == check::TOOL.name
 }
 
 /// Whether a call changes files by itself.
@@ -168,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
-        insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, read, write, edit, search, list, check."#);
+        insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, read, write, edit, search, list, check, plan."#);
     }
 
     #[test]
@@ -182,6 +203,7 @@ mod tests {
             ("search", r#"{"pattern":"b"}"#),
             ("list", "{}"),
             ("check", "{}"),
+            ("plan", r#"{"items":"[ ] a"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);
@@ -205,9 +227,9 @@ mod tests {
     #[test]
     fn each_way_to_change_files_has_its_tools() {
         let names = |format| specs(format).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(EditFormat::Replace), "shell read write edit search list check");
-        assert_eq!(names(EditFormat::Patch), "shell read write apply_patch search list check");
-        assert_eq!(names(EditFormat::Whole), "shell read write search list check");
+        assert_eq!(names(EditFormat::Replace), "shell read write edit search list check plan");
+        assert_eq!(names(EditFormat::Patch), "shell read write apply_patch search list check plan");
+        assert_eq!(names(EditFormat::Whole), "shell read write search list check plan");
     }
 
     #[test]
@@ -243,6 +265,9 @@ mod tests {
 
         check: Runs the environment's checks and gives back what failed, where and why. The same checks run before the work may finish.
           name (string, optional): Which check to run; all of them unless given.
+
+        plan: Writes down your to-do list for work of several steps; people see it. Send the whole list each time an item changes.
+          items (string, required): One item on each line: [ ] pending, [>] in progress, [x] completed, [-] skipped or [!] failed, then what it is.
         ");
     }
 }

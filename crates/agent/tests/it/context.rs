@@ -95,6 +95,7 @@ impl Small {
                     self.recorder.notice(&text);
                     continue;
                 }
+                Effect::Mistake { .. } => continue,
                 Effect::Verify => return vec!["verify".into()],
                 Effect::Finish { outcome, reason } => panic!("finished {outcome:?}: {reason:?}"),
                 Effect::RejectTool { .. } | Effect::Survey { .. } => panic!("{effect:?}"),
@@ -185,7 +186,7 @@ fn a_turn_of_hundreds_of_steps_fits_a_small_window_and_ends() {
     small.work(300, 1000);
     assert!(small.times(CompactionLevel::Masked) > 5, "{:?}", small.levels);
     assert!(small.times(CompactionLevel::Summarised) > 1, "{:?}", small.levels);
-    assert!(small.levels.len() < 90, "too often: {:?}", small.levels.len());
+    assert!(small.levels.len() < 110, "too often: {:?}", small.levels.len());
     assert!(small.largest > 8_000, "the window is used: {}", small.largest);
 }
 
@@ -289,6 +290,42 @@ fn most_of_each_prompt_is_the_prompt_before() {
         effects = turn.handle(ended("c", &format!("{step} {text}")));
     }
     assert!(same * 100 >= all * 95, "{same} of {all} bytes");
+}
+
+#[test]
+fn the_plan_and_what_the_checks_said_last_are_never_masked() {
+    let mut recorder = Recorder::new();
+    recorder.prompt("Go.");
+    let step = |recorder: &mut Recorder, tool: &str, arguments: serde_json::Value, output: &str| {
+        recorder.answer(&completion(vec![call("c", tool, &arguments.to_string())], Stop::Tools));
+        recorder.result("c", ItemStatus::Completed, Some(output));
+    };
+    let plan = serde_json::json!({"items": format!("[x] look\n[>] rename {}", "it ".repeat(200))});
+    let filler = |recorder: &mut Recorder| {
+        for _ in 0..12 {
+            step(recorder, "shell", serde_json::json!({"command": "make"}), &"z".repeat(900));
+        }
+    };
+    step(&mut recorder, "check", serde_json::json!({}), &format!("first check {}", "f".repeat(900)));
+    step(&mut recorder, "plan", plan, "The plan is written down.");
+    step(&mut recorder, "check", serde_json::json!({}), &format!("second check {}", "s".repeat(900)));
+    filler(&mut recorder);
+    let mask = |recorder: &mut Recorder| {
+        let history = recorder.history();
+        let shortening = Shortening { history: &history, turn: recorder.turn, tokens: 12_000, room: 8_000 };
+        let compaction = shortening.mask().unwrap();
+        recorder.push(EventBody::ContextCompacted(compaction));
+        serde_json::to_string(&recorder.fold()).unwrap()
+    };
+    let sent = mask(&mut recorder);
+    assert!(sent.contains("[>] rename it it it"), "{sent}");
+    assert!(sent.contains(&"s".repeat(900)) && !sent.contains(&"f".repeat(900)), "{sent}");
+    assert!(sent.contains("left out to save room"), "{sent}");
+    // Once they ran again, what they said before is old.
+    step(&mut recorder, "check", serde_json::json!({}), "passed");
+    filler(&mut recorder);
+    let sent = mask(&mut recorder);
+    assert!(sent.contains("[>] rename it it it") && !sent.contains(&"s".repeat(900)), "{sent}");
 }
 
 #[test]

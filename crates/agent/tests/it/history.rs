@@ -65,6 +65,7 @@ fn body() -> impl Strategy<Value = EventBody> {
         cost_usd: None,
         first_token_ms: 0,
         duration_ms: 0,
+        elapsed_ms: 0,
     };
     prop_oneof![
         6 => (item, any::<bool>()).prop_map(|(item, whole)| match whole {

@@ -8,3 +8,4 @@ mod modes;
 mod properties;
 mod recorder;
 mod script;
+mod switch;

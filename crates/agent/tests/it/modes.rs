@@ -1,8 +1,9 @@
 //! Models that are asked in other ways than with calls of their own, and models that go in circles.
 
-use agent::{Effect, FileText, Input, Profile, Setup, Turn, Verification};
+use agent::tools::Invocation;
+use agent::{CheckResult, Effect, FileText, Input, Profile, Setup, Turn, Verification};
 use protocol::chat::{Message, Request};
-use protocol::{EditFormat, ToolMode};
+use protocol::{EditFormat, Mistake, ToolMode};
 
 use crate::script::*;
 
@@ -15,6 +16,10 @@ fn files(text: &str) -> Input {
     Input::Surveyed { files: vec![FileText { path: "calc.py".into(), text: Some(text.into()) }] }
 }
 
+fn unchanged(checks: Vec<CheckResult>) -> Input {
+    Input::Verified(Verification { changed: false, checks })
+}
+
 fn request(effects: &[Effect]) -> &Request {
     match effects.last() {
         Some(Effect::CallModel(request)) => request,
@@ -25,9 +30,14 @@ fn request(effects: &[Effect]) -> &Request {
 #[test]
 fn a_round_is_written_checked_and_begun_afresh() {
     let mut turn = turn(ToolMode::Fenced);
-    assert_eq!(lines(&turn.handle(Input::Begin)), ["survey"]);
+    assert_eq!(lines(&turn.handle(Input::Begin)), ["verify"]);
+    assert_eq!(lines(&turn.handle(unchanged(vec![failing("test", &["subtracts"])]))), ["tell", "survey"]);
     let effects = turn.handle(files("x = 0\n"));
-    assert_eq!(request(&effects).messages.len(), 1);
+    let [Message::User { text, .. }] = &request(&effects).messages[..] else { panic!("{effects:?}") };
+    for part in ["What happened last:\nBefore your work this fails:", "failed: subtracts"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert_eq!(text.matches("Fix it.").count(), 1, "{text}");
     assert!(request(&effects).tools.is_empty());
     assert_eq!(lines(&turn.handle(says("calc.py\n```python\nx = 1\n```"))), ["run text_1 write"]);
     assert_eq!(lines(&turn.handle(ended("text_1", "Wrote calc.py."))), ["verify"]);
@@ -47,29 +57,49 @@ fn a_round_is_written_checked_and_begun_afresh() {
 
 #[test]
 fn a_round_without_a_file_is_asked_for_once_and_one_that_changes_nothing_ends() {
-    let unchanged = || Input::Verified(Verification { changed: false, checks: vec![] });
     let mut talking = turn(ToolMode::Fenced);
     talking.handle(Input::Begin);
+    assert_eq!(lines(&talking.handle(unchanged(vec![passing("test")]))), ["survey"], "nothing to tell");
     talking.handle(files("x = 0\n"));
     assert_eq!(lines(&talking.handle(says("It prints 0."))), ["verify"]);
-    assert_eq!(lines(&talking.handle(unchanged())), ["tell", "survey"]);
+    let effects = talking.handle(unchanged(vec![failing("test", &["adds"])]));
+    assert_eq!(lines(&effects), ["tell", "survey"]);
+    assert!(texts(&effects).contains("failed: adds"), "{}", texts(&effects));
     talking.handle(files("x = 0\n"));
     assert_eq!(lines(&talking.handle(says("It prints 0."))), ["verify"]);
-    assert_eq!(lines(&talking.handle(unchanged())), ["finish done"]);
+    assert_eq!(lines(&talking.handle(unchanged(vec![]))), ["finish done"]);
 
     let mut idle = turn(ToolMode::Fenced);
     idle.handle(Input::Begin);
+    idle.handle(unchanged(vec![]));
     for round in 0.. {
         idle.handle(files("x = 0\n"));
         let effects = idle.handle(says(&format!("calc.py\n```python\nx = 0\n```\nThis is answer {round}.")));
         let Some(Effect::RunTool { call_id, .. }) = effects.first() else { panic!("{effects:?}") };
         let effects = idle.handle(ended(&call_id.clone(), &format!("Wrote calc.py {round}.")));
         assert_eq!(lines(&effects), ["verify"], "round {round}");
-        if lines(&idle.handle(unchanged())) == ["finish escalated"] {
+        if lines(&idle.handle(unchanged(vec![]))) == ["finish escalated"] {
             assert_eq!(round, 3);
             break;
         }
     }
+}
+
+#[test]
+fn code_without_a_path_is_asked_for_while_something_fails() {
+    let mut turn = turn(ToolMode::Fenced);
+    turn.handle(Input::Begin);
+    turn.handle(unchanged(vec![]));
+    let code = || says("Like this:\n```\nx = 1\n```\nor\n```\nx = 2\n```");
+    for _ in 0..3 {
+        turn.handle(files("x = 0\n"));
+        assert_eq!(lines(&turn.handle(code())), ["verify"]);
+        let effects = turn.handle(unchanged(vec![failing("test", &["adds"])]));
+        assert!(texts(&effects).contains("not the path of its file"), "{}", texts(&effects));
+    }
+    turn.handle(files("x = 0\n"));
+    turn.handle(code());
+    assert_eq!(lines(&turn.handle(unchanged(vec![failing("test", &["adds"])]))), ["finish escalated"]);
 }
 
 #[test]
@@ -121,8 +151,103 @@ fn what_is_repeated_is_withheld_for_one_step() {
 fn an_answer_that_drones_on_is_told_so() {
     let mut turn = begun();
     let words = format!("I will look. {}", "and again, and again; ".repeat(50));
-    let effects = turn.handle(stopped(&words, protocol::chat::Stop::Length));
+    let answer = completion(vec![text(&words)], protocol::chat::Stop::Length);
+    let recorded = turn.read(answer.clone());
+    let effects = turn.handle(Input::Answered(answer));
     assert!(texts(&effects).contains("the same again and again"), "{}", texts(&effects));
+    assert_eq!(mistakes(&effects), [Mistake::EndlessAnswer]);
+    let sent = &request(&effects).messages[1];
+    assert_eq!(sent, &Message::Assistant { parts: recorded.parts }, "what is recorded is what is sent");
+    assert!(serde_json::to_string(sent).unwrap().len() < 200, "{sent:?}");
+    // The same in thoughts that led to nothing, and in a call.
+    let thought = protocol::chat::Part::Reasoning { text: words.clone(), signature: None };
+    let effects = turn.handle(Input::Answered(completion(vec![thought], protocol::chat::Stop::Length)));
+    assert!(texts(&effects).contains("the same again and again"), "{}", texts(&effects));
+    assert_eq!(mistakes(&effects), [Mistake::EndlessAnswer]);
+    let write = call("c", "write", &format!(r#"{{"path":"a","content":"{}"#, "0, ".repeat(9000)));
+    let effects = turn.handle(Input::Answered(completion(vec![write], protocol::chat::Stop::Length)));
+    assert_eq!(lines(&effects), ["reject c write", "call model"]);
+    assert_eq!(mistakes(&effects), [Mistake::EndlessAnswer], "it is counted once");
+}
+
+#[test]
+fn what_cannot_be_used_is_counted_by_its_kind() {
+    let mut turn = begun();
+    let effects = turn.handle(calls(&[("a", "bash", "{}"), ("b", "read", "{"), ("c", "list", "{}")]));
+    assert_eq!(mistakes(&effects), [Mistake::UnknownTool, Mistake::BrokenArguments]);
+    turn.handle(ended("c", "src/"));
+    assert_eq!(mistakes(&turn.handle(says(" "))), [Mistake::EmptyAnswer]);
+    assert_eq!(mistakes(&turn.handle(says("Done."))), []);
+}
+
+#[test]
+fn calls_in_turns_are_noticed_withheld_and_end_the_turn() {
+    let mut turn = begun();
+    let mut seen = Vec::new();
+    for step in 0..12 {
+        let (tool, arguments) =
+            if step % 2 == 0 { ("list", "{}") } else { ("shell", r#"{"command":"make"}"#) };
+        let effects = turn.handle(calls(&[("c", tool, arguments)]));
+        let mut counted = mistakes(&effects);
+        if lines(&effects) == [format!("run c {tool}")] {
+            let effects = turn.handle(ended("c", "nothing new"));
+            counted.extend(mistakes(&effects));
+            seen.push(format!("{} {}", lines(&effects).join("+"), counted.len()));
+        } else {
+            seen.push(format!("{} {}", lines(&effects).join("+"), counted.len()));
+        }
+    }
+    // After the sixth it is told, and has neither tool for a step.
+    insta::assert_snapshot!(seen.join("\n"), @"
+    call model 0
+    call model 0
+    call model 0
+    call model 0
+    call model 0
+    tell+call model 1
+    reject c list+call model 1
+    call model 0
+    call model 0
+    call model 0
+    call model 0
+    finish escalated 1
+    ");
+}
+
+#[test]
+fn who_repeats_itself_within_one_answer_is_told_before_the_turn_ends() {
+    let mut turn = begun();
+    let same = |id: &'static str| (id, "list", "{}");
+    turn.handle(calls(&["a", "b", "c", "d", "e", "f", "g"].map(same)));
+    let mut effects = Vec::new();
+    for id in ["a", "b", "c", "d", "e", "f", "g"] {
+        effects = turn.handle(ended(id, "src/"));
+    }
+    assert_eq!(lines(&effects), ["tell", "call model"]);
+    assert_eq!(mistakes(&effects), [Mistake::RepeatedCalls]);
+    let effects = turn.handle(calls(&[same("a")]));
+    assert_eq!(lines(&effects), ["reject a list", "finish escalated"]);
+    assert_eq!(mistakes(&effects), [Mistake::RepeatedCalls, Mistake::RepeatedCalls]);
+}
+
+#[test]
+fn a_plan_is_written_down_and_offered_where_tools_are() {
+    let mut turn = begun();
+    let effects = turn.handle(calls(&[("c", "plan", r#"{"items": "[>] look\n[ ] change"}"#)]));
+    let [Effect::RunTool { tool: Invocation::Plan { items }, .. }] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>(), ["look", "change"]);
+    for (mode, offered) in [(ToolMode::Native, true), (ToolMode::JsonStep, true), (ToolMode::Fenced, false)] {
+        let mut turn = self::turn(mode);
+        let mut effects = turn.handle(Input::Begin);
+        if mode == ToolMode::Fenced {
+            turn.handle(unchanged(vec![]));
+            effects = turn.handle(files("x = 0\n"));
+        }
+        let request = serde_json::to_string(request(&effects)).unwrap();
+        assert_eq!(request.contains("to-do list"), offered, "{mode:?}");
+    }
 }
 
 #[test]

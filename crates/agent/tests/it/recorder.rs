@@ -95,6 +95,7 @@ impl Recorder {
             cost_usd: None,
             first_token_ms: 0,
             duration_ms: 0,
+            elapsed_ms: 0,
         });
     }
 
@@ -194,6 +195,10 @@ fn perform(recorder: &mut Recorder, waiting: &mut Waiting, turn: &Turn, effects:
                 recorder.result(&call_id, ItemStatus::Failed, Some(&text))
             }
             Effect::Tell { text } => recorder.completed(ItemStatus::Completed, ItemKind::Notice { text }),
+            Effect::Mistake { mistake } => {
+                let turn = recorder.turn;
+                recorder.push(EventBody::MistakeMade { turn, mistake });
+            }
             Effect::Verify => waiting.gate = true,
             Effect::Compact { .. } | Effect::Survey { .. } => panic!("a short turn asks for neither"),
             Effect::Finish { outcome, .. } => {
@@ -330,6 +335,29 @@ fn what_was_broken_off_is_marked_and_half_thoughts_are_dropped() {
     recorder.finished(Outcome::Cancelled);
     let said = Message::Assistant { parts: vec![text("I will [stopped here]")] };
     assert_eq!(recorder.fold(), [user("Go."), said, user("Go on.")]);
+}
+
+#[test]
+fn earlier_turns_are_known_by_what_was_asked_and_what_came_of_it() {
+    let mut recorder = Recorder::new();
+    recorder.prompt("Add a greeting.");
+    let write = |path: &str| format!(r#"{{"path":"{path}","content":"x"}}"#);
+    let parts = vec![call("c1", "write", &write("a.py")), call("c2", "write", &write("b.py"))];
+    recorder.answer(&completion(parts, Stop::Tools));
+    recorder.result("c1", ItemStatus::Completed, Some("Wrote a.py."));
+    recorder.result("c2", ItemStatus::Failed, Some("It would lose code."));
+    recorder.answer(&completion(vec![text("I wrote a greeting.")], Stop::End));
+    assert_eq!(recorder.history().earlier(), []);
+    recorder.finished(Outcome::Done);
+    recorder.prompt("Now in French.");
+    recorder.answer(&completion(vec![text("Hm.")], Stop::End));
+    let earlier = agent::Past {
+        prompt: "Add a greeting.".into(),
+        said: "I wrote a greeting.".into(),
+        changed: vec!["a.py".into()],
+        ended: "done".into(),
+    };
+    assert_eq!(recorder.history().earlier(), [earlier]);
 }
 
 #[test]

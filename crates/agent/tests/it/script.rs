@@ -2,7 +2,7 @@
 
 use agent::{CheckResult, Effect, Input, Limits, Profile, Setup, Turn, Verification};
 use protocol::chat::{Call, Completion, Message, Part, Stop};
-use protocol::{Check, Diagnostic, Report, Severity, TestCase, TestStatus, Usage};
+use protocol::{Check, Diagnostic, Mistake, Report, Severity, TestCase, TestStatus, Usage};
 
 pub(crate) fn setup(messages: Vec<Message>) -> Setup {
     Setup {
@@ -12,6 +12,7 @@ pub(crate) fn setup(messages: Vec<Message>) -> Setup {
         limits: Limits { steps: 100, rounds: 2, max_output_tokens: 1000 },
         profile: Profile::default(),
         task: "Fix it.".into(),
+        earlier: Vec::new(),
         measured: None,
     }
 }
@@ -95,9 +96,19 @@ pub(crate) fn not_compiling(name: &str, message: &str, line: u32) -> CheckResult
     CheckResult { name: name.into(), passed: false, report, digest: message.into() }
 }
 
-/// Effects as text, one line each, without the long texts.
+/// Effects as text, one line each, without the long texts and without what is only counted.
 pub(crate) fn lines(effects: &[Effect]) -> Vec<String> {
-    effects.iter().map(line).collect()
+    let told = |effect: &&Effect| !matches!(effect, Effect::Mistake { .. });
+    effects.iter().filter(told).map(line).collect()
+}
+
+/// The mistakes that the effects count.
+pub(crate) fn mistakes(effects: &[Effect]) -> Vec<Mistake> {
+    let mistake = |effect: &Effect| match effect {
+        Effect::Mistake { mistake } => Some(*mistake),
+        _ => None,
+    };
+    effects.iter().filter_map(mistake).collect()
 }
 
 fn line(effect: &Effect) -> String {
@@ -105,6 +116,7 @@ fn line(effect: &Effect) -> String {
         Effect::CallModel(_) => "call model".into(),
         Effect::RunTool { call_id, tool } => format!("run {call_id} {}", tool.tool()),
         Effect::RejectTool { call_id, tool, .. } => format!("reject {call_id} {tool}"),
+        Effect::Mistake { mistake } => format!("mistake {mistake:?}"),
         Effect::Tell { .. } => "tell".into(),
         Effect::Verify => "verify".into(),
         Effect::Compact { level, .. } => format!("compact {level:?}").to_lowercase(),
@@ -119,6 +131,7 @@ pub(crate) fn texts(effects: &[Effect]) -> String {
         Effect::RejectTool { text, .. } | Effect::Tell { text } => Some(text.as_str()),
         Effect::Finish { reason, .. } => reason.as_deref(),
         Effect::CallModel(_)
+        | Effect::Mistake { .. }
         | Effect::RunTool { .. }
         | Effect::Verify
         | Effect::Compact { .. }

@@ -147,6 +147,7 @@ async fn work(
         environment: ENVIRONMENT.to_owned(),
         prompt: repository::TASK.to_owned(),
         model: None,
+        budgets: None,
     };
     let session = api.create_session(&request).await?.id;
     let on_interrupt = live::OnInterrupt::Stop;

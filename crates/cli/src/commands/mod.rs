@@ -3,12 +3,14 @@
 mod approve;
 mod attach;
 mod backup;
+mod budget;
 mod build;
 mod completions;
 mod deliver;
 mod demo;
 mod diff;
 mod doctor;
+mod edit;
 mod env;
 mod fork;
 mod gc;
@@ -20,8 +22,10 @@ mod queue;
 mod restore;
 mod run;
 mod sandbox;
+mod secret;
 mod serve;
 mod show;
+mod spend;
 mod stop;
 mod tail;
 
@@ -91,6 +95,15 @@ enum Command {
     Ls(ls::Ls),
     /// Show a session: status, checks, spend, delivery
     Show(show::Show),
+    /// Give a session another model or title
+    Edit(edit::Edit),
+    /// Show what a session may use, or change it
+    ///
+    /// Money, tokens, time and steps, for each turn and for all of the session. A change takes effect at once, also while a
+    /// turn runs. Work that ended because a budget was used up goes on when there is enough again.
+    Budget(budget::Budget),
+    /// Show what sessions spent, by day and model
+    Spend(spend::Spend),
     /// Stop the turn that a session is working on
     Stop(stop::Stop),
     /// Approve or reject what a session waits for
@@ -122,7 +135,8 @@ enum Command {
     ///
     /// In it are each session's log, outputs and notes, the environments that were added, and the mirrors of the
     /// repositories with every session's commits. Not in it are images, snapshots, sandboxes and pools, which are made
-    /// again; slipway.toml; model keys and the values of secrets, which slipway does not store. Addresses of repositories are
+    /// again; slipway.toml; keys in variables and files; and the key that opens secrets (secret.key, unless configured
+    /// otherwise): secrets are in it as they are sealed, so keep a copy of that key elsewhere. Addresses of repositories are
     /// in it with the credentials that they were given with, and so is everything that was said and printed: keep the file
     /// as carefully as the data directory. `slipway restore` puts it back.
     Backup(backup::Backup),
@@ -135,6 +149,9 @@ enum Command {
     Restore(restore::Restore),
     /// List the models, or try one out
     Models(models::Models),
+    /// Secrets: keys of models and values for sandboxes' requests, kept by name and shown to nobody
+    #[command(subcommand)]
+    Secret(secret::Secret),
     /// Say what holds on this machine and how to get the rest
     Doctor(doctor::Doctor),
     /// Print completions for a shell
@@ -190,6 +207,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Attach(command) => command.run(context).await,
         Command::Ls(command) => command.run(context).await,
         Command::Show(command) => command.run(context).await,
+        Command::Edit(command) => command.run(context).await,
+        Command::Budget(command) => command.run(context).await,
+        Command::Spend(command) => command.run(context).await,
         Command::Stop(command) => command.run(context).await,
         Command::Diff(command) => command.run(context).await,
         Command::Deliver(command) => command.run(context).await,
@@ -201,6 +221,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Backup(command) => command.run(context).await,
         Command::Restore(command) => command.run(context).await,
         Command::Models(command) => command.run(context).await,
+        Command::Secret(command) => command.run(context).await,
         Command::Doctor(command) => command.run(context).await,
         Command::Completions(command) => command.run(),
     }

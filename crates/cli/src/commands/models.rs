@@ -61,6 +61,8 @@ fn row(model: &Model) -> Vec<String> {
     if model.default {
         remarks.push("default".to_owned());
     }
+    // What the default does need not be said twice.
+    remarks.extend(model.tasks.iter().filter(|task| !(model.default && *task == "code")).cloned());
     if !model.fallback.is_empty() {
         remarks.push(format!("then {}", model.fallback.join(", ")));
     }

@@ -174,7 +174,7 @@ impl Plan {
             if !missing.is_empty() {
                 return Err(Usage(anyhow::anyhow!(
                     "the values of {name}'s secrets stay in the server, and this command has no variable {}\n  set it here \
-                     too, or have the secret read from a file: file = \"PATH\"",
+                     too, or have the secret read from a file (file = \"PATH\") or from the store (secret = \"NAME\")",
                     missing.join(", ")
                 ))
                 .into());
@@ -217,8 +217,14 @@ impl Exit {
         let proxy = Proxy::start(sockets, rules, context.config.sandbox.outside()?, sink)?;
         if !recipe.secrets.is_empty() {
             let placeholders = Placeholders::open(&context.config.server.data_dir.join("placeholders"))?;
+            let secrets = context.config.secrets();
+            let stored = |name: &str| {
+                let value = secrets.get(name).map_err(|error| (error.to_string(), error.hint()))?;
+                Ok(value.as_bytes().to_vec())
+            };
             let read = |recipe: &protocol::Secret| {
-                Secret::read(recipe).map(|secret| secret.known_as(placeholders.of(name, &recipe.name)))
+                let secret = Secret::read(recipe, &stored)?;
+                Ok::<_, ::sandbox::Error>(secret.known_as(placeholders.of(name, &recipe.name)))
             };
             proxy.set_secrets(recipe.secrets.iter().map(read).collect::<Result<Vec<_>, _>>()?)?;
         }

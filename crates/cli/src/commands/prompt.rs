@@ -6,7 +6,7 @@ use super::Context;
 use crate::connect::Link;
 use crate::exit::Exit;
 use crate::interrupt::Interrupts;
-use crate::render::{live, print, style};
+use crate::render::{live, print, style, text};
 
 /// Queue a follow-up in a session and watch it being worked on.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,10 @@ impl Prompt {
                 print::json(&prompt)?;
             } else {
                 print::line(&prompt.id.to_string())?;
-                style::note(&format!("watch it with: slipway attach {}", self.session));
+                match &prompt.waits {
+                    Some(why) => style::note(&format!("it waits: {}", text::harmless(why))),
+                    None => style::note(&format!("watch it with: slipway attach {}", self.session)),
+                }
             }
             return Ok(Exit::Done);
         }

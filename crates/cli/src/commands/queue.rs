@@ -105,7 +105,9 @@ impl Queue {
             });
             print::line(&table::format(&["prompt", "author", "text"], rows))?;
         }
-        if queue.paused {
+        if let Some(why) = &queue.waits {
+            style::note(&format!("the queue stays: {}", text::harmless(why)));
+        } else if queue.paused {
             style::note(&format!("the queue is paused; go on with: slipway queue {session} resume"));
         }
         Ok(Exit::Done)

@@ -79,6 +79,16 @@ fn tell(report: &RestoreReport) {
              holds an old one must be written anew",
         );
     }
+    if !report.secrets.is_empty() || !report.secrets_left.is_empty() {
+        count(report.secrets.len(), report.secrets_left.len(), "secrets");
+    }
+    if !report.secrets_closed.is_empty() {
+        style::note(&format!(
+            "{} cannot be opened here: put the key of where the backup was made in its place (see `slipway secret ls`), or set \
+             them again",
+            report.secrets_closed.join(", ")
+        ));
+    }
     for session in &report.damaged {
         style::note(&format!("the log of {session} was damaged before the backup: it ends there"));
     }

@@ -33,6 +33,8 @@ pub(crate) struct Run {
     /// Model to use [default: the environment's]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    #[command(flatten)]
+    limits: super::budget::Given,
     /// Do not wait: print the session's id and leave it to a server in the background
     #[arg(long)]
     detach: bool,
@@ -88,7 +90,8 @@ impl Run {
             (None, Some(repo)) => register(api, repo, self.branch.clone()).await?,
             (None, None) => return Err(Usage(anyhow!("give --env or --repo")).into()),
         };
-        api.create_session(&CreateSession { environment, prompt, model: self.model.clone() }).await
+        let (model, budgets) = (self.model.clone(), self.limits.budgets()?);
+        api.create_session(&CreateSession { environment, prompt, model, budgets }).await
     }
 }
 

@@ -1,10 +1,10 @@
 //! `slipway show`: one session in full.
 
-use protocol::{EventBody, Session, SessionId};
+use protocol::{EventBody, Session, SessionId, Status};
 
 use super::Context;
 use crate::exit::Exit;
-use crate::render::{print, style, summary, text};
+use crate::render::{budget, print, style, summary, text};
 
 /// Show a session: status, checks, spend, delivery.
 #[derive(Debug, clap::Args)]
@@ -49,6 +49,17 @@ fn overview(session: &Session) -> String {
     lines.push(format!("model        {}", session.model));
     lines.push(format!("created      {} ({} ago)", session.created_at, text::age(session.created_at)));
     lines.push(format!("spend        {}", text::spend(&session.spend)));
+    if session.turn_spend != session.spend {
+        let which = if session.turn.is_some() { "this turn" } else { "last turn" };
+        lines.push(format!("{which}    {}", text::spend(&session.turn_spend)));
+    }
+    if !session.spent.is_empty() {
+        lines.push(indented(&budget::spent(&session.spent, None)));
+    }
+    if !session.budgets.is_unlimited() {
+        lines.push("budget".to_owned());
+        lines.push(indented(&budget::table(session)));
+    }
     if let Some(delivery) = &session.delivery {
         let state =
             serde_json::to_value(delivery.state).ok().and_then(|state| state.as_str().map(str::to_owned));
@@ -68,7 +79,9 @@ fn overview(session: &Session) -> String {
             session.id
         ));
     }
-    if session.paused {
+    if session.paused && session.status == Status::OutOfBudget {
+        lines.push("queue        stays until there is more of the budget".to_owned());
+    } else if session.paused {
         lines.push(format!("queue        paused; go on with: slipway queue {} resume", session.id));
     }
     for prompt in &session.queued {
@@ -76,4 +89,9 @@ fn overview(session: &Session) -> String {
         lines.push(format!("queued       {writers}: {}", text::first_line(&prompt.text)));
     }
     lines.join("\n")
+}
+
+/// Under the values of the other lines.
+fn indented(table: &str) -> String {
+    table.lines().map(|line| format!("             {line}")).collect::<Vec<_>>().join("\n")
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::Deserialize;
 
+use super::Config;
+
 /// A model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +24,9 @@ pub(crate) struct Model {
     /// File that holds the key; it is read for each call.
     #[serde(default)]
     pub(crate) api_key_file: Option<PathBuf>,
+    /// Secret of the store that is the key; it is read for each call.
+    #[serde(default)]
+    pub(crate) api_key_secret: Option<String>,
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
     #[serde(default)]
@@ -57,6 +62,7 @@ impl Model {
             base_url: None,
             api_key_env: None,
             api_key_file: None,
+            api_key_secret: None,
             headers: BTreeMap::new(),
             price: None,
             context: None,
@@ -71,11 +77,12 @@ impl Model {
     }
 
     /// The model as it is called.
-    pub(crate) fn callable(&self, name: &str) -> llm::Model {
+    pub(crate) fn callable(&self, name: &str, secrets: &store::Secrets) -> llm::Model {
         let variable = self.api_key_env.as_deref().or(self.provider.key_variable());
-        let key = match &self.api_key_file {
-            Some(file) => Some(llm::Key::from_file(file)),
-            None => variable.and_then(llm::Key::from_env),
+        let key = match (&self.api_key_secret, &self.api_key_file) {
+            (Some(secret), _) => Some(stored(secret, secrets)),
+            (None, Some(file)) => Some(llm::Key::from_file(file)),
+            (None, None) => variable.and_then(llm::Key::from_env),
         };
         llm::Model {
             name: name.to_owned(),
@@ -99,15 +106,24 @@ impl Model {
     }
 
     /// Why there is no key where the configuration says that there is one.
-    pub(crate) fn lacks_key(&self) -> Option<String> {
+    pub(crate) fn lacks_key(&self, secrets: &store::Secrets) -> Option<String> {
+        if let Some(secret) = &self.api_key_secret {
+            return stored(secret, secrets).check().err();
+        }
         match (&self.api_key_file, &self.api_key_env) {
             (Some(file), _) => llm::Key::from_file(file).check().err(),
             (None, Some(variable)) if llm::Key::from_env(variable).is_none() => {
-                Some(format!("{variable} is not set"))
+                Some(format!("{variable} is not set; requests go out without one"))
             }
             (None, _) => None,
         }
     }
+}
+
+/// The key that is a secret of the store.
+fn stored(name: &str, secrets: &store::Secrets) -> llm::Key {
+    let secrets = secrets.clone();
+    llm::Key::from_store(name, move |name| secrets.get(name).map_err(|error| error.advice()))
 }
 
 /// What is wrong with models that the types allow.
@@ -117,8 +133,17 @@ pub(super) fn check(models: &BTreeMap<String, Model>) -> anyhow::Result<()> {
         if model.provider.base_url().is_none() && model.base_url.is_none() {
             bail!("[models.{name}] needs base_url, such as \"{}\"", model.provider.example_url());
         }
-        if model.api_key_env.is_some() && model.api_key_file.is_some() {
-            bail!("[models.{name}] has api_key_env and api_key_file: keep one of them");
+        let places = [
+            ("api_key_env", model.api_key_env.is_some()),
+            ("api_key_file", model.api_key_file.is_some()),
+            ("api_key_secret", model.api_key_secret.is_some()),
+        ];
+        let places: Vec<&str> = places.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();
+        if places.len() > 1 {
+            bail!("[models.{name}] has {}: keep one of them", places.join(" and "));
+        }
+        if let Some(Err(error)) = model.api_key_secret.as_deref().map(store::Secrets::check_name) {
+            bail!("[models.{name}] api_key_secret: {}", error.advice());
         }
         if let Some(context) = model.context.filter(|context| *context < LEAST_CONTEXT) {
             bail!("[models.{name}] has a context of {context} tokens; at least {LEAST_CONTEXT} are needed");
@@ -146,6 +171,26 @@ pub(super) fn check(models: &BTreeMap<String, Model>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What is wrong with routes. Models that only a key in the environment makes available are known later.
+pub(super) fn check_routes(config: &Config) -> anyhow::Result<()> {
+    let named = &config.agent.model;
+    if let Some(code) = config.routes.code.as_ref().filter(|code| !named.is_empty() && *code != named) {
+        bail!(
+            "[agent] model = \"{named}\" and [routes] code = \"{code}\" say the same thing: keep one of them"
+        );
+    }
+    if config.models.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<&str> = config.models.keys().map(String::as_str).collect();
+    match config.routes.unknown(&known) {
+        Some((task, name)) => {
+            bail!("[routes] {} = \"{name}\" is not one of the models: {}", task.as_str(), known.join(", "))
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Config;
@@ -155,6 +200,8 @@ mod tests {
         let a = "[models.a]\nprovider = \"openai\"\nmodel = \"m\"\n";
         for (text, said) in [
             ("api_key_env = \"X\"\napi_key_file = \"/x\"", "keep one"),
+            ("api_key_env = \"X\"\napi_key_secret = \"X\"", "api_key_env and api_key_secret: keep one"),
+            ("api_key_secret = \"a/b\"", "no name for a secret"),
             ("context = 100", "at least 2048"),
             ("context = 4096\nmax_output = 4096", "no room"),
             ("fallback = [\"a\"]", "itself"),
@@ -174,11 +221,27 @@ mod tests {
     }
 
     #[test]
+    fn a_route_leads_to_a_model_that_there_is() {
+        let models = "[models.a]\nprovider = \"openai\"\nmodel = \"m\"\n[models.b]\nprovider = \"ollama\"\nmodel = \"n\"\n";
+        let config = Config::parse(&format!("[routes]\ntitle = \"b\"\ncode = \"a\"\n{models}")).unwrap();
+        assert_eq!((config.routes.title.as_deref(), config.routes.judge), (Some("b"), None));
+        for (routes, said) in [
+            ("[routes]\njudge = \"c\"", "judge = \"c\" is not one of the models: a, b"),
+            ("[routes]\nsummarize = \"a\"", "summarise"),
+            ("[agent]\nmodel = \"a\"\n[routes]\ncode = \"b\"", "keep one"),
+        ] {
+            let error = format!("{:#}", Config::parse(&format!("{routes}\n{models}")).unwrap_err());
+            assert!(error.contains(said), "{routes}: {error}");
+        }
+        Config::parse("[routes]\ntitle = \"anthropic\"").unwrap();
+    }
+
+    #[test]
     fn what_is_said_wins_over_what_is_known() {
         let text = "[models.a]\nprovider = \"llama-cpp\"\nmodel = \"qwen2.5-coder-1.5b\"\ncontext = 8192\n\
                     tool_mode = \"json_step\"\nreasoning = \"high\"\nidle_timeout_s = 9\n";
         let config = Config::parse(text).unwrap();
-        let model = config.models["a"].callable("a");
+        let model = config.models["a"].callable("a", &config.secrets());
         let profile = model.profile();
         assert_eq!((profile.context, profile.tool_mode), (8192, protocol::ToolMode::JsonStep));
         assert_eq!(profile.edit_format, protocol::EditFormat::Whole);

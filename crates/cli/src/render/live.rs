@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::io::IsTerminal;
 
-use protocol::event::{Channel, DeliveryState, SandboxState, ServiceState};
+use protocol::event::{Channel, Compaction, CompactionLevel, DeliveryState, SandboxState, ServiceState};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
-    Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, LineageId,
-    NotificationState, Outcome, SessionId,
+    Code, Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, LineageId,
+    NotificationState, Outcome, SessionId, Status,
 };
 
 use sandbox::egress::with_port;
 
 use super::style::{Paint, say, stderr};
-use super::{print, summary, text};
+use super::{budget, plan, print, summary, text};
 use crate::api::{Api, Meaning};
 use crate::exit::Exit;
 use crate::interrupt::Interrupts;
@@ -85,6 +85,13 @@ impl Watch<'_> {
                 }
                 None => {}
             }
+            if progress.asks_for_a_look() {
+                let session = self.api.session(self.session).await?;
+                if session.status == Status::OutOfBudget {
+                    progress.held = true;
+                    super::style::note(&text::harmless(session.reason.as_deref().unwrap_or("out of budget")));
+                }
+            }
             if let Some(exit) = progress.over() {
                 // On a terminal the words were seen already; a program that reads them has not.
                 if !self.json
@@ -107,13 +114,21 @@ struct Progress {
     queued: u32,
     waiting: bool,
     paused: bool,
+    /// What waits stays, because a budget is used up.
+    held: bool,
+    /// The last frame may be followed by nothing although something waits.
+    at_rest: bool,
     outcome: Option<Outcome>,
 }
 
 impl Progress {
     fn event(&mut self, event: &Event) {
+        self.at_rest = matches!(event.body, EventBody::TurnFinished { .. } | EventBody::PromptQueued { .. });
         match &event.body {
-            EventBody::PromptQueued { .. } => self.queued += 1,
+            EventBody::PromptQueued { .. } => {
+                self.queued += 1;
+                self.held = false;
+            }
             EventBody::PromptRemoved { .. } => self.queued = self.queued.saturating_sub(1),
             EventBody::TurnStarted { .. } => {
                 self.queued = self.queued.saturating_sub(1);
@@ -122,11 +137,12 @@ impl Progress {
             EventBody::TurnFinished { outcome, .. } => {
                 self.working = false;
                 self.outcome = Some(*outcome);
+                self.held = *outcome == Outcome::OutOfBudget;
             }
             EventBody::ApprovalRequested { .. } => self.waiting = true,
             EventBody::ApprovalResolved { .. } => self.waiting = false,
             EventBody::QueuePaused { .. } => self.paused = true,
-            EventBody::QueueResumed { .. } => self.paused = false,
+            EventBody::QueueResumed { .. } => (self.paused, self.held) = (false, false),
             _ => {}
         }
     }
@@ -134,7 +150,15 @@ impl Progress {
     fn ephemeral(&mut self, ephemeral: &Ephemeral) {
         if let EphemeralBody::Live { .. } = ephemeral.body {
             self.live = true;
+            self.at_rest = true;
+        } else {
+            self.at_rest = false;
         }
+    }
+
+    /// Whether only the session can tell if something comes: a budget of its own may be used up.
+    fn asks_for_a_look(&self) -> bool {
+        self.live && self.at_rest && !self.working && !self.held && self.queued > 0
     }
 
     fn over(&self) -> Option<Exit> {
@@ -144,8 +168,13 @@ impl Progress {
         if self.waiting {
             return Some(Exit::Waiting);
         }
+        if self.held && !self.working {
+            return Some(Exit::Failed);
+        }
         if self.paused && !self.working && self.queued > 0 {
-            return Some(Exit::Waiting);
+            // What waits may stay because a turn failed.
+            let failed = self.outcome == Some(Outcome::Failed);
+            return Some(if failed { Exit::Failed } else { Exit::Waiting });
         }
         let idle = !self.working && self.queued == 0;
         // A stream that begins after the last turn has no outcome to show.
@@ -198,13 +227,27 @@ impl View {
             }
             EventBody::ItemStarted { item, .. } => self.started(item),
             EventBody::ItemCompleted { item, .. } => self.completed(item),
-            EventBody::RetryScheduled { attempt, attempts, reason, delay_ms, .. } => {
+            EventBody::RetryScheduled { attempt, attempts, reason, delay_ms, wake_at, .. } => {
+                let at = wake_at.map(|at| format!(", at {}", text::clock(at))).unwrap_or_default();
                 say(&paint.warn(&format!(
-                    "  {}; try {attempt} of {attempts} in {}",
+                    "  {}; try {attempt} of {attempts} in {}{at}",
                     text::harmless(reason),
                     text::duration(*delay_ms)
                 )))
             }
+            EventBody::PlanUpdated { items, .. } => say(&plan::lines(items, paint)),
+            EventBody::ModelChanged { model, from, turn, reason, .. } => {
+                let words = match (turn, reason) {
+                    (Some(_), Some(reason)) => format!("{from} failed: {}; {model} takes over for this turn", text::harmless(reason)),
+                    (Some(_), None) => format!("{model} takes over from {from} for this turn"),
+                    (None, _) => format!("{} chose {model} instead of {from}", text::harmless(&event.actor.id)),
+                };
+                say(&paint.warn(&format!("  {words}")));
+            }
+            EventBody::SessionRenamed { title, .. } => {
+                say(&paint.dim(&format!("  it is called: {}", text::harmless(title))));
+            }
+            EventBody::ContextCompacted(compaction) => say(&paint.dim(&format!("  {}", compacted(compaction)))),
             EventBody::DeliveryUpdated(delivery) => match delivery.state {
                 DeliveryState::Intended | DeliveryState::Opening => {}
                 DeliveryState::Opened => say(&format!(
@@ -273,7 +316,16 @@ impl View {
                 say(&paint.warn(&format!("  the queue is paused: {}", text::harmless(reason))));
             }
             EventBody::SessionRestored { .. } => say(&paint.warn("  the session was restored from a backup")),
+            EventBody::BudgetWarned(warning) => {
+                say(&paint.warn(&format!("  {}", budget::warning(warning))));
+            }
+            EventBody::BudgetChanged { .. } => {
+                say(&paint.dim(&format!("  {} changed the budget", text::harmless(&event.actor.id))));
+            }
             EventBody::QueueResumed { .. } => say(&paint.dim("  the queue goes on")),
+            EventBody::ErrorRaised { code: Code::ModelAdapted, message, .. } => {
+                say(&paint.dim(&format!("  note: {}", text::harmless(message))));
+            }
             EventBody::ErrorRaised { message, hint, .. } => {
                 say(&format!("{} {}", paint.bad("error:"), text::harmless(message)));
                 if let Some(hint) = hint {
@@ -362,8 +414,10 @@ impl View {
             ("shell", None) => "ended".to_owned(),
             _ => describe(call),
         };
-        // What a check says has been shown as its report.
-        if call.tool == "check" && call.output.is_some() {
+        // What a check says has been shown as its report, and a plan as itself.
+        if call.tool == "check" && call.output.is_some()
+            || call.tool == "plan" && item.status == ItemStatus::Completed
+        {
             return;
         }
         say(&format!("{mark} {what} {}", paint.dim(&took)));
@@ -409,6 +463,17 @@ fn describe(call: &ToolCall) -> String {
         (tool, Some(argument)) => format!("{tool} {}", text::first_line(&text::harmless(argument))),
         (tool, None) => tool.to_owned(),
     }
+}
+
+/// How the context became shorter.
+fn compacted(compaction: &Compaction) -> String {
+    let how = match compaction.level {
+        CompactionLevel::Masked => "old outputs are left out",
+        CompactionLevel::Summarised => "the older part is a summary now",
+        CompactionLevel::Fresh => "it begins afresh from the state of the work",
+    };
+    let Compaction { tokens_before, tokens_after, .. } = compaction;
+    format!("context made shorter, about {tokens_before} to {tokens_after} tokens: {how}")
 }
 
 /// A check's result: passed in one line, failed with what is wrong.

@@ -28,6 +28,12 @@ fn wanted(terminal: bool) -> bool {
 }
 
 impl Paint {
+    /// Without colours.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { colour: false }
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

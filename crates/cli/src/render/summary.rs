@@ -33,6 +33,7 @@ pub(crate) fn turn(outcome: Outcome, reason: Option<&str>, receipt: &Receipt, pa
         "  changes  {} files, +{} −{}",
         receipt.files_changed, receipt.insertions, receipt.deletions
     ));
+    lines.extend(text::mistakes(&receipt.mistakes).map(|told| format!("  mistakes {told}")));
     lines.push(format!("  spend    {}", text::spend(&receipt.spend)));
     lines.push(format!(
         "  time     {} ({} in the model, {} in tools and checks), {} steps, {} tool calls",

@@ -1,6 +1,6 @@
 //! Numbers and texts in a form for people.
 
-use protocol::{Spend, Timestamp};
+use protocol::{Mistakes, Spend, Timestamp};
 
 /// How long ago.
 pub(crate) fn age(at: Timestamp) -> String {
@@ -35,6 +35,29 @@ pub(crate) fn duration(ms: u64) -> String {
         1000..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
         _ => format!("{}m{:02}s", ms / 60_000, ms % 60_000 / 1000),
     }
+}
+
+/// A time of day.
+pub(crate) fn clock(at: Timestamp) -> String {
+    at.strftime("%H:%M:%S UTC").to_string()
+}
+
+/// How often a model did something that could not be used; nothing when it did not.
+pub(crate) fn mistakes(mistakes: &Mistakes) -> Option<String> {
+    let Mistakes { unknown_tool, broken_arguments, empty_answer, endless_answer, repeated_calls } = *mistakes;
+    let counts = [
+        (unknown_tool, "unknown tool"),
+        (broken_arguments, "broken arguments"),
+        (empty_answer, "empty answer"),
+        (endless_answer, "endless answer"),
+        (repeated_calls, "repeated calls"),
+    ];
+    let told: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{what} {count}×"))
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 /// Money; unknown prices are said, not guessed.
@@ -91,6 +114,14 @@ mod tests {
     #[test]
     fn durations_are_short() {
         assert_eq!([duration(5), duration(1500), duration(61_000)], ["5 ms", "1.5 s", "1m01s"]);
+    }
+
+    #[test]
+    fn mistakes_are_told_where_there_are_some() {
+        assert_eq!(mistakes(&Mistakes::default()), None);
+        let some = Mistakes { unknown_tool: 2, repeated_calls: 1, ..Mistakes::default() };
+        assert_eq!(mistakes(&some).as_deref(), Some("unknown tool 2×, repeated calls 1×"));
+        assert_eq!(clock("2026-11-15T10:02:00.123Z".parse().unwrap()), "10:02:00 UTC");
     }
 
     #[test]

@@ -102,6 +102,16 @@ fn a_value_reaches_its_host_and_nothing_else() {
     on_an_island(HOSTS, reaches_its_host);
 }
 
+/// Sets the secret of the store.
+async fn keep(world: &World, value: &str) {
+    let mut setting = world.start(&["-vv", "secret", "set", "KEPT"]);
+    setting.write(format!("{value}\n").as_bytes()).await;
+    setting.close_stdin();
+    let set = setting.wait().await.expect_code(0);
+    assert!(set.stderr.contains("the environment answers"), "{set}");
+    assert_clean("what setting it said", &set.stderr);
+}
+
 async fn reaches_its_host() {
     let bearer = "-H \"Authorization: Bearer $BEARER\" https://registry.example/bearer";
     let first = [
@@ -133,7 +143,9 @@ async fn reaches_its_host() {
         .answer(edit("41", "42"))
         .say("Asked.")
         .answer(shell(&second))
-        .say("Again.");
+        .say("Again.")
+        .answer(shell(&ask("-H \"X-Key: $KEY\" https://registry.example/renewed")))
+        .say("Renewed.");
     let model = Server::start(script).await;
     let website = Website::open(&["registry.example", "other.example"]).await;
     let repo = Repo::plain();
@@ -145,7 +157,9 @@ async fn reaches_its_host() {
             "{{ name = \"{name}\", env = \"REAL_TOKEN\", hosts = [\"registry.example\"], form = \"{form}\" }}"
         )
     };
-    let secrets = [secret("BEARER", "bearer"), secret("BASIC", "basic"), secret("KEY", "header:X-Key")];
+    // One of them is a secret of the store.
+    let kept = secret("KEY", "header:X-Key").replace("env = \"REAL_TOKEN\"", "secret = \"KEPT\"");
+    let secrets = [secret("BEARER", "bearer"), secret("BASIC", "basic"), kept];
     world.configure(&format!(
         "{}[sandbox]\nca_file = \"../home/company.pem\"\n\n{}egress = [\"registry.example\", \"other.example\"]\n\
          secrets = [{}]\n",
@@ -153,6 +167,7 @@ async fn reaches_its_host() {
         environment(&repo),
         secrets.join(", ")
     ));
+    keep(&world, CANARY).await;
     let serve = ["-vv", "serve", "--listen", "127.0.0.1:0", "--json"];
     let running = world.start(&serve);
     let url = running.line(|line| line.get("url").is_some()).await["url"].as_str().unwrap().to_owned();
@@ -216,6 +231,19 @@ async fn reaches_its_host() {
         assert!(head.contains(&format!("authorization: Bearer {CANARY}")), "{path}: {head}");
     }
     assert_clean("what was answered after the restart", &again);
+
+    // Set anew, it is in the next request of the sandbox that runs.
+    keep(&world, &format!("{CANARY}-renewed")).await;
+    api.post(&format!("/sessions/{session}/prompts"), &json!({"prompt": "And once more"})).await;
+    watcher.until_type("snapshot.taken").await;
+    let renewed = watcher.seen.calls("shell")[2]["output"]["text"].as_str().unwrap().to_owned();
+    let seen = website.seen();
+    let head = seen.split_once("GET /renewed\n").unwrap_or_else(|| panic!("{renewed}\n{seen}")).1;
+    assert!(head.contains(&format!("x-key: {CANARY}-renewed")), "{head}");
+    assert!(renewed.contains("x-said-x-key: slipway-KEY-"), "{renewed}");
+    assert_clean("what was answered to the new value", &renewed);
+    let made = watcher.seen.of("sandbox.changed");
+    assert!(made.iter().all(|changed| changed["sandbox"] == made[0]["sandbox"]), "one sandbox: {made:?}");
 
     // The API, the model, the logs.
     assert_clean("an event", &format!("{:?}", watcher.seen));

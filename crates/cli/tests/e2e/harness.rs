@@ -115,6 +115,11 @@ impl World {
         Running::spawn(&mut self.command(arguments))
     }
 
+    /// Starts a command that was made with [`World::command`] and changed.
+    pub(crate) fn spawn(&self, mut command: Command) -> Running {
+        Running::spawn(&mut command)
+    }
+
     /// Runs a command to its end, with nothing on its standard input.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Output {
         let mut running = self.start(arguments);

@@ -5,6 +5,7 @@
 
 mod backup;
 mod bad_input;
+mod budgets;
 mod canary;
 mod control;
 mod crash;
@@ -25,4 +26,5 @@ mod server;
 mod sessions;
 mod snapshots;
 mod start;
+mod stored_secrets;
 mod terminal;

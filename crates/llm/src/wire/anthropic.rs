@@ -43,11 +43,12 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
         }
     };
     let mut messages = messages(request);
-    // Four breakpoints are allowed: tools and system stand still, and of the two last user messages one is what the
-    // previous call wrote and the other is what the next call will read.
-    let users = messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2);
-    for last in users.filter_map(|message| message["content"].as_array_mut()?.last_mut()) {
-        mark(last);
+    // Four breakpoints are allowed: tools and system stand still, the last message is what the next call will read, and what
+    // the previous call wrote is found from there unless it is too far away.
+    for place in places_to_cache(&messages) {
+        if let Some(last) = messages[place]["content"].as_array_mut().and_then(|blocks| blocks.last_mut()) {
+            mark(last);
+        }
     }
     let mut body = json!({
         "max_tokens": request.max_output_tokens,
@@ -58,6 +59,9 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
         body["anthropic_version"] = json!(VERTEX_VERSION);
     } else {
         body["model"] = json!(model.model);
+    }
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = json!(temperature);
     }
     if !request.system.trim().is_empty() {
         let mut block = text_block(&request.system);
@@ -93,6 +97,18 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     body
 }
 
+/// The messages at whose end the cache is to be written: the last one, and the one before the last step where so much came
+/// since that it would not be found. A mark that does not move leaves the bytes before it as they were.
+fn places_to_cache(messages: &[Value]) -> Vec<usize> {
+    let mut users = (0..messages.len()).rev().filter(|index| messages[*index]["role"] == "user");
+    let (last, before) = (users.next(), users.next());
+    let blocks = |message: &Value| message["content"].as_array().map_or(0, Vec::len);
+    let far = |(last, before): (usize, usize)| {
+        messages[before + 1..=last].iter().map(blocks).sum::<usize>() > super::CACHE_REACH
+    };
+    last.into_iter().chain(before.filter(|before| last.is_some_and(|last| far((last, *before))))).collect()
+}
+
 fn think(body: &mut Value, model: &Model, effort: Effort, most: u32) {
     let name = crate::profile::plain(&model.model);
     if !BUDGETED.iter().any(|family| name.starts_with(family)) {
@@ -106,9 +122,17 @@ fn think(body: &mut Value, model: &Model, effort: Effort, most: u32) {
         Effort::High => 24_576,
     };
     let budget = budget.min(most.saturating_sub(LEAST_BUDGET));
-    if budget >= LEAST_BUDGET {
+    if budget >= LEAST_BUDGET && !goes_on_without_thinking(&body["messages"]) {
         body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
     }
+}
+
+/// Whether results follow an answer that does not begin with thinking, as one of another model does. A model that is given
+/// a budget refuses to think from there on; later ones do not mind.
+fn goes_on_without_thinking(messages: &Value) -> bool {
+    let Some([.., answer, results]) = messages.as_array().map(Vec::as_slice) else { return false };
+    let first = |message: &Value| message["content"][0]["type"].as_str().unwrap_or_default().to_owned();
+    first(results) == "tool_result" && !matches!(first(answer).as_str(), "thinking" | "redacted_thinking")
 }
 
 fn text_block(text: &str) -> Value {
@@ -329,6 +353,10 @@ impl super::Fold for Fold {
             Some(stop) => stop,
         };
         Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+
+    fn so_far(&mut self) -> (&mut Parts, Usage) {
+        (&mut self.parts, self.usage)
     }
 }
 

@@ -43,6 +43,9 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     }
     let limit = if quirks.completion_limit { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = json!(request.max_output_tokens);
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = json!(temperature);
+    }
     if let Some(effort) = model.overrides.effort.filter(|_| quirks.effort) {
         match model.provider {
             Provider::OpenRouter => body["reasoning"] = json!({"effort": effort.name()}),
@@ -54,7 +57,7 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     }
     if let Some(answer) = &request.answer {
         match quirks.structured {
-            Structured::Schema => {
+            Structured::Schema | Structured::Told => {
                 let schema = json!({"name": word(&answer.name, 64), "schema": answer.schema,
                     "strict": is_strict(&answer.schema)});
                 body["response_format"] = json!({"type": "json_schema", "json_schema": schema});
@@ -95,21 +98,26 @@ fn content(text: &str, images: &[Image]) -> Value {
     said.into_iter().chain(shown).collect()
 }
 
-/// Marks what stands still, and the two last messages that are not the model's: one is what the previous call wrote to the
-/// cache and the other is what the next call will read.
+/// Marks what stands still, and the last message, which is what the next call will read; also the one before the last step
+/// where so much came since that the cache would not be found. All that can be marked is written as blocks, so that a mark
+/// which moves on leaves the bytes before it as they were.
 fn mark(messages: &mut [Value]) {
-    let system = messages.iter().position(|message| message["role"] == "system");
-    let last = (0..messages.len()).rev().filter(|index| messages[*index]["role"] != "assistant").take(2);
-    let places: Vec<usize> = system.into_iter().chain(last.collect::<Vec<_>>()).collect();
-    for place in places {
-        let content = &mut messages[place]["content"];
-        if let Value::String(text) = content {
-            if text.trim().is_empty() {
-                continue;
-            }
+    for message in messages.iter_mut().filter(|message| message["role"] != "assistant") {
+        let content = &mut message["content"];
+        if let Value::String(text) = content
+            && !text.trim().is_empty()
+        {
             *content = json!([{"type": "text", "text": text}]);
         }
-        if let Some(block) = content.as_array_mut().and_then(|blocks| blocks.last_mut()) {
+    }
+    let system = messages.iter().position(|message| message["role"] == "system");
+    let last = messages.iter().rposition(|message| message["role"] != "assistant");
+    let step = messages.iter().rposition(|message| message["role"] == "assistant");
+    let calls = step.and_then(|step| messages[step]["tool_calls"].as_array()).map_or(0, Vec::len);
+    let before = step.and_then(|step| step.checked_sub(1)).filter(|_| 2 * calls > super::CACHE_REACH);
+    let places: Vec<usize> = system.into_iter().chain(before).chain(last).collect();
+    for place in places {
+        if let Some(block) = messages[place]["content"].as_array_mut().and_then(|blocks| blocks.last_mut()) {
             block["cache_control"] = json!({"type": "ephemeral"});
         }
     }
@@ -316,6 +324,10 @@ impl super::Fold for Fold {
             return Err(Fault::BrokeOff);
         }
         Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+
+    fn so_far(&mut self) -> (&mut Parts, Usage) {
+        (&mut self.parts, self.usage)
     }
 }
 

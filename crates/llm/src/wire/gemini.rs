@@ -23,6 +23,9 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
         "contents": contents(request),
         "generationConfig": {"maxOutputTokens": request.max_output_tokens},
     });
+    if let Some(temperature) = request.temperature {
+        body["generationConfig"]["temperature"] = json!(temperature);
+    }
     if !request.system.trim().is_empty() {
         body["systemInstruction"] = json!({"parts": [{"text": request.system}]});
     }
@@ -46,10 +49,10 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     }
     if let Some(answer) = &request.answer {
         let config = &mut body["generationConfig"];
-        if matches!(quirks.structured, Structured::Schema | Structured::Object) {
+        if matches!(quirks.structured, Structured::Schema | Structured::Told | Structured::Object) {
             config["responseMimeType"] = json!("application/json");
         }
-        if quirks.structured == Structured::Schema {
+        if matches!(quirks.structured, Structured::Schema | Structured::Told) {
             config["responseSchema"] = schema::reduced(&answer.schema);
         }
     }
@@ -255,6 +258,10 @@ impl super::Fold for Fold {
             Some(stop) => stop,
         };
         Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+
+    fn so_far(&mut self) -> (&mut Parts, Usage) {
+        (&mut self.parts, self.usage)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use protocol::chat::{Call, Message, Part, Request};
 
+use super::endless::{self, Watch};
 use super::{Fault, Sink};
 use crate::client::Delta;
 
@@ -17,6 +18,7 @@ pub(crate) struct Parts {
     /// Calls made earlier in the conversation; a derived id counts on from there and so is unique.
     earlier: usize,
     taken: HashSet<String>,
+    watch: Watch,
 }
 
 impl Parts {
@@ -41,7 +43,10 @@ impl Parts {
             return;
         }
         match self.parts.last_mut() {
-            Some(Part::Text { text }) => text.push_str(piece),
+            Some(Part::Text { text }) => {
+                text.push_str(piece);
+                self.watch.grew(text, piece.len(), endless::TEXT);
+            }
             _ => self.parts.push(Part::Text { text: piece.to_owned() }),
         }
         sink(Delta::Text(piece.to_owned()));
@@ -53,7 +58,10 @@ impl Parts {
             return;
         }
         match self.parts.last_mut() {
-            Some(Part::Reasoning { text, signature: None }) => text.push_str(piece),
+            Some(Part::Reasoning { text, signature: None }) => {
+                text.push_str(piece);
+                self.watch.grew(text, piece.len(), endless::TEXT);
+            }
             _ => self.parts.push(Part::Reasoning { text: piece.to_owned(), signature: None }),
         }
         sink(Delta::Reasoning(piece.to_owned()));
@@ -104,8 +112,9 @@ impl Parts {
         if piece.is_empty() {
             return;
         }
-        if let Some(call) = self.call_mut(index) {
+        if let Some(Part::Call(call)) = self.calls.get(index).and_then(|place| self.parts.get_mut(*place)) {
             call.arguments.push_str(piece);
+            self.watch.grew(&call.arguments, piece.len(), endless::ARGUMENTS);
             sink(Delta::Call { index, tool: None, arguments: piece.to_owned() });
         }
     }
@@ -120,6 +129,20 @@ impl Parts {
             tool.clone_into(&mut call.tool);
             sink(Delta::Call { index, tool: Some(tool.to_owned()), arguments: String::new() });
         }
+    }
+
+    /// Whether the answer says the same again and again, so that nothing more is to be expected of it.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.watch.is_endless()
+    }
+
+    /// The number of bytes so far, without signatures.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = self.parts.iter().map(|part| match part {
+            Part::Text { text } | Part::Reasoning { text, .. } => text.len(),
+            Part::Call(call) => call.tool.len() + call.arguments.len(),
+        });
+        bytes.sum::<usize>() as u64
     }
 
     /// The number of calls so far.

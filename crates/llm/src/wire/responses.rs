@@ -34,6 +34,9 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
         "store": false,
         "stream": true,
     });
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = json!(temperature);
+    }
     if quirks.encrypted_reasoning {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
@@ -48,8 +51,10 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     }
     if let Some(answer) = &request.answer {
         let format = match quirks.structured {
-            Structured::Schema => Some(json!({"type": "json_schema", "name": word(&answer.name, 64),
-                "schema": answer.schema, "strict": is_strict(&answer.schema)})),
+            Structured::Schema | Structured::Told => {
+                Some(json!({"type": "json_schema", "name": word(&answer.name, 64),
+                "schema": answer.schema, "strict": is_strict(&answer.schema)}))
+            }
             Structured::Object => Some(json!({"type": "json_object"})),
             Structured::Tool | Structured::Asked => None,
         };
@@ -317,6 +322,10 @@ impl super::Fold for Fold {
             Some(stop) => stop,
         };
         Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+    }
+
+    fn so_far(&mut self) -> (&mut Parts, Usage) {
+        (&mut self.parts, self.usage)
     }
 }
 

@@ -107,6 +107,12 @@ fn an_answer_is_held_to_its_schema_as_the_server_can() {
         (&older["tools"][0]["name"], &older["tool_choice"]["type"]),
         (&json!("answer"), &json!("any"))
     );
+    // A server elsewhere may take the schema and not hold the model to it, so that it is told as well.
+    let elsewhere =
+        Model { base_url: Some("http://127.0.0.1:1/v1".into()), ..sample(Provider::OpenAiResponses, "x") };
+    let body = written(&elsewhere, &request);
+    assert_eq!(body.pointer("/text/format/schema"), Some(&answer().schema));
+    assert!(body["instructions"].to_string().contains("must fit this JSON schema"), "{body}");
 }
 
 #[test]
@@ -135,6 +141,21 @@ fn the_amount_of_thinking_is_said_in_each_format_s_words() {
 }
 
 #[test]
+fn the_temperature_is_said_unless_the_model_reasons_or_refuses() {
+    let place = ["/temperature", "/temperature", "/temperature", "/generationConfig/temperature"];
+    let warm = Request { temperature: Some(0.5), ..request() };
+    for ((provider, name), place) in FORMATS.into_iter().zip(place) {
+        let mut model = sample(provider, name);
+        assert_eq!(written(&model, &request()).pointer(place), None, "{provider:?}");
+        assert_eq!(written(&model, &warm).pointer(place), Some(&json!(0.5)), "{provider:?}");
+        let refuses = Quirks { temperature: false, ..Quirks::of(&model) };
+        assert_eq!(written_with(&model, &warm, refuses).pointer(place), None, "{provider:?}");
+        model.overrides.effort = Some(Effort::High);
+        assert_eq!(written(&model, &warm).pointer(place), None, "{provider:?}");
+    }
+}
+
+#[test]
 fn caches_are_used_as_each_provider_wants() {
     let request = Request { cache_key: Some("ses_1".into()), ..request() };
     let of = |provider, name: &str| written(&sample(provider, name), &request);
@@ -149,6 +170,57 @@ fn caches_are_used_as_each_provider_wants() {
         "system and the one message"
     );
     assert_eq!(marks(of(Provider::OpenRouter, "openai/gpt-5")), 0);
+}
+
+#[test]
+fn a_model_that_sees_no_images_is_told_of_them_in_every_format() {
+    let image = || Image { media_type: "image/png".into(), data: "iVBOR".into() };
+    let messages = vec![
+        Message::User { text: "What is it?".into(), images: vec![image(), image()] },
+        Message::User { text: String::new(), images: vec![image()] },
+    ];
+    let request = Request { messages, ..request() };
+    for (provider, name) in FORMATS {
+        let model = sample(provider, name);
+        let blind = Quirks { images: false, ..Quirks::of(&model) };
+        let body = written_with(&model, &request, blind).to_string();
+        assert!(!body.contains("iVBOR"), "{provider:?}: {body}");
+        assert_eq!(body.matches("Here is an image (image/png").count(), 3, "{provider:?}: {body}");
+        assert!(written(&model, &request).to_string().contains("iVBOR"), "{provider:?} sees");
+        let notes = prepare(&model, &request, blind, &HashSet::new()).notes;
+        assert!(notes[0].starts_with("3 images"), "{notes:?}");
+    }
+    let known = sample(Provider::OpenAiCompatible, "Qwen2.5-Coder-32B-Instruct");
+    assert!(!written(&known, &request).to_string().contains("iVBOR"));
+}
+
+#[test]
+fn what_the_call_before_wrote_to_the_cache_is_found_again() {
+    use protocol::chat::{Call, Part, ToolResult};
+    let step = |calls: usize| {
+        let call =
+            |number: usize| Call { id: format!("c{number}"), tool: "shell".into(), arguments: "{}".into() };
+        let result =
+            |number: usize| ToolResult { call_id: format!("c{number}"), text: "x".into(), is_error: false };
+        let parts = (0..calls).map(call).map(Part::Call).collect();
+        [Message::Assistant { parts }, Message::Tools { results: (0..calls).map(result).collect() }]
+    };
+    let marked = |provider, name: &str, calls: usize| {
+        let messages = [Message::user("Go.")].into_iter().chain(step(calls)).collect();
+        let body = written(&sample(provider, name), &Request { messages, ..request() });
+        let messages = body["messages"].as_array().unwrap().clone();
+        let has = |message: &Value| message.to_string().contains("cache_control");
+        messages
+            .iter()
+            .enumerate()
+            .filter(|(_, message)| has(message))
+            .map(|(index, _)| index)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(marked(Provider::Anthropic, "claude-sonnet-4-5", 2), [2]);
+    assert_eq!(marked(Provider::Anthropic, "claude-sonnet-4-5", 12), [0, 2], "too far to be found");
+    assert_eq!(marked(Provider::OpenRouter, "anthropic/claude-sonnet-4.5", 2), [0, 4]);
+    assert_eq!(marked(Provider::OpenRouter, "anthropic/claude-sonnet-4.5", 12), [0, 1, 14]);
 }
 
 #[test]
@@ -178,4 +250,67 @@ fn openrouter_gets_its_details_of_reasoning_back_and_nobody_else_does() {
     let back = Quirks { reasoning_back: true, ..Quirks::of(&sample(Provider::OpenAiCompatible, "x")) };
     let body = written_with(&sample(Provider::OpenAiCompatible, "x"), &request, back);
     assert_eq!(body["messages"][1]["reasoning_content"], "Hm.");
+}
+
+/// The requests of a turn of fifty steps, as they are sent.
+fn turn_of_fifty_steps(model: &Model) -> Vec<String> {
+    use protocol::chat::{Call, Part, ToolResult};
+    let mut request = Request {
+        system: "Be careful, and follow what you find. ".repeat(60),
+        tools: ["shell", "read", "write", "edit", "search", "list", "check", "plan"]
+            .map(|name| ToolSpec {
+                name: name.into(),
+                description: "Does what its name says, and says what came of it. ".repeat(4),
+                schema: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
+            })
+            .to_vec(),
+        cache_key: Some("ses_1".into()),
+        ..request()
+    };
+    let mut sent = Vec::new();
+    for step in 0..50_usize {
+        sent.push(text(&written(model, &request)));
+        let call = |number: usize| Call {
+            id: format!("call_{step}_{number}"),
+            tool: "shell".into(),
+            arguments: json!({"command": format!("make step-{step}-{number}")}).to_string(),
+        };
+        let calls: Vec<Call> = (0..1 + step % 3).map(call).collect();
+        let results = calls.iter().map(|call| ToolResult {
+            call_id: call.id.clone(),
+            text: format!("{step} {}", "some output\n".repeat(step * 37 % 60)),
+            is_error: step % 7 == 0,
+        });
+        let results = results.collect();
+        let mut parts = vec![Part::Text { text: format!("Now step {step}.") }];
+        parts.extend(calls.into_iter().map(Part::Call));
+        request.messages.extend([Message::Assistant { parts }, Message::Tools { results }]);
+    }
+    sent
+}
+
+/// How many of the bytes are the beginning of the request before, in hundredths.
+fn unchanged(requests: &[String]) -> usize {
+    let (mut same, mut all) = (0, 0);
+    for pair in requests.windows(2) {
+        same += pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+        all += pair[1].len();
+    }
+    same * 10_000 / all
+}
+
+#[test]
+fn most_bytes_of_each_request_are_those_of_the_request_before() {
+    let claude = (Provider::OpenRouter, "anthropic/claude-sonnet-4.5");
+    for (provider, name) in FORMATS.into_iter().chain([claude]) {
+        let requests = turn_of_fifty_steps(&sample(provider, name));
+        let mark = r#","cache_control":{"type":"ephemeral"}"#;
+        let unmarked: Vec<String> = requests.iter().map(|text| text.replace(mark, "")).collect();
+        assert!(!unmarked[1].contains("cache_control"), "{}", unmarked[1]);
+        assert!(unchanged(&unmarked) >= 9500, "{provider:?}: {}", unchanged(&unmarked));
+        assert!(unchanged(&requests) >= 9500, "{provider:?}: {}", unchanged(&requests));
+        let read: Value = serde_json::from_str(&requests[1]).unwrap();
+        assert_eq!(text(&read), requests[1], "it is what it was");
+        assert_eq!(read.to_string().len(), requests[1].len(), "nothing but the order is different");
+    }
 }

@@ -21,8 +21,8 @@ async fn each_refusal_has_its_class_and_says_what_to_do() {
         for (status, said, class, advice) in [
             (400, "no such parameter", Class::BadRequest, "Check [models.main]"),
             (400, long, Class::ContextOverflow, "Shorten it"),
-            (401, "who are you?", Class::Auth, "api_key_env of [models.main]"),
-            (403, "not for you", Class::Auth, "api_key_env of [models.main]"),
+            (401, "who are you?", Class::Auth, "api_key_env"),
+            (403, "not for you", Class::Auth, "api_key_env"),
             (404, "never heard of it", Class::UnknownModel, "does not know the model \"scripted\""),
             (408, "too slow", Class::TimedOut, "Try again"),
             (413, "too big", Class::ContextOverflow, "Shorten it"),
@@ -145,6 +145,44 @@ async fn silence_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
+async fn an_answer_that_says_the_same_for_ever_is_cut_off() {
+    let line = "I will look at the file again.\n";
+    for provider in FORMATS {
+        let gate = Gate::new();
+        for reply in [
+            Reply::text(format!("Well. {}", line.repeat(1000))),
+            Reply::new().reasoning(line.repeat(1000)),
+            Reply::text(" ".repeat(30_000)),
+        ] {
+            // The end of it never comes.
+            let server = Server::start(Script::new().answer(reply.stall(At::Event(2500), &gate))).await;
+            let model = model_at(provider, server.url());
+            let (answer, deltas) = complete(&model, &request(vec![user("Go.")])).await;
+            let Answer { completion, notes, .. } = answer.unwrap();
+            assert_eq!(completion.stop, Stop::Length, "{provider:?}");
+            assert!(notes.iter().any(|note| note.contains("again and again")), "{provider:?}: {notes:?}");
+            let said = match &completion.parts[..] {
+                [Part::Text { text } | Part::Reasoning { text, .. }] => text,
+                other => panic!("{provider:?}: {other:?}"),
+            };
+            assert!((8192..20_000).contains(&said.len()), "{provider:?}: {} bytes", said.len());
+            let (reasoning, text, _) = gathered(&deltas);
+            assert_eq!(format!("{reasoning}{text}"), *said, "{provider:?}");
+            // It is paid for, although nobody said how much it was.
+            let usage = completion.usage;
+            assert!(usage.prompt() > 20 && usage.output + usage.reasoning >= 2048, "{provider:?}: {usage:?}");
+            server.wait_for_abandoned(1).await;
+        }
+    }
+    // A table is not endless, and what ends by itself is an answer.
+    let table: String = (0..3000).map(|row| format!("| {row} | the same |\n")).collect();
+    let server = Server::start(Script::new().say(table.clone())).await;
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let answer = complete(&model, &request(vec![user("Go.")])).await.0.unwrap();
+    assert_eq!(answer.completion.parts, [Part::Text { text: table }]);
+}
+
+#[tokio::test]
 async fn a_server_that_forgets_to_end_its_stream_has_answered() {
     let gate = Gate::new();
     let last = r#"{"choices":[{"index":0,"delta":{"content":"Hi."},"finish_reason":"stop"}]}"#;
@@ -202,6 +240,25 @@ async fn a_key_that_a_server_echoes_is_not_shown() {
         }
         let error = failure(provider, Reply::raw(200, "text/html", format!("<p>{KEY}</p>"))).await;
         assert!(error.message.contains("<p>…</p>"), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_was_replaced_meanwhile_is_not_shown_either() {
+    for provider in FORMATS {
+        let reply = Reply::status(401, format!("bad key {KEY}-1 given"));
+        let server = Server::start(Script::new().answer(reply)).await;
+        let mut model = model_at(provider, server.url());
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        model.key = Some(Key::from_store("MAIN", move |_| {
+            let count = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            Ok(format!("{KEY}-{count}").into())
+        }));
+        let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
+        let sent = format!("{:?}", server.requests()[0].headers);
+        assert!(sent.contains(&format!("{KEY}-1")), "{sent}");
+        assert!(error.message.contains("bad key … given"), "{}", error.message);
+        assert!(error.message.contains("slipway secret set MAIN"), "{}", error.message);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Three of the four wire formats against software that is not ours: a real model behind llama.cpp's server, on this
 //! machine. `scripts/local-model.sh` fetches it, starts it and runs these.
 
-use protocol::chat::AnswerSchema;
+use protocol::chat::{AnswerSchema, ToolChoice};
 
 use super::*;
 
@@ -24,9 +24,10 @@ fn local(provider: Provider) -> Model {
     Model { model: name, key: None, ..model_at(provider, base_url()) }
 }
 
-/// A request without tools, whose answer is short.
+/// A request without tools, whose answer is short and the same each time.
 fn question(text: &str) -> Request {
-    Request { tools: Vec::new(), max_output_tokens: 40, ..request(vec![user(text)]) }
+    let temperature = Some(0.0);
+    Request { tools: Vec::new(), max_output_tokens: 40, temperature, ..request(vec![user(text)]) }
 }
 
 async fn ask(provider: Provider, request: &Request) -> (Result<Answer, Error>, Vec<Delta>) {
@@ -50,7 +51,7 @@ async fn an_answer_streams_and_is_counted_alike_in_every_format() {
         let (answer, deltas) = ask(provider, &request).await;
         let answer = answer.unwrap();
         let text = said(&answer);
-        assert!(text.contains("harbour"), "{provider:?}: {text:?}");
+        assert!(text.to_lowercase().contains("harbour"), "{provider:?}: {text:?}");
         assert!(deltas.len() > 2, "{provider:?} came in {} pieces", deltas.len());
         assert_eq!(gathered(&deltas).1, text, "{provider:?}");
         assert_eq!(answer.completion.stop, Stop::End, "{provider:?}");
@@ -87,11 +88,14 @@ async fn calls_and_their_results_are_read_in_every_format() {
         Call { id: "call_1".into(), tool: "shell".into(), arguments: r#"{"command":"cat pin.txt"}"#.into() };
     let result = ToolResult { call_id: "call_1".into(), text: "7317\n".into(), is_error: false };
     let messages = vec![
-        user("Which number is in pin.txt? Look, then answer with the number only."),
+        user("Which number is in pin.txt?"),
         Message::Assistant { parts: vec![Part::Call(call)] },
         Message::Tools { results: vec![result] },
+        // Small models like to call again, unless they are asked.
+        user("Which number did the command print? Answer in one short sentence."),
     ];
-    let request = Request { max_output_tokens: 40, ..request(messages) };
+    let tool_choice = ToolChoice::Never;
+    let request = Request { max_output_tokens: 40, temperature: Some(0.0), tool_choice, ..request(messages) };
     for provider in SPOKEN {
         let answer = ask(provider, &request).await.0.unwrap();
         assert!(said(&answer).contains("7317"), "{provider:?}: {:?}", answer.completion.parts);

@@ -42,7 +42,7 @@ pub use placeholder::Placeholders;
 pub use proxy::Proxy;
 pub use refusals::{Refusal, Refusals};
 pub use rules::Rules;
-pub use secret::Secret;
+pub use secret::{Secret, Stored};
 
 /// The sockets of one sandbox's network namespace, all on its loopback.
 #[derive(Debug)]

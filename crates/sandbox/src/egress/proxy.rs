@@ -182,6 +182,13 @@ impl Proxy {
         Ok(())
     }
 
+    /// Replaces the values of secrets that it was given, from the next request on. Nothing changes inside.
+    pub fn renew_secrets(&self, secrets: Vec<Secret>) {
+        if let Some(vault) = self.gate.vault() {
+            vault.renew(secrets);
+        }
+    }
+
     /// Variables for the processes inside: where the proxy is, which certificates to trust, and each secret's placeholder.
     pub fn variables(&self) -> BTreeMap<String, String> {
         let set = |names: &[&str], value: &str| -> Vec<(String, String)> {

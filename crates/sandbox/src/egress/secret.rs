@@ -43,6 +43,9 @@ enum Form {
     Header(HeaderName),
 }
 
+/// Gives the value of a secret that the server keeps under a name; otherwise what is wrong, and what to do.
+pub type Stored<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, (String, String)>;
+
 /// Overwritten before its memory is given back.
 struct Value(Vec<u8>);
 
@@ -63,7 +66,7 @@ impl fmt::Debug for Secret {
 
 impl Secret {
     /// Reads a secret's value from where the recipe says it is.
-    pub fn read(recipe: &protocol::Secret) -> Result<Self, Error> {
+    pub fn read(recipe: &protocol::Secret, stored: Stored<'_>) -> Result<Self, Error> {
         let name = &recipe.name;
         let wrong = |why: String, hint: &str| Error::Build {
             message: format!("the secret {name:?} cannot be used: {why}"),
@@ -93,19 +96,20 @@ impl Secret {
         let form = Form::parse(&recipe.form).ok_or_else(|| {
             wrong(format!("it has no form {:?}", recipe.form), "use bearer, basic or header:NAME")
         })?;
-        let value = match (&recipe.env, &recipe.file) {
-            (Some(variable), None) => {
+        let value = match (&recipe.env, &recipe.file, &recipe.secret) {
+            (Some(variable), None, None) => {
                 std::env::var_os(variable).map(std::os::unix::ffi::OsStringExt::into_vec).ok_or_else(
                     || wrong(format!("the server has no variable {variable}"), "set it and start again"),
                 )?
             }
-            (None, Some(file)) => std::fs::read(file).map_err(|error| {
+            (None, None, Some(name)) => stored(name).map_err(|(why, hint)| wrong(why, &hint))?,
+            (None, Some(file), None) => std::fs::read(file).map_err(|error| {
                 wrong(format!("{file} cannot be read: {error}"), "make it readable for the server")
             })?,
             _ => {
                 return Err(wrong(
                     "its value comes from exactly one place".to_owned(),
-                    "give either env = \"VARIABLE\" or file = \"PATH\"",
+                    "give one of env = \"VARIABLE\", file = \"PATH\" and secret = \"NAME\"",
                 ));
             }
         };
@@ -229,8 +233,17 @@ mod tests {
             name: "TOKEN".to_owned(),
             env: None,
             file: Some(file.to_str().unwrap().to_owned()),
+            secret: None,
             hosts: vec!["api.test".to_owned(), "*.api.test".to_owned()],
             form: form.to_owned(),
+        }
+    }
+
+    /// A store with one secret.
+    fn stored(name: &str) -> Result<Vec<u8>, (String, String)> {
+        match name {
+            "KEPT" => Ok(b"kept-value".to_vec()),
+            _ => Err(("there is none".to_owned(), "set it".to_owned())),
         }
     }
 
@@ -243,8 +256,11 @@ mod tests {
     #[test]
     fn a_value_is_one_line_and_is_not_printed() {
         let file = file(b"canary-value\n");
-        let secret = Secret::read(&recipe(file.path(), "bearer")).unwrap();
+        let secret = Secret::read(&recipe(file.path(), "bearer"), &stored).unwrap();
         assert_eq!(secret.value(), b"canary-value");
+        let kept =
+            protocol::Secret { file: None, secret: Some("KEPT".to_owned()), ..recipe(file.path(), "bearer") };
+        assert_eq!(Secret::read(&kept, &stored).unwrap().value(), b"kept-value");
         assert!(!format!("{secret:?}").contains("canary"), "{secret:?}");
         assert!(secret.is_for(&Host::parse("API.test").unwrap()));
         assert!(secret.is_for(&Host::parse("a.api.test").unwrap()));
@@ -271,11 +287,19 @@ mod tests {
             (change(&|s| s.form = "header:Host".to_owned()), "no form"),
             (change(&|s| s.env = Some("X".to_owned())), "exactly one place"),
             (change(&|s| s.file = None), "exactly one place"),
+            (change(&|s| s.secret = Some("KEPT".to_owned())), "exactly one place"),
+            (
+                change(&|s| {
+                    s.file = None;
+                    s.secret = Some("OTHER".to_owned());
+                }),
+                "there is none",
+            ),
             (change(&|s| s.file = Some("/nonexistent/secret".to_owned())), "cannot be read"),
             (recipe(empty.path(), "bearer"), "is empty"),
             (recipe(lines.path(), "bearer"), "one line"),
         ] {
-            let error = Secret::read(&recipe).unwrap_err().to_string();
+            let error = Secret::read(&recipe, &stored).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("canary"), "{error}");
         }
     }
@@ -284,7 +308,7 @@ mod tests {
     fn a_placeholder_is_swapped_only_where_it_may_stand() {
         let file = file(b"value");
         let swapped = |form: &str, header: &'static str, text: &str| {
-            let secret = Secret::read(&recipe(file.path(), form)).unwrap();
+            let secret = Secret::read(&recipe(file.path(), form), &stored).unwrap();
             let put = secret.put(&HeaderName::from_static(header), &text.parse().unwrap(), "PLACE")?;
             Some(put.to_str().unwrap().to_owned())
         };

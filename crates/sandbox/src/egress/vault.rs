@@ -2,7 +2,7 @@
 //! secrets are put into. All of it exists in memory only.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::HeaderMap;
@@ -24,9 +24,12 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Certificates that are kept; making one takes a fraction of a millisecond.
 const LEAVES: usize = 256;
 
+/// Earlier values of a secret that are still looked for in answers.
+const FORMER: usize = 4;
+
 /// The secrets of one sandbox.
 pub(super) struct Vault {
-    held: Vec<Held>,
+    held: RwLock<Vec<Held>>,
     authority: CertifiedIssuer<'static, KeyPair>,
     leaf_key: KeyPair,
     leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
@@ -34,6 +37,8 @@ pub(super) struct Vault {
 
 struct Held {
     secret: Secret,
+    /// What it was before it was replaced: hosts may still say it back.
+    former: Vec<Secret>,
     /// What stands for it inside.
     placeholder: String,
 }
@@ -46,7 +51,7 @@ impl Vault {
                 Some(given) => given.to_owned(),
                 None => placeholder::written(secret.name(), &random_hex()?),
             };
-            held.push(Held { secret, placeholder });
+            held.push(Held { secret, former: Vec::new(), placeholder });
         }
         let mut params = params("Slipway sandbox authority")?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -54,17 +59,34 @@ impl Vault {
         let authority =
             CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(failed)?).map_err(failed)?;
         let leaf_key = KeyPair::generate().map_err(failed)?;
-        Ok(Self { held, authority, leaf_key, leaves: Mutex::default() })
+        Ok(Self { held: RwLock::new(held), authority, leaf_key, leaves: Mutex::default() })
+    }
+
+    /// Replaces the secrets of these names, from the next request on. What stands for them inside stays, and so does the
+    /// authority.
+    pub(super) fn renew(&self, secrets: Vec<Secret>) {
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        for secret in secrets {
+            if let Some(held) = held.iter_mut().find(|held| held.secret.name() == secret.name()) {
+                held.former.push(std::mem::replace(&mut held.secret, secret));
+                let most = held.former.len().saturating_sub(FORMER);
+                held.former.drain(..most);
+            }
+        }
+    }
+
+    fn held(&self) -> RwLockReadGuard<'_, Vec<Held>> {
+        self.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there is a secret for this host.
     pub(super) fn covers(&self, host: &Host) -> bool {
-        self.held.iter().any(|held| held.secret.is_for(host))
+        self.held().iter().any(|held| held.secret.is_for(host))
     }
 
     /// Variables inside: each secret's placeholder.
     pub(super) fn variables(&self) -> BTreeMap<String, String> {
-        self.held.iter().map(|held| (held.secret.name().to_owned(), held.placeholder.clone())).collect()
+        self.held().iter().map(|held| (held.secret.name().to_owned(), held.placeholder.clone())).collect()
     }
 
     /// The authority that programs inside are to trust.
@@ -98,12 +120,15 @@ impl Vault {
     /// Puts secrets into a request to a host they are for. Returns what must not come back.
     pub(super) fn put(&self, host: &Host, headers: &mut HeaderMap) -> Scrubber {
         let mut scrubber = Scrubber::default();
-        for held in &self.held {
-            scrubber.add(held.secret.value(), &held.placeholder);
+        let all = self.held();
+        for held in all.iter() {
+            for secret in held.former.iter().chain([&held.secret]) {
+                scrubber.add(secret.value(), &held.placeholder);
+            }
         }
         for (name, value) in headers.iter_mut() {
-            let fitting = self.held.iter().filter(|held| held.secret.is_for(host));
-            for Held { secret, placeholder } in fitting {
+            let fitting = all.iter().filter(|held| held.secret.is_for(host));
+            for Held { secret, placeholder, .. } in fitting {
                 if let Some(put) = secret.put(name, value, placeholder) {
                     // Basic credentials are sent in another spelling, and may come back in that one.
                     if !put.as_bytes().ends_with(secret.value()) {
@@ -152,5 +177,48 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Build {
         message: format!("certificates for the sandbox's secrets cannot be made: {error}"),
         hint: "try again; if it stays, tell us what the server's log says".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn secret(name: &str, value: &str) -> Secret {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(value.as_bytes()).unwrap();
+        let recipe = protocol::Secret {
+            name: name.to_owned(),
+            env: None,
+            file: Some(file.path().to_str().unwrap().to_owned()),
+            secret: None,
+            hosts: vec!["api.test".to_owned()],
+            form: "bearer".to_owned(),
+        };
+        Secret::read(&recipe, &|_| unreachable!("it is in a file")).unwrap()
+    }
+
+    #[test]
+    fn a_value_that_is_replaced_keeps_its_placeholder() {
+        let vault = Vault::new(vec![secret("A", "first-value"), secret("B", "other-value")]).unwrap();
+        let (inside, authority) = (vault.variables(), vault.authority().clone());
+        let sent = |name: &str| {
+            let mut headers = HeaderMap::new();
+            let value = format!("Bearer {}", inside[name]).parse().unwrap();
+            headers.insert(hyper::header::AUTHORIZATION, value);
+            vault.put(&Host::parse("api.test").unwrap(), &mut headers);
+            headers[hyper::header::AUTHORIZATION].to_str().unwrap().to_owned()
+        };
+        assert_eq!(sent("A"), "Bearer first-value");
+        vault.renew(vec![secret("A", "second-value"), secret("C", "of nobody")]);
+        assert_eq!((sent("A").as_str(), sent("B").as_str()), ("Bearer second-value", "Bearer other-value"));
+        assert_eq!((&vault.variables(), vault.authority()), (&inside, &authority));
+        for round in 0..10 {
+            vault.renew(vec![secret("A", &format!("value-{round}"))]);
+        }
+        assert_eq!(sent("A"), "Bearer value-9");
+        assert_eq!(vault.held()[0].former.len(), FORMER);
     }
 }

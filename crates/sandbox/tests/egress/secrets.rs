@@ -20,10 +20,11 @@ fn secret(name: &str, form: &str, hosts: &[&str]) -> Secret {
         name: name.to_owned(),
         env: None,
         file: Some(file.path().to_str().unwrap().to_owned()),
+        secret: None,
         hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
         form: form.to_owned(),
     };
-    Secret::read(&recipe).unwrap()
+    Secret::read(&recipe, &|_| unreachable!("it is in a file")).unwrap()
 }
 
 /// Everything that looks like the value, in any spelling that is searched for.

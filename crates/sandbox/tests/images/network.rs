@@ -64,10 +64,11 @@ fn token(world: &World, host: &str) -> sandbox::egress::Secret {
         name: "TOKEN".to_owned(),
         env: None,
         file: Some(file.to_str().unwrap().to_owned()),
+        secret: None,
         hosts: vec![host.to_owned()],
         form: "bearer".to_owned(),
     };
-    sandbox::egress::Secret::read(&secret).unwrap()
+    sandbox::egress::Secret::read(&secret, &|_| unreachable!("it is in a file")).unwrap()
 }
 
 async fn recipe(world: &World, decisions: &Arc<Mutex<Vec<Decision>>>) -> Recipe {

@@ -12,13 +12,15 @@ pub(crate) mod openapi;
 pub(crate) mod outputs;
 pub(crate) mod page;
 pub(crate) mod prompts;
+pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;
 pub(crate) mod socket;
+pub(crate) mod spend;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, patch, post};
+use axum::routing::{delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::idempotency::{Commands, Holds, commands};
@@ -29,7 +31,7 @@ pub(crate) fn sessions_api(app: App) -> Router {
         Commands { store: app.store().clone(), tasks: app.life().tasks.clone(), holds: Holds::default() };
     let api = Router::new()
         .route("/api/v1/sessions", get(sessions::list).post(sessions::create))
-        .route("/api/v1/sessions/{id}", get(sessions::show))
+        .route("/api/v1/sessions/{id}", get(sessions::show).patch(sessions::edit))
         .route("/api/v1/sessions/{id}/prompts", post(prompts::create))
         .route("/api/v1/sessions/{id}/prompts/{prompt}", patch(prompts::edit).delete(prompts::remove))
         .route("/api/v1/sessions/{id}/queue", get(prompts::queue).put(prompts::set_queue))
@@ -53,7 +55,12 @@ pub(crate) fn sessions_api(app: App) -> Router {
         .route("/api/v1/environments/{name}/egress/decisions", post(images::note_egress))
         .route("/api/v1/gc", post(images::collect))
         .route("/api/v1/models", get(models::list))
+        .route("/api/v1/spend", get(spend::show))
+        .route("/api/v1/secrets", get(secrets::list))
+        .route("/api/v1/secrets/{name}", delete(secrets::remove))
         .layer(from_fn_with_state(keys, commands))
+        // A checksum of what was sent is kept with a key, which is too much of a secret; and setting it twice is setting it.
+        .route("/api/v1/secrets/{name}", put(secrets::set))
         // An archive is larger than a command's body may be, and putting the same one back twice adds nothing.
         .route("/api/v1/backup", get(backup::backup).put(backup::restore))
         .with_state(app.clone());

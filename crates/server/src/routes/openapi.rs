@@ -8,8 +8,8 @@ use utoipa::openapi::{Content, ObjectBuilder, OpenApi as OpenApiDocument, Ref, R
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, backup, environments, events, health, images, models, outputs, prompts, sessions, snapshots,
-    socket,
+    approvals, backup, environments, events, health, images, models, outputs, prompts, secrets, sessions,
+    snapshots, socket, spend,
 };
 use crate::authorize::{Action, Caller, Resource, authorize};
 use crate::problem::{Failure, MEDIA_TYPE};
@@ -25,6 +25,7 @@ use crate::problem::{Failure, MEDIA_TYPE};
         sessions::create,
         sessions::list,
         sessions::show,
+        sessions::edit,
         sessions::stop,
         sessions::diff,
         sessions::deliver,
@@ -54,6 +55,10 @@ use crate::problem::{Failure, MEDIA_TYPE};
         backup::backup,
         backup::restore,
         models::list,
+        spend::show,
+        secrets::list,
+        secrets::set,
+        secrets::remove,
         health::health,
         openapi,
     ),

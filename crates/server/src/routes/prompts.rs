@@ -32,7 +32,8 @@ pub(crate) async fn create(
     if !(made.again() && sessions.has_prompt(session, id).await?) {
         sessions.send_as(id, session, caller.0, body).await?;
     }
-    Ok((StatusCode::ACCEPTED, axum::Json(PromptCreated { id })))
+    let waits = sessions.out_of_budget(session).await?;
+    Ok((StatusCode::ACCEPTED, axum::Json(PromptCreated { id, waits })))
 }
 
 /// Gives a waiting prompt another text, another place, or both.

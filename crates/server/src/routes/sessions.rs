@@ -1,11 +1,11 @@
-//! `/sessions`: make, list, show, stop, diff, deliver.
+//! `/sessions`: make, list, show, edit, stop, diff, deliver.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use protocol::event::Delivery;
-use protocol::{CreateSession, Diff, Session, SessionList, StopSession, Stopped};
+use protocol::{CreateSession, Diff, EditSession, Session, SessionList, StopSession, Stopped};
 
 use crate::app::App;
 use crate::authorize::{Action, Caller, Resource};
@@ -59,6 +59,29 @@ pub(crate) async fn show(
     let session = session_id(&id)?;
     let sessions = app.allow(&caller, Action::Read, Resource::Session(session))?;
     Ok(Json(sessions.get(session).await?))
+}
+
+/// Gives the session another title, model or budget; what is absent stays as it is. A model works from the next step on,
+/// also in a turn under way.
+#[utoipa::path(
+    patch, path = "/api/v1/sessions/{id}", tag = "sessions", operation_id = "edit_session",
+    params(("id" = String, Path, description = "The session")),
+    request_body = EditSession,
+    responses(
+        (status = 200, body = Session),
+        (status = 404, description = "No such session or model"),
+    )
+)]
+pub(crate) async fn edit(
+    State(app): State<App>,
+    caller: Caller,
+    Segments(id): Segments<String>,
+    made: Made,
+    Body(body): Body<EditSession>,
+) -> Result<Json<Session>, Failure> {
+    let session = session_id(&id)?;
+    let sessions = app.allow(&caller, Action::Write, Resource::Session(session))?;
+    Ok(Json(sessions.edit(session, made.cause(caller.0), body).await?))
 }
 
 /// Stops the turn or the delivery that is under way, if there is one; with `pause` no waiting prompt begins after it. The stop is in the

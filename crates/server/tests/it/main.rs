@@ -12,6 +12,7 @@ mod lineage;
 mod once;
 mod places;
 mod queue;
+mod secrets;
 mod sessions;
 mod snapshots;
 mod socket;
@@ -57,7 +58,7 @@ async fn the_description_and_the_routes_agree() {
             assert!(!text.contains("there is nothing at"), "{method} {path}: {text}");
         }
     }
-    assert_eq!(operations.len(), 34, "a route is not described, two have one name, or this number is old");
+    assert_eq!(operations.len(), 39, "a route is not described, two have one name, or this number is old");
     for schema in [
         "CreateSession",
         "Session",
@@ -72,6 +73,8 @@ async fn the_description_and_the_routes_agree() {
         "GarbageReport",
         "SnapshotList",
         "ForkSession",
+        "SecretList",
+        "SetSecret",
     ] {
         assert!(description["components"]["schemas"][schema].is_object(), "{schema}");
     }

@@ -77,6 +77,31 @@ async fn a_kept_output_comes_as_it_was_printed() {
 }
 
 #[tokio::test]
+async fn a_session_is_edited_once_for_each_key() {
+    let world = World::start().await;
+    let path = format!("/api/v1/sessions/{}", world.session().await);
+    let patch = |key: &str| {
+        let request = Request::patch(&path).header("content-type", "application/json");
+        request.header("idempotency-key", key)
+    };
+    let edited = send(world.address, patch("one"), r#"{"title":"A better title"}"#).await;
+    assert_eq!((edited.status, &edited.json()["title"]), (StatusCode::OK, &"A better title".into()));
+    let other = send(world.address, patch("two"), r#"{"title":"Another"}"#).await;
+    assert_eq!(other.json()["title"], "Another");
+    let again = send(world.address, patch("one"), r#"{"title":"A better title"}"#).await;
+    assert_eq!(again.json(), edited.json());
+    assert_eq!(send(world.address, get(&path), "").await.json()["title"], "Another");
+    for (body, code) in [
+        (r#"{"model":"none"}"#, "model_not_found"),
+        ("{}", "bad_request"),
+        (r#"{"title":" "}"#, "bad_request"),
+        (r#"{"name":"x"}"#, "bad_request"),
+    ] {
+        assert_eq!(send(world.address, patch(body), body).await.problem(), code, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_key_of_a_body_is_named() {
     let world = World::start().await;
     let body = r#"{"environment":"shop","prompt":"x","modle":"main"}"#;

@@ -81,8 +81,12 @@ impl World {
 
     /// A new session, with a prompt that waits or has failed already.
     pub(crate) async fn session(&self) -> SessionId {
-        let request =
-            CreateSession { environment: "shop".into(), prompt: "fix the test".into(), model: None };
+        let request = CreateSession {
+            environment: "shop".into(),
+            prompt: "fix the test".into(),
+            model: None,
+            budgets: None,
+        };
         self.sessions.create(Actor::user("local"), request).await.unwrap().id
     }
 
@@ -109,7 +113,8 @@ impl World {
             let frame = feed.next().await.unwrap().unwrap();
             if let Some(seq) = frame.seq
                 && frame.kind == "turn.finished"
-                && self.sessions.get(session).await.unwrap().seq == seq
+                // The log can be read a moment before its last event is folded.
+                && self.sessions.get(session).await.unwrap().seq <= seq
             {
                 return seq;
             }
@@ -154,10 +159,12 @@ fn session_options(
             overrides: llm::Overrides::default(),
         }],
         default_model: Some("main".into()),
+        routes: session::Routes::default(),
         mirrors: forge::Mirrors::new(&directory.join("mirrors")),
         environments: vec![("shop".into(), Environment { repos, ..Environment::default() })],
         limits: sandbox::Limits::default(),
         turn: agent::Limits { steps: 5, rounds: 1, max_output_tokens: 100 },
+        budgets: protocol::Budgets::default(),
         command_timeout: Duration::from_secs(10),
         idle: Duration::from_secs(60),
         sleep: Duration::from_secs(60),

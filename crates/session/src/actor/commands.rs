@@ -2,10 +2,11 @@
 //! it is appended, so that whoever asks second finds what the first one did.
 
 use protocol::{
-    ApprovalId, Code, CommandId, Decide, Decision, EditPrompt, EventBody, Item, ItemId, ItemKind, ItemStatus,
-    Place, Problem, PromptId, Queue, TurnId,
+    ApprovalId, Code, CommandId, Decide, Decision, EditPrompt, EditSession, EventBody, Item, ItemId,
+    ItemKind, ItemStatus, Place, Problem, PromptId, Queue, TurnId,
 };
 
+use crate::budget;
 use crate::state::State;
 
 /// A change of the queue.
@@ -29,13 +30,31 @@ pub(crate) enum Changed {
 }
 
 /// A new prompt; with `now` it comes before all others, and the turn under way is stopped in the same step, so that no
-/// other prompt comes between. Of several of these the latest is the first.
-pub(super) fn prompt(state: &State, prompt: PromptId, text: String, now: bool) -> Vec<EventBody> {
+/// other prompt comes between. Of several of these the latest is the first. Where nothing is under way, its turn begins in the
+/// same step too, so that the disk is waited for once.
+pub(super) fn prompt(
+    state: &State,
+    prompt: PromptId,
+    text: String,
+    now: bool,
+    nothing_under_way: bool,
+) -> Vec<EventBody> {
+    let begun =
+        if nothing_under_way && state.is_free() { begin(prompt, text.clone()).to_vec() } else { Vec::new() };
     let mut bodies = vec![EventBody::PromptQueued { prompt, text, now }];
     if now {
         bodies.extend(stop(state, None, None).0);
     }
+    bodies.extend(begun);
     bodies
+}
+
+/// Begins the turn of a prompt.
+pub(super) fn begin(prompt: PromptId, text: String) -> [EventBody; 2] {
+    let turn = TurnId::new();
+    let item =
+        Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Prompt { prompt, text } };
+    [EventBody::TurnStarted { turn, prompt }, EventBody::ItemCompleted { turn, item }]
 }
 
 /// Stops the turn under way, once, and pauses the queue if there is a reason to. What waits for a person's decision is
@@ -46,7 +65,7 @@ pub(super) fn stop(
     command: Option<CommandId>,
 ) -> (Vec<EventBody>, Option<TurnId>) {
     let mut bodies: Vec<EventBody> = pause
-        .filter(|_| !state.queue().paused)
+        .filter(|_| !state.is_paused())
         .map(|reason| EventBody::QueuePaused { reason, command })
         .into_iter()
         .collect();
@@ -72,7 +91,8 @@ pub(super) fn change(
     let queue = state.queue();
     let waits = |prompt: PromptId| queue.prompts.iter().any(|queued| queued.id == prompt);
     match change {
-        Change::Pause { paused } if paused == queue.paused => (Vec::new(), None),
+        Change::Pause { paused: true } if state.is_paused() => (Vec::new(), None),
+        Change::Pause { paused: false } if !state.is_paused() && !state.is_held() => (Vec::new(), None),
         Change::Pause { paused: true } => {
             (vec![EventBody::QueuePaused { reason: format!("{by} paused it"), command }], None)
         }
@@ -99,6 +119,22 @@ pub(super) fn change(
         }
         Change::Remove { prompt } | Change::Edit { prompt, .. } => (Vec::new(), Some(prompt)),
     }
+}
+
+/// Changes what the session is called, which model works on it, and what it may use. What is so already stays unsaid.
+pub(super) fn edit(state: &State, command: Option<CommandId>, edit: EditSession) -> Vec<EventBody> {
+    let Some(created) = state.created() else { return Vec::new() };
+    let mut bodies = Vec::new();
+    if let Some(title) = edit.title.filter(|title| *title != created.title) {
+        bodies.push(EventBody::SessionRenamed { title, command });
+    }
+    // Choosing the session's own model ends what took over from it.
+    if let Some(model) = edit.model.filter(|model| *model != created.model || *model != state.model()) {
+        let from = state.model().to_owned();
+        bodies.push(EventBody::ModelChanged { model, from, turn: None, reason: None, command });
+    }
+    bodies.extend(edit.budgets.into_iter().flat_map(|budgets| budget::changed(state, budgets, command)));
+    bodies
 }
 
 /// Decides an approval. Whoever is first decides; the same decision once more is answered with the first one, another

@@ -1,8 +1,8 @@
 //! Backups: everything that cannot be made again, in one tar archive, while the sessions go on. In it are the
-//! environments, each session's log and files, the idempotency keys, the key of the placeholders, and each mirror as a
-//! bundle; last comes a manifest with the size and the
+//! environments, each session's log and files, the idempotency keys, the key of the placeholders, the secrets as they are
+//! sealed, and each mirror as a bundle; last comes a manifest with the size and the
 //! checksum of every entry, so that an archive without its end is no archive. Images, snapshots and sandboxes are not in
-//! it: they are made again from the rest.
+//! it: they are made again from the rest. Nor is the key of the secrets, so that an archive does not give them away.
 
 mod archive;
 mod read;
@@ -25,6 +25,8 @@ const ENVIRONMENTS: &str = "environments.json";
 const KEYS: &str = "keys.json";
 /// What placeholders of secrets are made from. Older archives do not have it.
 const PLACEHOLDERS: &str = "placeholders";
+/// The secrets, sealed. Archives without any do not have it.
+const SECRETS: &str = "secrets.json";
 /// The log in a session's directory.
 const LOG: &str = "log.db";
 
@@ -89,6 +91,7 @@ enum Place {
     Environments,
     Keys,
     Placeholders,
+    Secrets,
     /// A file of a session.
     File(SessionId, String),
     /// A mirror, by name.
@@ -103,6 +106,7 @@ impl Place {
             (ENVIRONMENTS, None, None, None) => Some(Self::Environments),
             (KEYS, None, None, None) => Some(Self::Keys),
             (PLACEHOLDERS, None, None, None) => Some(Self::Placeholders),
+            (SECRETS, None, None, None) => Some(Self::Secrets),
             ("sessions", Some(id), Some(file), None) if is_plain(file) => {
                 Some(Self::File(id.parse().ok()?, file.to_owned()))
             }
@@ -120,6 +124,7 @@ impl Place {
             Self::Environments => ENVIRONMENTS.to_owned(),
             Self::Keys => KEYS.to_owned(),
             Self::Placeholders => PLACEHOLDERS.to_owned(),
+            Self::Secrets => SECRETS.to_owned(),
             Self::File(id, file) => format!("sessions/{id}/{file}"),
             Self::Mirror(name) => format!("mirrors/{name}.bundle"),
         }
@@ -167,6 +172,7 @@ mod tests {
             Place::Environments,
             Place::Keys,
             Place::Placeholders,
+            Place::Secrets,
             Place::File(id, "log.db".into()),
             Place::File(id, "itm_01.out".into()),
             Place::Mirror("shop-0a1b".into()),

@@ -85,6 +85,7 @@ struct Staged {
     environments: Vec<(String, Environment)>,
     keys: Vec<store::SavedKey>,
     placeholders: Option<Vec<u8>>,
+    secrets: Vec<store::Sealed>,
 }
 
 impl Staged {
@@ -94,8 +95,8 @@ impl Staged {
         let listed = manifest.sessions.iter().map(|session| session.id);
         let new: HashSet<_> = listed.filter(|id| !store.has_session(*id)).collect();
         let space = scratch(store.dir())?;
-        let (environments, keys) = (Vec::new(), Vec::new());
-        let mut staged = Self { space, manifest, new, environments, keys, placeholders: None };
+        let (environments, keys, secrets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut staged = Self { space, manifest, new, environments, keys, placeholders: None, secrets };
         let mut file = File::open(archive).map_err(|error| problem::file(archive, &error))?;
         each(&mut file, |place, content| staged.take(&place, content))?;
         for session in staged.manifest.sessions.iter().filter(|session| staged.new.contains(&session.id)) {
@@ -121,6 +122,10 @@ impl Staged {
             }
             Place::Keys => {
                 self.keys = parse(content, "its list of idempotency keys")?;
+                return Ok(());
+            }
+            Place::Secrets => {
+                self.secrets = parse(content, "its list of secrets")?;
                 return Ok(());
             }
             Place::Placeholders => {
@@ -184,6 +189,7 @@ impl Staged {
             Some(key) => !adopt_key(&options.store.placeholder_key(), key)?,
             None => false,
         };
+        adopt_secrets(options.store.secrets(), &self.secrets, &mut report)?;
         // Before the sessions: whoever sends a command again must find that it was done.
         let keys = std::mem::take(&mut self.keys);
         let mut keys_of: HashMap<SessionId, Vec<store::SavedKey>> = HashMap::new();
@@ -221,6 +227,25 @@ impl Staged {
         }
         Ok(report)
     }
+}
+
+/// Puts sealed secrets in their places, unless there are others, and finds out which of them the key here opens.
+fn adopt_secrets(
+    secrets: &store::Secrets,
+    sealed: &[store::Sealed],
+    report: &mut RestoreReport,
+) -> Result<(), Problem> {
+    for one in sealed {
+        if !secrets.adopt(one).map_err(crate::secrets::told)? {
+            report.secrets_left.push(one.name.clone());
+            continue;
+        }
+        report.secrets.push(one.name.clone());
+        if secrets.get(&one.name).is_err() {
+            report.secrets_closed.push(one.name.clone());
+        }
+    }
+    Ok(())
 }
 
 /// Puts the key of the placeholders in its place, unless there is one; whether it is the same then.

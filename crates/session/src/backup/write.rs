@@ -88,6 +88,12 @@ impl Work<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        let secrets = self.options.store.secrets().all_sealed().map_err(io::Error::other)?;
+        if !secrets.is_empty() {
+            let secrets = serde_json::to_vec(&secrets)?;
+            let entry = put(&mut tar, &Place::Secrets, secrets.len() as u64, secrets.as_slice())?;
+            manifest.entries.push(entry);
+        }
         for name in self.options.mirrors.names().map_err(io::Error::other)? {
             manifest.mirrors.push(self.mirror(&mut tar, name, &mut manifest.entries)?);
         }
@@ -153,7 +159,10 @@ fn told(dir: &Path, error: io::Error) -> Problem {
                 Problem::new(Code::StorageFull, text)
             }
             Ok(error) => problem::forge(&error),
-            Err(error) => problem::file(dir, &error),
+            Err(error) => match error.downcast::<store::SecretError>() {
+                Ok(error) => crate::secrets::told(error),
+                Err(error) => problem::file(dir, &error),
+            },
         },
     };
     if problem.code == Code::StorageFull {

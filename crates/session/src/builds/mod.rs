@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::exits::Exits;
+use crate::failure::Failure;
+use crate::workspace::recipe::{self, Resolved};
 use crate::{Options, copies, environments, limits, problem};
 
 pub(crate) use assemble::ATTEMPTS;
@@ -55,6 +57,15 @@ struct Entry {
     /// What an image was last compared with, and whether it was outdated. Comparing takes several runs of git, and every
     /// session asks.
     compared: Option<Compared>,
+    /// What a recipe was last completed to at a commit. That takes several runs of git too.
+    completed: Option<Completed>,
+}
+
+/// A recipe with what the repository adds at a commit.
+struct Completed {
+    recipe: Environment,
+    commit: String,
+    resolved: Resolved,
 }
 
 /// A comparison of an image with a recipe.
@@ -72,6 +83,8 @@ pub(crate) struct Builds {
     tasks: TaskTracker,
     end: CancellationToken,
     collecting: tokio::sync::Mutex<()>,
+    /// Held while an image is compared or a recipe completed: many sessions want to know the same at the same time.
+    learning: tokio::sync::Mutex<()>,
     disk: room::Disk,
     /// Set once what builds of an earlier process left was removed.
     swept: tokio::sync::OnceCell<()>,
@@ -86,6 +99,7 @@ impl Builds {
             tasks: TaskTracker::new(),
             end: CancellationToken::new(),
             collecting: tokio::sync::Mutex::new(()),
+            learning: tokio::sync::Mutex::new(()),
             disk: room::Disk::default(),
             swept: tokio::sync::OnceCell::new(),
         });
@@ -109,11 +123,17 @@ impl Builds {
 
     /// Whether an image was built from something else than what the environment says now.
     pub(crate) async fn outdated(&self, name: &str, environment: &Environment, image: &Image) -> bool {
-        let known = self.entry(name, |entry| {
-            let same = |one: &&Compared| one.image == image.key && one.recipe == *environment;
-            entry.compared.as_ref().filter(same).map(|one| one.outdated)
-        });
-        if let Some(outdated) = known {
+        let known = || {
+            self.entry(name, |entry| {
+                let same = |one: &&Compared| one.image == image.key && one.recipe == *environment;
+                entry.compared.as_ref().filter(same).map(|one| one.outdated)
+            })
+        };
+        if let Some(outdated) = known() {
+            return outdated;
+        }
+        let _learning = self.learning.lock().await;
+        if let Some(outdated) = known() {
             return outdated;
         }
         match assemble::outdated(&self.options, &self.exits, name, environment, image).await {
@@ -128,6 +148,34 @@ impl Builds {
                 false
             }
         }
+    }
+
+    /// A recipe, completed at the commit of its image.
+    pub(crate) async fn completed(
+        &self,
+        name: &str,
+        recipe: &Environment,
+        mirror: &forge::Mirror,
+        tip: &forge::Tip,
+    ) -> Result<Resolved, Failure> {
+        let known = || {
+            self.entry(name, |entry| {
+                let same = |one: &&Completed| one.commit == tip.commit && one.recipe == *recipe;
+                entry.completed.as_ref().filter(same).map(|one| one.resolved.clone())
+            })
+        };
+        if let Some(resolved) = known() {
+            return Ok(resolved);
+        }
+        let _learning = self.learning.lock().await;
+        if let Some(resolved) = known() {
+            return Ok(resolved);
+        }
+        let resolved = recipe::resolve(recipe, mirror, tip).await?;
+        let completed =
+            Completed { recipe: recipe.clone(), commit: tip.commit.clone(), resolved: resolved.clone() };
+        self.entry(name, |entry| entry.completed = Some(completed));
+        Ok(resolved)
     }
 
     /// How far an environment's image is, and whether it is still what the environment says.

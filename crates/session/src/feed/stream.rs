@@ -63,6 +63,8 @@ pub(crate) struct Stream {
     live: Mutex<Live>,
     /// Rings when there is something new.
     bell: Notify,
+    /// Rings when the session may use more or less.
+    budget_bell: Notify,
     pub(crate) terminals: Terminals,
 }
 
@@ -83,6 +85,7 @@ impl Stream {
             session,
             live: Mutex::new(live),
             bell: Notify::new(),
+            budget_bell: Notify::new(),
             terminals: Terminals::default(),
         })
     }
@@ -118,6 +121,11 @@ impl Stream {
         self.bell.notified()
     }
 
+    /// Ready when the session may use more or less, since this call.
+    pub(crate) fn budget_news(&self) -> Notified<'_> {
+        self.budget_bell.notified()
+    }
+
     /// Folds and sends events that are in the log. Only the recorder calls this.
     pub(crate) fn publish(&self, events: &[Event]) {
         // Most sessions are read by nobody most of the time.
@@ -139,6 +147,9 @@ impl Stream {
         }
         drop(live);
         self.bell.notify_waiters();
+        if events.iter().any(|event| matches!(event.body, EventBody::BudgetChanged { .. })) {
+            self.budget_bell.notify_waiters();
+        }
     }
 
     /// Sends more of an item's text.

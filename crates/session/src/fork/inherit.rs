@@ -58,6 +58,9 @@ impl Past {
             EventBody::SessionCreated { .. }
             | EventBody::SessionRenamed { .. }
             | EventBody::SessionRestored { .. }
+            | EventBody::ModelChanged { turn: None, .. }
+            | EventBody::BudgetChanged { .. }
+            | EventBody::BudgetWarned(_)
             | EventBody::SandboxChanged { .. }
             | EventBody::QueuePaused { .. }
             | EventBody::QueueResumed { .. }
@@ -163,7 +166,8 @@ mod tests {
 
     fn created(forked_from: Option<ForkedFrom>) -> EventBody {
         let (environment, title, model) = ("shop".to_owned(), "A title".to_owned(), "main".to_owned());
-        EventBody::SessionCreated { environment, recipe: Box::default(), title, model, forked_from }
+        let budgets = protocol::Budgets::default();
+        EventBody::SessionCreated { environment, recipe: Box::default(), title, model, forked_from, budgets }
     }
 
     fn queued(prompt: PromptId) -> EventBody {

@@ -68,6 +68,7 @@ impl<'a> Attempts<'a> {
             attempts: patience.attempts,
             reason: message.clone(),
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            wake_at: crate::stopwatch::after(delay),
         });
         self.context.recorder.append(&Actor::system(), told.into_iter().collect()).await?;
         tokio::select! {

@@ -153,10 +153,9 @@ impl Registry {
         }
     }
 
-    /// Makes the index true where it says that something is under way, or says nothing. For one that only looks.
+    /// Makes the index true: a server that was killed may not have come to write a row. For one that only looks.
     pub(super) async fn refresh_index(&self) -> Result<(), Problem> {
-        let doubtful = self.known().await?.into_iter().filter(Known::is_unfinished);
-        let looked = futures_util::stream::iter(doubtful).map(|known| async {
+        let looked = futures_util::stream::iter(self.known().await?).map(|known| async {
             let id = known.id;
             if let Err(error) = self.true_row(known).await {
                 tracing::error!(session = %id, %error, "a session cannot be opened");

@@ -41,7 +41,11 @@ impl Runner {
             Some(turn) if turn.stopping.is_none() => (vec![body], Asked::Waiting),
             Some(_) | None => (Vec::new(), Asked::Stopped),
         });
-        asked.await.map(|(_, asked)| asked)
+        let (_, asked) = asked.await?;
+        if matches!(asked, Asked::Waiting) {
+            self.context.stopwatch.rest();
+        }
+        Ok(asked)
     }
 
     /// Goes on with a turn whose delivery was approved. What was put to the person is on the host, so no sandbox is needed.

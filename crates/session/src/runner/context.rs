@@ -13,8 +13,10 @@ use protocol::{Actor, EventBody};
 use sandbox::WORKSPACE;
 
 use super::Runner;
+use super::model::usage;
 use crate::failure::Failure;
 use crate::process::Command;
+use crate::routes::Task;
 
 /// How long git may take to tell what changed.
 const LOOK: Duration = Duration::from_secs(20);
@@ -62,15 +64,12 @@ impl Runner {
         tokens: u64,
         room: u64,
     ) -> Result<Input, Failure> {
-        let history = crate::history::read(&self.context.recorder).await?;
+        let history = self.context.history().await?;
         let shortening = Shortening { history: &history, turn: self.turn, tokens, room };
         let compaction: Option<Compaction> = match level {
             CompactionLevel::Masked => shortening.mask(),
             CompactionLevel::Summarised => {
-                let summary = match shortening.summary_request(window(model)) {
-                    Some(request) => self.summary(model, &request).await?,
-                    None => None,
-                };
+                let summary = self.summary(model, &shortening).await?;
                 match summary {
                     Some(summary) => shortening.summarise(&summary, &self.work_state().await?),
                     None => None,
@@ -80,12 +79,31 @@ impl Runner {
         };
         let Some(compaction) = compaction else { return Ok(Input::Compacted { messages: None }) };
         self.append(&Actor::system(), vec![EventBody::ContextCompacted(compaction)]).await?;
-        let messages = crate::history::read(&self.context.recorder).await?.into_messages();
+        let messages = self.context.history().await?.into_messages();
         Ok(Input::Compacted { messages: Some(messages) })
     }
 
-    /// Has the older part summed up; None when the model did not.
-    async fn summary(&self, model: &Model, request: &Request) -> Result<Option<String>, Failure> {
+    /// Has the older part summed up, by the model for summaries if there is one, and else, or if that one cannot, by the one
+    /// that works. None when nobody did.
+    async fn summary(&self, model: &Model, shortening: &Shortening<'_>) -> Result<Option<String>, Failure> {
+        let routed = self.context.options.routed(Task::Summarise).filter(|routed| routed.name != model.name);
+        // Nobody waits for a model while there is another.
+        let asked = routed.map(|routed| (routed, false)).into_iter().chain([(model, true)]);
+        for (model, patient) in asked {
+            let Some(request) = shortening.summary_request(window(model)) else { continue };
+            if let Some(summary) = self.summed_up(model, &request, patient).await? {
+                return Ok(Some(summary));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn summed_up(
+        &self,
+        model: &Model,
+        request: &Request,
+        patient: bool,
+    ) -> Result<Option<String>, Failure> {
         let mut attempt = 1;
         let answer = loop {
             let mut unseen = |_| {};
@@ -98,17 +116,16 @@ impl Runner {
             match result {
                 Ok(answer) => break answer,
                 Err(error) => {
-                    if !self.wait_to_retry(&error, &mut attempt).await? {
+                    if !patient || !self.wait_to_retry(&error, &mut attempt).await? {
                         tracing::warn!(model = model.name, %error, "the conversation could not be summed up");
                         return Ok(None);
                     }
                 }
             }
         };
-        // It is paid for and is no step of the turn, so it has the number of the last one.
-        let step = self.context.turn().map_or(0, |turn| turn.steps());
-        let usage = self.usage(model, &answer, step);
-        self.append(&self.agent, vec![usage]).await?;
+        // It is paid for and is no step of the turn.
+        let usage = usage(self.turn, model, &answer, 0, self.context.elapsed_ms());
+        self.append(&Actor::agent(model.name.clone()), vec![usage]).await?;
         let parts = answer.completion.parts.into_iter();
         let text: Vec<String> = parts
             .filter_map(|part| match part {
@@ -143,7 +160,7 @@ impl Runner {
         let mut files = Vec::new();
         for path in agent::files_that_matter(&names, hints) {
             let mut text = None;
-            if left > 0 {
+            if left > 0 && agent::is_worth_reading(&path, hints) {
                 text = match sandbox.guest().read_file(&format!("{WORKSPACE}/{path}"), 0, left).await {
                     // A file that does not fit is not shown in part: it would be written back in part.
                     Ok((bytes, size)) if size <= left && !bytes.contains(&0) => {

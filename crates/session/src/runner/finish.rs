@@ -9,11 +9,15 @@ use super::approval::Asked;
 use super::delivery::Delivered;
 use super::{End, Runner, delivery, settled};
 use crate::failure::Failure;
-use crate::state::{TurnState, broken_off};
+use crate::state::{State, TurnState, broken_off};
 use crate::workspace::prefix;
 
 /// How to have another go at a push that failed.
 const TRY_AGAIN: &str = "the work is kept: put right what is wrong, then run `slipway deliver";
+
+/// Why what waits is not begun after a turn in which no model could be used.
+const NO_MODEL: &str = "no model could be used, and what waits would fail in the same way; when that is mended, go on with: slipway \
+     queue";
 
 impl End {
     /// What becomes of items that are open when a turn comes to this end.
@@ -64,7 +68,11 @@ impl Runner {
         }
         let (status, text) = end.of_open_items();
         self.close_open(&turn, status, &text).await?;
-        match self.settled().await {
+        let settled = match self.arrive_or_leave().await {
+            Ok(()) => self.settled().await,
+            Err(failure) => Err(failure),
+        };
+        match settled {
             Ok(Some(note)) => self.notice(note).await?,
             Ok(None) => {}
             Err(failure) => {
@@ -149,7 +157,7 @@ impl Runner {
                 self.sandbox = Some(ready.held.sandbox);
                 self.exit = ready.held.exit;
             }
-            self.settle_open(&turn.open).await
+            self.settle_open(turn).await
         };
         if let Err(failure) = settled.await {
             self.failed(failure).await?;
@@ -245,9 +253,18 @@ impl Runner {
             let receipt = Receipt { files_changed, insertions, deletions, ..receipt };
             let body = EventBody::TurnFinished { turn: self.turn, outcome, reason, receipt };
             let stopping = turn.stopping.is_some();
+            let holds = outcome == Outcome::Failed && self.models_failed;
+            let session = self.context.recorder.session();
+            let hold = move |state: &State| {
+                let waits = holds && !state.queue().paused && !state.queue().prompts.is_empty();
+                waits.then(|| EventBody::QueuePaused {
+                    reason: format!("{NO_MODEL} {session} resume"),
+                    command: None,
+                })
+            };
             let written = self.context.recorder.append_if(&actor, move |state| match state.turn() {
                 Some(now) if now.stopping.is_some() != stopping => (Vec::new(), false),
-                Some(_) => (vec![body], true),
+                Some(_) => (std::iter::once(body).chain(hold(state)).collect(), true),
                 None => (Vec::new(), true),
             });
             failpoint::hit(Point::TurnFinishing);

@@ -77,7 +77,10 @@ impl Runner {
 /// Whether a tool may change the workspace.
 pub(super) fn writes(tool: &Invocation) -> bool {
     match tool {
-        Invocation::Read { .. } | Invocation::Search { .. } | Invocation::List { .. } => false,
+        Invocation::Read { .. }
+        | Invocation::Search { .. }
+        | Invocation::List { .. }
+        | Invocation::Plan { .. } => false,
         Invocation::Shell { .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }

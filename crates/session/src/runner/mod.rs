@@ -2,7 +2,10 @@
 //! next one. Everything it knows is in the log, so a server that comes later can go on from any point.
 
 mod approval;
+mod arrival;
+mod budget;
 mod checks;
+mod choice;
 mod context;
 pub(crate) mod delivery;
 pub(crate) mod deltas;
@@ -25,21 +28,21 @@ use failpoint::Point;
 use protocol::chat::{Completion, Part};
 use protocol::event::DeliveryState;
 use protocol::item::{Output, ToolCall};
-use protocol::{
-    Actor, Check, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, ToolMode, TurnId,
-};
+use protocol::{Actor, Check, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, TurnId};
 use sandbox::Sandbox;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Options;
 use crate::exits::Exit;
 use crate::failure::Failure;
+use crate::history::Remembered;
 use crate::outbox::Outside;
 use crate::recorder::Recorder;
 use crate::state::{TurnState, broken_off};
 use crate::stop::Stop;
 use crate::stopwatch::Stopwatch;
 use crate::workspace::{Came, Expected, Keep, Kept, Patience, Workspace};
+pub(crate) use model::usage;
 use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
@@ -52,18 +55,33 @@ pub(crate) struct Context {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) workspace: Workspace,
     pub(crate) client: llm::Client,
-    /// Name of the session's model.
-    pub(crate) model: String,
+    /// Woken when somebody changed the session.
+    pub(crate) edited: tokio::sync::Notify,
+    /// What people were told that models were not sent as it was said.
+    pub(crate) adapted: Mutex<HashSet<String>>,
     /// How long the turn under way takes.
     pub(crate) stopwatch: Stopwatch,
     /// Whether something is being done outside.
     pub(crate) outside: Outside,
+    /// The conversation as it was last read.
+    pub(crate) remembered: Remembered,
 }
 
 impl Context {
     /// The turn under way, as the log has it.
     pub(crate) fn turn(&self) -> Option<TurnState> {
         self.recorder.stream().with_state(|state| state.turn().cloned())
+    }
+
+    /// Milliseconds that the turn under way has taken so far.
+    pub(crate) fn elapsed_ms(&self) -> u64 {
+        let stream = self.recorder.stream();
+        stream.with_state(|state| state.turn().map_or(0, |turn| self.stopwatch.read(turn)))
+    }
+
+    /// The conversation so far.
+    pub(crate) async fn history(&self) -> Result<agent::history::History, store::Error> {
+        self.remembered.read(&self.recorder).await
     }
 
     /// Records a problem for people to see.
@@ -95,13 +113,14 @@ impl End {
 pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::Error> {
     let Some(turn) = context.turn() else { return Ok(()) };
     context.stopwatch.go_on(&turn);
-    let agent = Actor::agent(context.model.clone());
+    let agent = Actor::agent(context.model());
     let mut runner = Runner {
         context,
         turn: turn.id,
         stop,
         agent,
         sandbox: None,
+        arrival: None,
         exit: None,
         sync: None,
         checks: Vec::new(),
@@ -111,6 +130,8 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         told: Mutex::default(),
         refused: Mutex::default(),
         may_insist: true,
+        in_rounds: false,
+        models_failed: false,
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -130,7 +151,16 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         // What was said is in the conversation, so the work goes on.
         Some(_) | None => {}
     }
-    let end = match runner.drive(&turn).await {
+    // While it works, its time can be over, which stops what runs and is no person's stop.
+    let for_work = runner.stop.child();
+    let by_person = std::mem::replace(&mut runner.stop, for_work);
+    let driven = runner.drive(&turn).await;
+    let work = std::mem::replace(&mut runner.stop, by_person);
+    let out_of_time = work.is_given() && !runner.stop.is_given();
+    let end = match driven {
+        Ok(End { outcome: Outcome::Cancelled, .. }) | Err(Failure::Stopped) if out_of_time => {
+            runner.out_of_time()
+        }
         Ok(end) => end,
         Err(failure) => runner.failed(failure).await?,
     };
@@ -143,6 +173,8 @@ struct Runner {
     stop: Stop,
     agent: Actor,
     sandbox: Option<Arc<dyn Sandbox>>,
+    /// The sandbox, as long as it is not here.
+    arrival: Option<arrival::Arrival>,
     /// The sandbox's way out.
     exit: Option<Arc<Exit>>,
     /// The workspace is being brought to the tip of its branch; until then it is only read.
@@ -160,6 +192,10 @@ struct Runner {
     refused: Mutex<HashSet<u64>>,
     /// Whether a model that repeats itself means it.
     may_insist: bool,
+    /// Whether the model works in rounds.
+    in_rounds: bool,
+    /// Whether no model could be used, so that what waits would fail in the same way.
+    models_failed: bool,
 }
 
 impl Runner {
@@ -167,31 +203,31 @@ impl Runner {
         if self.stop.is_given() {
             return Err(Failure::Stopped);
         }
-        let model = self.find_model()?;
-        let ready = self.context.workspace.ensure(&self.context.recorder, &self.stop).await?;
-        let (made, instructions) = (ready.made, ready.saved.instructions.clone());
-        for text in self.take_up(ready).await? {
-            self.notice(text).await?;
-        }
-        if !made {
-            // One that ended while nobody looked.
-            for text in self.tend(Expected::Any).await? {
-                self.notice(text).await?;
+        self.models_failed = true;
+        let mut model = self.find_model()?;
+        self.models_failed = false;
+        let clock = self.clock_to_begin();
+        // What is open was begun in the sandbox and is settled before the model is asked; and whether what was done in there is
+        // still there must be known before the model says that it is finished. Else it need not wait for it.
+        let Context { workspace, recorder, .. } = &*self.context;
+        let settled = turn.open.is_empty() && (turn.steps() == 0 || !turn.had_sandbox);
+        let known = if settled { workspace.foreseen(recorder).await } else { None };
+        self.expect(turn);
+        let instructions = match known {
+            Some(known) => {
+                self.checks = known.checks;
+                known.instructions
             }
-        }
-        self.settle_open(&turn.open).await?;
-        // What waited for a person was kept, and is back.
-        if made && turn.steps() > 0 && turn.decision.is_none() {
-            // A turn that is resumed had a sandbox, and what it did in there is gone.
-            self.notice(format!("The sandbox was lost while the platform was down. {WORK_IS_GONE}")).await?;
-        }
-        self.window = context::window(&model);
-        self.may_insist = model.profile().tool_mode == ToolMode::Native;
-        let history = crate::history::read(&self.context.recorder).await?;
+            None => self.arrive().await?.map_or_else(String::new, |saved| saved.instructions),
+        };
+        self.settle_open(turn).await?;
+        self.take_on(&model);
+        let history = self.context.history().await?;
         // What was told until now is in there.
         drop(self.take_told());
         let mut machine = Turn::new(Setup {
             measured: history.measured(),
+            earlier: history.earlier().to_vec(),
             messages: history.into_messages(),
             instructions,
             checks: self.checks.clone(),
@@ -200,23 +236,36 @@ impl Runner {
             task: turn.text.clone(),
         })
         .after_steps(turn.steps());
-        match self.steps(&mut machine, &model).await {
+        drop(clock);
+        match self.steps(&mut machine, &mut model).await {
             Err(Failure::Stopped) => Ok(stopped(&mut machine)),
             other => other,
         }
     }
 
-    async fn steps(&mut self, machine: &mut Turn, model: &llm::Model) -> Result<End, Failure> {
+    async fn steps(&mut self, machine: &mut Turn, model: &mut llm::Model) -> Result<End, Failure> {
         let mut effects = VecDeque::from(machine.handle(Input::Begin));
         while let Some(effect) = effects.pop_front() {
             let finishing = matches!(effect, Effect::Finish { .. });
             if self.stop.is_given() && !finishing {
                 return Err(Failure::Stopped);
             }
+            if let Some(end) = self.over_budget(&effect).await? {
+                return Ok(end);
+            }
+            let clock = self.clock_for(&effect);
+            if needs_sandbox(&effect) {
+                self.arrive().await?;
+            }
             let input = match effect {
                 Effect::CallModel(mut request) => {
                     request.cache_key = Some(self.context.recorder.session().to_string());
-                    Some(self.call_model(machine, model, &request).await?)
+                    let answered = self.call_model(machine, model, &request).await;
+                    if matches!(answered, Err(Failure::Stopped)) && !self.stop.is_given() {
+                        // It was given up because there is no sandbox; this says why.
+                        self.arrive().await?;
+                    }
+                    Some(answered?)
                 }
                 Effect::Compact { level, tokens, room } => {
                     Some(self.compact(model, level, tokens, room).await?)
@@ -228,6 +277,11 @@ impl Runner {
                     self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?;
                     None
                 }
+                Effect::Mistake { mistake } => {
+                    let body = EventBody::MistakeMade { turn: self.turn, mistake };
+                    self.append(&Actor::system(), vec![body]).await?;
+                    None
+                }
                 Effect::Tell { text } => {
                     self.record_notice(text).await?;
                     None
@@ -235,6 +289,8 @@ impl Runner {
                 Effect::Verify => Some(Input::Verified(self.verify().await?)),
                 Effect::Finish { outcome, reason } => return Ok(End { outcome, reason }),
             };
+            drop(clock);
+            self.context.warn_of_limits().await?;
             for text in self.take_told() {
                 effects.extend(machine.handle(Input::Noticed { text }));
             }
@@ -245,15 +301,6 @@ impl Runner {
         Err(Problem::new(Code::Internal, "the agent asked for nothing and did not finish")
             .hint("this is a fault of slipway: report it with the session's log")
             .into())
-    }
-
-    fn find_model(&self) -> Result<llm::Model, Problem> {
-        let models = &self.context.options.models;
-        models
-            .iter()
-            .find(|model| model.name == self.context.model)
-            .cloned()
-            .ok_or_else(|| crate::environments::no_model(&self.context.model, models))
     }
 
     async fn append(&self, actor: &Actor, bodies: Vec<EventBody>) -> Result<(), store::Error> {
@@ -480,7 +527,15 @@ impl Runner {
         // The tree as it is before the checks: what they leave behind was not checked, and is not delivered.
         let tree = match self.changed(patience).await {
             Ok(Some(tree)) => tree,
-            Ok(None) => return Ok(false),
+            Ok(None) if !self.in_rounds => return Ok(false),
+            // A model that works in rounds is told what fails, whether or not it changed something.
+            Ok(None) => {
+                for check in self.checks.clone() {
+                    running.clone_from(&check.name);
+                    results.push(self.run_check(&check).await?);
+                }
+                return Ok(false);
+            }
             // Git cannot read the workspace as it is: a repository in the repository, a file without permissions.
             Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
                 results.push(checks::failed("delivery".to_owned(), problem.title));
@@ -505,6 +560,18 @@ impl Runner {
             }
         }
         Ok(true)
+    }
+}
+
+/// Whether something is done in the sandbox.
+fn needs_sandbox(effect: &Effect) -> bool {
+    match effect {
+        Effect::RunTool { .. } | Effect::Verify | Effect::Compact { .. } | Effect::Survey { .. } => true,
+        Effect::CallModel(_)
+        | Effect::RejectTool { .. }
+        | Effect::Mistake { .. }
+        | Effect::Tell { .. }
+        | Effect::Finish { .. } => false,
     }
 }
 

@@ -3,14 +3,13 @@
 use llm::{Answer, Class, Delta, Model};
 use protocol::chat::Request;
 use protocol::event::Channel;
-use protocol::{EventBody, Item, ItemId, ItemKind, ItemStatus};
+use protocol::{EventBody, Item, ItemId, ItemKind, ItemStatus, TurnId};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Runner;
 use super::deltas::{Deltas, Pace};
 use crate::failure::Failure;
-use crate::problem;
 
 /// The items that streamed text, which the answer completes. One of each kind for a call, however often it is made.
 #[derive(Debug, Default)]
@@ -34,6 +33,14 @@ impl Streamed {
 struct Text {
     deltas: Deltas,
     text: String,
+}
+
+/// How a call ended, however often it was made.
+enum Called {
+    Answered(Answer),
+    Failed(llm::Error),
+    /// Somebody chose another model before it was made again.
+    GivenUp,
 }
 
 /// A call while it streams.
@@ -98,12 +105,12 @@ impl Call<'_> {
         Streamed { message: id(&self.message), reasoning: id(&self.reasoning) }
     }
 
-    /// The texts so far, as items that a person stopped.
-    fn cancelled(self) -> Vec<Item> {
+    /// The texts so far, as items that are not whole.
+    fn broken_off(self, status: ItemStatus) -> Vec<Item> {
         let message = self.message.map(|(id, text)| (id, ItemKind::Message { text: text.text }));
         let reasoning =
             self.reasoning.map(|(id, text)| (id, ItemKind::Reasoning { text: text.text, signature: None }));
-        let closed = |(id, kind)| Item { id, status: ItemStatus::Cancelled, kind };
+        let closed = |(id, kind)| Item { id, status, kind };
         message.into_iter().chain(reasoning).map(closed).collect()
     }
 
@@ -117,7 +124,7 @@ impl Call<'_> {
         // The receiver lives as long as the call.
         let mut sink = move |delta| drop(sender.send(delta));
         let client = self.runner.context.client.clone();
-        let stop = self.runner.stop.clone();
+        let runner = self.runner;
         let mut call = std::pin::pin!(client.complete(model, request, &mut sink));
         loop {
             let due = self.due();
@@ -129,7 +136,7 @@ impl Call<'_> {
             };
             tokio::select! {
                 biased;
-                () = stop.given() => return Err(Failure::Stopped),
+                () = runner.given_up() => return Err(Failure::Stopped),
                 () = flush => self.flush(),
                 Some(delta) = deltas.recv() => self.push(delta).await?,
                 result = &mut call => {
@@ -145,20 +152,28 @@ impl Call<'_> {
 }
 
 impl Runner {
-    /// Calls the model and records its answer.
+    /// Calls the model and records its answer. Where another one is to work, which may have been chosen just now, it becomes
+    /// that one, and the agent asks again in its way.
     pub(super) async fn call_model(
         &mut self,
         machine: &agent::Turn,
-        model: &Model,
+        model: &mut Model,
         request: &Request,
     ) -> Result<agent::Input, Failure> {
+        if let Some(chosen) = self.chosen(model)? {
+            *model = chosen;
+            return Ok(self.take_on(model));
+        }
         let (streamed, result) = {
             let mut call = Call { runner: self, message: None, reasoning: None };
             match self.attempts(&mut call, model, request).await {
                 Ok(result) => (call.streamed(), result),
                 Err(Failure::Stopped) => {
                     let turn = self.turn;
-                    let items = call.cancelled().into_iter();
+                    // Else there is no sandbox, and nobody stopped anything.
+                    let by_person = self.stop.is_given();
+                    let status = if by_person { ItemStatus::Cancelled } else { ItemStatus::Interrupted };
+                    let items = call.broken_off(status).into_iter();
                     let bodies = items.map(|item| EventBody::ItemCompleted { turn, item }).collect();
                     self.append(&self.agent, bodies).await?;
                     return Err(Failure::Stopped);
@@ -167,27 +182,36 @@ impl Runner {
             }
         };
         match result {
-            Ok(answer) => {
+            Called::Answered(answer) => {
                 let step = self.context.turn().map_or(1, |turn| turn.steps() + 1);
-                let usage = self.usage(model, &answer, step);
+                let usage = usage(self.turn, model, &answer, step, self.context.elapsed_ms());
                 // What is recorded is what the agent works with: calls that were written as text are calls.
                 let completion = machine.read(answer.completion);
                 failpoint::hit(failpoint::Point::ModelAnswered);
                 self.record_answer(&completion, streamed, usage).await?;
+                self.tell_adapted(model, answer.notes).await?;
                 Ok(agent::Input::Answered(completion))
             }
-            Err(error) => {
-                let turn = self.turn;
-                let items = streamed.leftovers().into_iter();
-                let bodies = items.map(|item| EventBody::ItemCompleted { turn, item }).collect();
-                self.append(&self.agent, bodies).await?;
+            Called::Failed(error) => {
+                self.close_streamed(streamed).await?;
                 if error.class == Class::ContextOverflow {
                     return Ok(agent::Input::Overflowed { message: error.message });
                 }
-                self.context.raise(&problem::model(&error)).await?;
-                Ok(agent::Input::ModelFailed { message: error.message })
+                self.give_way(model, error).await
+            }
+            Called::GivenUp => {
+                self.close_streamed(streamed).await?;
+                *model = self.find_model()?;
+                Ok(self.take_on(model))
             }
         }
+    }
+
+    async fn close_streamed(&self, streamed: Streamed) -> Result<(), Failure> {
+        let turn = self.turn;
+        let items = streamed.leftovers().into_iter();
+        let bodies = items.map(|item| EventBody::ItemCompleted { turn, item }).collect();
+        Ok(self.append(&self.agent, bodies).await?)
     }
 
     async fn attempts(
@@ -195,18 +219,23 @@ impl Runner {
         call: &mut Call<'_>,
         model: &Model,
         request: &Request,
-    ) -> Result<Result<Answer, llm::Error>, Failure> {
+    ) -> Result<Called, Failure> {
         let mut attempt = 1;
         loop {
             let error = match call.attempt(model, request).await? {
-                Ok(answer) => return Ok(Ok(answer)),
+                Ok(answer) => return Ok(Called::Answered(answer)),
                 Err(error) => error,
             };
             if llm::retry_delay(&error, attempt).is_some() {
                 call.restart();
             }
-            if !self.wait_to_retry(&error, &mut attempt).await? {
-                return Ok(Err(error));
+            let again = tokio::select! {
+                biased;
+                again = self.wait_to_retry(&error, &mut attempt) => again?,
+                () = self.another_is_chosen(model) => return Ok(Called::GivenUp),
+            };
+            if !again {
+                return Ok(Called::Failed(error));
             }
         }
     }
@@ -221,32 +250,34 @@ impl Runner {
             attempts: llm::attempts(error.class),
             reason: format!("{}: {}", plain(error.class), error.message),
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            wake_at: crate::stopwatch::after(delay),
         };
         self.append(&protocol::Actor::system(), vec![body]).await?;
         tokio::select! {
             biased;
-            () = self.stop.given() => Err(Failure::Stopped),
+            () = self.given_up() => Err(Failure::Stopped),
             () = tokio::time::sleep(delay) => Ok(true),
-        }
-    }
-
-    /// What an answer used.
-    pub(super) fn usage(&self, model: &Model, answer: &Answer, step: u32) -> EventBody {
-        let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        EventBody::UsageRecorded {
-            turn: self.turn,
-            step,
-            model: model.name.clone(),
-            usage: answer.completion.usage,
-            cost_usd: llm::cost_usd(model, &answer.completion.usage),
-            first_token_ms: millis(answer.first_token),
-            duration_ms: millis(answer.duration),
         }
     }
 }
 
+/// What an answer used. `elapsed_ms` is how long the turn has been under way; 0 where the call is beside it.
+pub(crate) fn usage(turn: TurnId, model: &Model, answer: &Answer, step: u32, elapsed_ms: u64) -> EventBody {
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    EventBody::UsageRecorded {
+        turn,
+        step,
+        model: model.name.clone(),
+        usage: answer.completion.usage,
+        cost_usd: llm::cost_usd(model, &answer.completion.usage),
+        first_token_ms: millis(answer.first_token),
+        duration_ms: millis(answer.duration),
+        elapsed_ms,
+    }
+}
+
 /// The kind of failure in plain words.
-fn plain(class: Class) -> &'static str {
+pub(super) fn plain(class: Class) -> &'static str {
     match class {
         Class::Unreachable => "the model server cannot be reached",
         Class::TimedOut => "the model server did not answer in time",

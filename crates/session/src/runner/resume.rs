@@ -10,19 +10,22 @@ use protocol::{Item, ItemKind, ItemStatus};
 use super::Runner;
 use super::tools::{ToolEnd, shell};
 use crate::failure::Failure;
-use crate::state::broken_off;
+use crate::state::{TurnState, broken_off};
+
+/// What the model is told of a call that waited for a sandbox when the server ended.
+const NOT_BEGUN: &str = "not run: the platform restarted before this began; call it again";
 
 impl Runner {
     /// Closes the items that a resumed turn finds open, in their order. In a turn that is being stopped nothing is waited
     /// for: what still runs is ended.
-    pub(super) async fn settle_open(&mut self, open: &[Item]) -> Result<(), Failure> {
+    pub(super) async fn settle_open(&mut self, turn: &TurnState) -> Result<(), Failure> {
         let mut stopped = false;
-        for item in open {
+        for item in &turn.open {
             let is_shell = matches!(&item.kind, ItemKind::ToolCall(call) if call.tool == "shell");
-            let ended = if is_shell { self.reattach(item).await } else { None };
+            let ended = if is_shell && turn.had_sandbox { self.reattach(item).await } else { None };
             let closed = match ended {
                 Some((began, ended)) => self.close_call(item.clone(), began, ended).await.map(drop),
-                None => self.give_up(item).await,
+                None => self.give_up(item, turn.had_sandbox).await,
             };
             match closed {
                 Err(Failure::Stopped) => stopped = true,
@@ -32,8 +35,8 @@ impl Runner {
         if stopped { Err(Failure::Stopped) } else { Ok(()) }
     }
 
-    /// Closes an item whose work cannot be followed any more.
-    async fn give_up(&self, item: &Item) -> Result<(), Failure> {
+    /// Closes an item whose work cannot be followed any more, or for which there never was a place.
+    async fn give_up(&self, item: &Item, had_sandbox: bool) -> Result<(), Failure> {
         // A check is run anew; the one that is under way would be in its way.
         if matches!(item.kind, ItemKind::Report(_))
             && let Some(sandbox) = &self.sandbox
@@ -42,8 +45,10 @@ impl Runner {
         }
         let (status, text) = if self.stop.is_given() {
             (ItemStatus::Cancelled, CANCELLED)
-        } else {
+        } else if had_sandbox || !matches!(item.kind, ItemKind::ToolCall(_)) {
             (ItemStatus::Interrupted, INTERRUPTED)
+        } else {
+            (ItemStatus::Interrupted, NOT_BEGUN)
         };
         Ok(self.complete(broken_off(item, status, text)).await?)
     }

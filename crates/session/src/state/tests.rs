@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use protocol::event::DeliveryState;
 use protocol::item::{CheckReport, Output};
-use protocol::{Actor, Usage, VERSION};
+use protocol::{Actor, Budgets, Mistake, Usage, VERSION};
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap()
@@ -21,11 +21,25 @@ fn fold(bodies: Vec<EventBody>) -> State {
     state
 }
 
-/// A turn that began then, as the log has it.
-pub(crate) fn turn_begun_at(at: Timestamp) -> TurnState {
-    let mut state = State::new(SessionId::from_u128(1));
-    state.apply(&Event { at, ..event(1, started(1)) });
-    state.turn().unwrap().clone()
+/// A turn that has taken so many milliseconds, as the log has it.
+pub(crate) fn turn_that_took(elapsed_ms: u64) -> TurnState {
+    let used = used(1, 1, Usage::default(), None, elapsed_ms);
+    fold(vec![created(), queued(1), started(1), used]).turn().unwrap().clone()
+}
+
+/// A model call of a turn.
+fn used(turn: u128, step: u32, usage: Usage, cost_usd: Option<f64>, elapsed_ms: u64) -> EventBody {
+    let (turn, model) = (TurnId::from_u128(turn), "main".to_owned());
+    EventBody::UsageRecorded {
+        turn,
+        step,
+        model,
+        usage,
+        cost_usd,
+        first_token_ms: 1,
+        duration_ms: 2,
+        elapsed_ms,
+    }
 }
 
 #[test]
@@ -47,6 +61,28 @@ fn whoever_changes_a_prompt_is_named_beside_its_author_once() {
     assert_eq!(state.turn().unwrap().authors, ["ann", "bob", "cid"]);
 }
 
+#[test]
+fn what_a_turn_leaves_open_is_the_next_one_s_unless_it_is_done() {
+    let items =
+        vec![protocol::event::PlanItem { text: "look".into(), state: protocol::event::PlanState::Pending }];
+    for (outcome, left) in [(Outcome::OutOfBudget, 1), (Outcome::Escalated, 1), (Outcome::Done, 0)] {
+        let turn = TurnId::from_u128(1);
+        let state = fold(vec![
+            created(),
+            queued(1),
+            started(1),
+            EventBody::PlanUpdated { turn, items: items.clone() },
+            EventBody::MistakeMade { turn, mistake: Mistake::UnknownTool },
+            EventBody::TurnFinished { turn, outcome, reason: None, receipt: Receipt::default() },
+            queued(2),
+            started(2),
+        ]);
+        let next = state.turn().unwrap();
+        assert_eq!(next.plan.len(), left, "{outcome:?}");
+        assert!(next.receipt(Outcome::Done, 0).mistakes.is_empty(), "mistakes are of one turn");
+    }
+}
+
 fn created() -> EventBody {
     EventBody::SessionCreated {
         environment: "shop".into(),
@@ -54,6 +90,7 @@ fn created() -> EventBody {
         title: "Fix it".into(),
         model: "main".into(),
         forked_from: None,
+        budgets: Budgets::default(),
     }
 }
 
@@ -194,6 +231,7 @@ fn the_receipt_is_a_fold_over_the_turn() {
             cost_usd: Some(0.5),
             first_token_ms: 1,
             duration_ms: 7,
+            elapsed_ms: 20,
         },
         begin(call(1, ItemStatus::InProgress, None)),
         begin(call(2, ItemStatus::InProgress, None)),
@@ -356,6 +394,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             cost_usd: cost.map(f64::from),
             first_token_ms: 1,
             duration_ms: ms,
+            elapsed_ms: ms,
         }),
         turn().prop_map(|turn| EventBody::PlanUpdated { turn, items: Vec::new() }),
         (turn(), text()).prop_map(|(turn, reason)| EventBody::RetryScheduled {
@@ -363,8 +402,10 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             attempt: 2,
             attempts: 3,
             reason,
-            delay_ms: 4
+            delay_ms: 4,
+            wake_at: None,
         }),
+        turn().prop_map(|turn| EventBody::MistakeMade { turn, mistake: Mistake::EmptyAnswer }),
     ];
     let approvals = prop_oneof![
         (small(), turn(), text()).prop_map(|(n, turn, question)| EventBody::ApprovalRequested {
@@ -396,7 +437,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             }
             first
         }),
-        text().prop_map(|title| EventBody::SessionRenamed { title }),
+        text().prop_map(|title| EventBody::SessionRenamed { title, command: None }),
         small().prop_map(|n| EventBody::SessionRestored { lineage: protocol::LineageId::from_u128(n) }),
         (sandbox(), state, maybe()).prop_map(|(sandbox, state, detail)| EventBody::SandboxChanged {
             sandbox,
@@ -440,6 +481,15 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             EventBody::NotificationUpdated(notification(&key.to_string(), turn, states[state]))
         }),
         text().prop_map(|text| EventBody::MemoryChanged { text }),
+        (any::<Option<u16>>(), any::<Option<u16>>()).prop_map(|(tokens, steps)| {
+            let limits = |limit: Option<u16>| protocol::Budget {
+                tokens: limit.map(u64::from),
+                steps: limit.map(u32::from),
+                ..protocol::Budget::default()
+            };
+            let budgets = Budgets { turn: limits(tokens), session: limits(steps) };
+            EventBody::BudgetChanged { budgets, command: None }
+        }),
         (text(), maybe()).prop_map(|(message, hint)| EventBody::ErrorRaised {
             code: protocol::Code::Internal,
             message,

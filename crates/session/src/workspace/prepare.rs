@@ -187,6 +187,7 @@ impl Witness<'_> {
             attempts,
             reason: why.to_owned(),
             delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            wake_at: crate::stopwatch::after(wait),
         });
         self.recorder.append(&Actor::system(), Vec::from_iter(retry)).await?;
         Ok(())

@@ -39,6 +39,12 @@ pub(crate) struct Ready {
     pub(crate) sync: Option<Sync>,
 }
 
+/// What is known of a workspace before it is ready. Bringing it to the tip of its branch may change it.
+pub(crate) struct Foreseen {
+    pub(crate) instructions: String,
+    pub(crate) checks: Vec<protocol::Check>,
+}
+
 /// What a new sandbox is made from.
 enum Origin {
     Snapshot(Box<Snapshot>),
@@ -137,6 +143,21 @@ impl Workspace {
         ready.notices = notices;
         *live = Some(ready.held.clone());
         Ok(ready)
+    }
+
+    /// What the model is told of the workspace before that is here; None where it must be waited for.
+    pub(crate) async fn foreseen(&self, recorder: &Recorder) -> Option<Foreseen> {
+        if let Some(Saved { instructions, checks, running, .. }) = self.saved() {
+            // That what ran does not run any more is told before anything is asked for.
+            let stopped = recorder.stream().with_state(|state| state.sandbox()).is_none();
+            return (running.is_empty() || !stopped).then_some(Foreseen { instructions, checks });
+        }
+        let image = self.current_image().await?;
+        let mirror = self.options.mirrors.existing(self.url().ok()?)?;
+        let tip = forge::Tip { branch: image.branch, commit: image.commit };
+        let completed = self.platform.builds.completed(&self.environment, &self.recipe, &mirror, &tip).await;
+        let recipe::Resolved { instructions, checks, .. } = completed.ok()?;
+        Some(Foreseen { instructions, checks })
     }
 
     /// The sandbox that the log says is there, if it answers.
@@ -285,7 +306,12 @@ impl Workspace {
                 };
                 (problem.title.clone(), Some(Failure::Problem(problem)))
             }
-            Trouble::Failure(Failure::Stopped) => ("the turn was stopped".to_owned(), Some(Failure::Stopped)),
+            Trouble::Failure(Failure::Stopped) => {
+                let by_system = stop.by().is_some_and(|by| by.kind == protocol::ActorKind::System);
+                let why =
+                    if by_system { "the turn ended before it was ready" } else { "the turn was stopped" };
+                (why.to_owned(), Some(Failure::Stopped))
+            }
             // A sandbox that dies while it is prepared would die again.
             Trouble::Failure(Failure::Lost(detail)) => {
                 let detail = end.map_or(detail, |end| end.to_string());
@@ -468,7 +494,8 @@ impl Making<'_> {
         let workspace = self.workspace;
         let mirror = workspace.mirror().await?;
         let tip = forge::Tip { branch: image.branch.clone(), commit: image.commit.clone() };
-        let resolved = recipe::resolve(&workspace.recipe, &mirror, &tip).await?;
+        let builds = &workspace.platform.builds;
+        let resolved = builds.completed(&workspace.environment, &workspace.recipe, &mirror, &tip).await?;
         // Those that run already are left alone.
         self.serve(&held, &resolved.services).await?;
         let notices = resolved.notices.clone();

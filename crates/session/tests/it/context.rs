@@ -1,5 +1,6 @@
 //! What the model is sent over a long turn, as it comes over the wire.
 
+use protocol::chat::Message;
 use protocol::event::CompactionLevel;
 use protocol::{EventBody, Outcome};
 use serde_json::json;
@@ -64,37 +65,64 @@ async fn a_turn_of_hundreds_of_steps_fits_a_small_context() {
     long_turn(400).await;
 }
 
-/// The prompt as bytes, in the order in which providers read it.
-fn prompt_bytes(request: &Request) -> Vec<u8> {
-    let json = &request.json;
-    let messages = json["messages"].as_array().unwrap().iter().map(ToString::to_string);
-    std::iter::once(json["tools"].to_string()).chain(messages).collect::<String>().into_bytes()
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn most_of_each_prompt_is_the_prompt_before() {
-    let script = Script::from_fn(|_, step| match step {
-        0..50 => {
+async fn most_of_each_request_is_the_request_before_in_every_format() {
+    let formats = [
+        ("chat", llm::Provider::OpenAiCompatible),
+        ("responses", llm::Provider::OpenAiResponses),
+        ("messages", llm::Provider::Anthropic),
+        ("gemini", llm::Provider::GeminiNative),
+    ];
+    let results = |request: &Request| {
+        let of_tools = |message: &&Message| matches!(message, Message::Tools { .. });
+        request.messages.iter().filter(of_tools).count()
+    };
+    let script = Script::from_fn(move |request, _| match results(request) {
+        step @ 0..50 => {
             let command = format!("echo step {step}; seq {}", step * 37 % 200);
             Reply::new().call("shell", json!({"command": command}))
         }
         _ => Reply::text("Nothing to do."),
     });
-    let large = llm::Overrides { context: Some(200_000), ..llm::Overrides::default() };
-    let world = World::new(script).await.profile(large).steps(60);
-    let sessions = world.start().await;
-    let id = create(&sessions, "Look around").await;
-    let mut follow = Follow::new(&sessions, id).await;
-    assert_eq!(follow.finished().await.outcome, Outcome::Done);
-    assert_eq!(levels(&follow), []);
-    let prompts: Vec<Vec<u8>> = world.model.requests().iter().map(prompt_bytes).collect();
-    assert_eq!(prompts.len(), 51);
-    let (mut same, mut all) = (0, 0);
-    for pair in prompts.windows(2) {
-        same += pair[0].iter().zip(&pair[1]).take_while(|(a, b)| a == b).count();
-        all += pair[1].len();
+    let mut world = World::new(script).await.steps(60);
+    for (name, provider) in formats {
+        let overrides = llm::Overrides { context: Some(200_000), ..llm::Overrides::default() };
+        let model = llm::Model {
+            name: name.into(),
+            provider,
+            model: "scripted".into(),
+            base_url: Some(world.model.url()),
+            key: None,
+            headers: Default::default(),
+            price: None,
+            overrides,
+        };
+        world = world.also(model);
     }
-    assert!(same * 100 >= all * 95, "{same} of {all} bytes");
+    let sessions = world.start().await;
+    for (number, (name, _)) in formats.into_iter().enumerate() {
+        let request = protocol::CreateSession {
+            environment: "plain".into(),
+            prompt: "Look around".into(),
+            model: Some(name.into()),
+            budgets: None,
+        };
+        let id = sessions.create(crate::support::ann(), request).await.unwrap().id;
+        let mut follow = Follow::new(&sessions, id).await;
+        let finished = follow.finished().await;
+        assert_eq!(finished.outcome, Outcome::Done, "{name}: {:?}", finished.reason);
+        assert_eq!(levels(&follow), []);
+        let bodies: Vec<Vec<u8>> =
+            world.model.requests().into_iter().skip(number * 51).map(|request| request.body).collect();
+        assert_eq!(bodies.len(), 51, "{name}");
+        let (mut same, mut all) = (0, 0);
+        for pair in bodies.windows(2) {
+            same += pair[0].iter().zip(&pair[1]).take_while(|(a, b)| a == b).count();
+            all += pair[1].len();
+        }
+        assert!(same * 100 >= all * 95, "{name}: {same} of {all} bytes");
+    }
+    assert_eq!(world.model.violations(), Vec::<String>::new());
     world.end(sessions).await;
 }
 
@@ -126,7 +154,14 @@ async fn what_was_cut_of_an_output_can_be_read() {
         let last = request.results().last().map(|result| result.text.clone()).unwrap_or_default();
         match number {
             1 => {
-                assert!(last.contains("cut") || last.contains("left out"), "{last}");
+                // What is shown and what is left out add up to all of it.
+                let (head, rest) = last.split_once("\n[").unwrap();
+                let (left_out, rest) = rest.split_once(" bytes left out]\n").unwrap();
+                let (tail, rest) = rest.split_once("\n[the whole output has 168894 bytes").unwrap();
+                assert!(head.starts_with("1\n2\n3\n") && tail.ends_with("\n30000\n"), "{last}");
+                let shown = head.len() + tail.len();
+                assert_eq!(left_out.parse::<usize>().unwrap() + shown, 168_894, "{last}");
+                assert!(rest.contains("the whole output can be read with the read tool"), "{last}");
                 let (_, rest) = last.rsplit_once("path \"").unwrap();
                 let path = rest.split('"').next().unwrap();
                 Reply::new().call("read", json!({"path": path, "offset": 12345, "limit": 2}))

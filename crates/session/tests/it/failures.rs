@@ -184,6 +184,7 @@ async fn requests_that_cannot_work_are_refused_with_a_hint() {
             environment: environment.into(),
             prompt: prompt.into(),
             model: model.map(str::to_owned),
+            budgets: None,
         };
         sessions.create(ann(), request)
     };

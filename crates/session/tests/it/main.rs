@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod approvals;
+mod arrival;
 mod backup;
 mod base_budget;
 mod budget;
@@ -12,18 +13,24 @@ mod delivered;
 mod failures;
 mod images;
 mod large;
+mod mistakes;
+mod models;
 mod modes;
 mod once;
 mod outbox;
+mod plan;
 mod queue;
 mod resume;
+mod routes;
 mod services;
 mod setup;
 mod sleep;
 mod snapshots;
+mod spending;
 mod stop;
 mod stop_anywhere;
 mod stop_delivery;
+mod stored_secrets;
 mod support;
 mod terminal;
 mod told;

@@ -43,6 +43,33 @@ async fn a_model_that_writes_fenced_blocks_gets_a_fresh_context_each_round() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_works_in_rounds_knows_the_turns_before() {
+    let script = Script::new()
+        .say("It was too little.\n\nanswer.txt\n```\n42\n```")
+        .say("notes/why.txt\n```\nSix by seven.\n```");
+    let world = World::new(script).await.profile(mode(ToolMode::Fenced, EditFormat::Whole));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    sessions.prompt(id, crate::support::ann(), "Write down why.".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let requests = world.model.requests();
+    assert!(!requests[0].last_user().unwrap().contains("Earlier in this session"));
+    let second = requests[1].last_user().unwrap();
+    for part in [
+        "The user asked: Correct the answer",
+        "It ended as done",
+        "Files written: answer.txt",
+        "You said: It was too little.",
+        "The task:\nWrite down why.",
+    ] {
+        assert!(second.contains(part), "{part} is not in {second}");
+    }
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_writes_steps_in_json_is_held_to_a_schema() {
     let step = |call: serde_json::Value| json!({"thought": "next", "call": call}).to_string();
     let script = Script::new()

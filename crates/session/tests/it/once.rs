@@ -64,10 +64,16 @@ async fn a_push_under_way_comes_to_its_end_when_the_server_ends() {
     while !reached.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let ending = tokio::spawn(async move { sessions.shut_down(ShutDown::KeepSandboxes).await });
+    let ending = tokio::spawn({
+        let sessions = sessions.clone();
+        async move { sessions.shut_down(ShutDown::KeepSandboxes).await }
+    });
     // Long enough that a push which is broken off would be gone.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!ending.is_finished(), "it waits for the remote");
+    let refused = sessions.prompt(id, ann(), "More".into()).await.unwrap_err();
+    assert_eq!((refused.code, refused.status), (protocol::Code::ShuttingDown, 503), "{refused}");
+    drop(sessions);
     std::fs::write(&go, "").unwrap();
     ending.await.unwrap();
     assert_eq!(world.repo.branches().len(), 2, "the remote has it when the server is gone");

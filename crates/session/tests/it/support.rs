@@ -36,6 +36,9 @@ pub(crate) struct World {
     pub(crate) outbox: session::Outbox,
     overrides: llm::Overrides,
     steps: u32,
+    others: Vec<llm::Model>,
+    routes: session::Routes,
+    budgets: protocol::Budgets,
 }
 
 impl World {
@@ -73,12 +76,33 @@ impl World {
             outbox,
             overrides,
             steps,
+            others: Vec::new(),
+            routes: session::Routes::default(),
+            budgets: protocol::Budgets::default(),
         }
     }
 
     /// With a model of which this is known.
     pub(crate) fn profile(mut self, overrides: llm::Overrides) -> Self {
         self.overrides = overrides;
+        self
+    }
+
+    /// With another model beside the first.
+    pub(crate) fn also(mut self, model: llm::Model) -> Self {
+        self.others.push(model);
+        self
+    }
+
+    /// With models for tasks.
+    pub(crate) fn routes(mut self, routes: session::Routes) -> Self {
+        self.routes = routes;
+        self
+    }
+
+    /// With sessions that may use this much.
+    pub(crate) fn budgets(mut self, budgets: protocol::Budgets) -> Self {
+        self.budgets = budgets;
         self
     }
 
@@ -170,12 +194,14 @@ impl World {
             pool_size: 1,
             rebuild: self.rebuild,
             prebuild: self.prebuild,
-            models: vec![model],
+            models: std::iter::once(model).chain(self.others.clone()).collect(),
             default_model: Some("main".into()),
+            routes: self.routes.clone(),
             mirrors: forge::Mirrors::new(&self.dir.path().join("mirrors")),
             environments: vec![("plain".into(), self.environment.clone())],
             limits: sandbox::Limits::default(),
             turn: agent::Limits { steps: self.steps, rounds: 3, max_output_tokens: 4096 },
+            budgets: self.budgets,
             command_timeout: Duration::from_secs(60),
             idle: self.idle,
             sleep: self.sleep,
@@ -271,7 +297,8 @@ pub(crate) fn ann() -> Actor {
 
 /// A new session with this prompt.
 pub(crate) async fn create(sessions: &Sessions, prompt: &str) -> SessionId {
-    let request = CreateSession { environment: "plain".into(), prompt: prompt.into(), model: None };
+    let request =
+        CreateSession { environment: "plain".into(), prompt: prompt.into(), model: None, budgets: None };
     sessions.create(ann(), request).await.unwrap().id
 }
 

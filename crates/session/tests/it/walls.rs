@@ -47,8 +47,12 @@ async fn what_is_allowed_later_counts_in_a_sandbox_that_runs_also_after_a_restar
     let sessions = world.start().await;
     let recipe = sessions.environment("plain").await.unwrap().recipe;
     sessions.put_environment("other", recipe).await.unwrap();
-    let request =
-        protocol::CreateSession { environment: "other".into(), prompt: "Try it".into(), model: None };
+    let request = protocol::CreateSession {
+        environment: "other".into(),
+        prompt: "Try it".into(),
+        model: None,
+        budgets: None,
+    };
     let id = sessions.create(crate::support::ann(), request).await.unwrap().id;
     let mut follow = Follow::new(&sessions, id).await;
     follow.text("begun").await;
@@ -151,6 +155,7 @@ async fn a_secret_is_nowhere_but_where_it_was() {
             name: "TOKEN".into(),
             env: None,
             file: Some(file.to_str().unwrap().into()),
+            secret: None,
             hosts: vec!["api.example.com".into()],
             form: "bearer".into(),
         }];
@@ -182,6 +187,7 @@ async fn recipes_that_cannot_work_are_refused_with_what_to_write() {
         name: "TOKEN".into(),
         env: Some("TOKEN".into()),
         file: None,
+        secret: None,
         hosts: vec!["api.example.com".into()],
         form: "bearer".into(),
     };

@@ -38,8 +38,10 @@ pub struct Request {
     pub stream: bool,
     /// Whether a streamed answer should end with its usage; only chat completions must ask for it.
     pub stream_usage: bool,
-    /// The body as it came; a string when it was no JSON.
+    /// The body; a string when it was no JSON.
     pub json: Value,
+    /// The body as it came, byte for byte.
+    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -56,6 +58,7 @@ impl Request {
             stream: false,
             stream_usage: format != Format::Chat,
             json,
+            body: Vec::new(),
         }
     }
 

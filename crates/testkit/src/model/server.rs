@@ -203,6 +203,7 @@ async fn answer(shared: Arc<Shared>, format: Format, request: HttpRequest<HttpBo
     let valid = parsed.is_ok();
     let json = parsed.unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
     let mut request = Request::unread(format, headers, json);
+    request.body = bytes.to_vec();
     let read = match request.header("content-type") {
         Some(kind) if kind.starts_with("application/json") && valid => match format {
             Format::Chat => chat::read(&mut request),

@@ -55,16 +55,23 @@ async fn values_of_secrets_that_only_the_server_has_are_missed_with_their_variab
     let model = Server::start(Script::new()).await;
     let repo = Repo::plain();
     let mut world = World::new();
-    let keys =
-        "secrets = [{ name = \"SHOP_TOKEN\", env = \"REAL_TOKEN\", hosts = [\"registry.example\"] }]\n";
+    let keys = "secrets = [{ name = \"SHOP_TOKEN\", env = \"REAL_TOKEN\", hosts = [\"registry.example\"] },\
+                { name = \"KEPT_TOKEN\", secret = \"KEPT\", hosts = [\"registry.example\"] }]\n";
     world.configure(&format!("{}{}{keys}", models(&model), environment(&repo)));
     let serving = world.serve().await;
-    let run = ["sandbox", "run", "--env", ENVIRONMENT, "--", "sh", "-c", "echo $SHOP_TOKEN"];
+    let run = ["sandbox", "run", "--env", ENVIRONMENT, "--", "sh", "-c", "echo $SHOP_TOKEN $KEPT_TOKEN"];
     let output = world.run(&run).await.expect_code(2);
     assert!(output.stderr.contains("stay in the server") && output.stderr.contains("REAL_TOKEN"), "{output}");
     world.set("REAL_TOKEN", "this command's value");
+    let output = world.run(&run).await;
+    assert!(output.code() != 0 && output.stderr.contains("slipway secret set KEPT"), "{output}");
+    let mut setting = world.start(&["secret", "set", "KEPT"]);
+    setting.write(b"kept by the server").await;
+    setting.close_stdin();
+    setting.wait().await.expect_code(0);
     let output = world.ok(&run).await;
     assert!(output.stdout.starts_with("slipway-SHOP_TOKEN-"), "{output}");
+    assert!(output.stdout.contains(" slipway-KEPT_TOKEN-"), "{output}");
     assert!(output.stderr.contains("this command's own"), "{output}");
     serving.stop().await;
     world.finish().await;

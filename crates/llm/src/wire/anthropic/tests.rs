@@ -121,7 +121,7 @@ fn roles_alternate_and_results_come_first() {
                     {"type": "tool_result", "tool_use_id": "functions_shell_0"},
                     {"type": "tool_result", "tool_use_id": "b", "content": "bad", "is_error": true},
                     {"type": "text", "text": "Stop that."},
-                    marked(json!({"type": "text", "text": "(empty)"})),
+                    {"type": "text", "text": "(empty)"},
                 ]},
                 {"role": "assistant", "content": [{"type": "text", "text": "Well."}]},
                 {"role": "user", "content": [marked(json!({"type": "text", "text": "Last."}))]},
@@ -208,4 +208,29 @@ fn what_is_no_answer_is_refused() {
     let mut sink = |_| {};
     let whole = Fold::new(Parts::default()).whole(&json!({"hello": 1}), &mut sink);
     assert!(matches!(whole, Err(Fault::Malformed(_))));
+}
+
+#[test]
+fn a_budget_for_thinking_waits_until_the_calls_of_another_model_are_over() {
+    let mut thinker = model();
+    thinker.model = "claude-sonnet-4-5".into();
+    thinker.overrides.effort = Some(Effort::Medium);
+    let thinks = |model: &Model, parts: Vec<Part>, after: Option<&str>| {
+        let results = vec![ToolResult { call_id: "a".into(), text: "ok".into(), is_error: false }];
+        let mut messages =
+            vec![Message::user("Go."), Message::Assistant { parts }, Message::Tools { results }];
+        if let Some(text) = after {
+            messages.push(Message::Assistant { parts: vec![Part::Text { text: "Done.".into() }] });
+            messages.push(Message::user(text));
+        }
+        let request = Request { messages, max_output_tokens: 32_000, ..Request::default() };
+        body(model, &request, Quirks::of(model)).get("thinking").is_some()
+    };
+    let foreign = || vec![call("a", "shell", "{}")];
+    let thought = Part::Reasoning { text: "Hm.".into(), signature: Some("SIG".into()) };
+    assert!(!thinks(&thinker, foreign(), None));
+    assert!(thinks(&thinker, vec![thought, call("a", "shell", "{}")], None));
+    assert!(thinks(&thinker, foreign(), Some("Next.")));
+    thinker.model = "claude-opus-4-7".into();
+    assert!(thinks(&thinker, foreign(), None), "later ones do not mind");
 }

@@ -4,6 +4,7 @@ mod check;
 mod edit;
 mod list;
 mod patch;
+mod plan;
 mod read;
 mod search;
 pub(super) mod shell;
@@ -109,6 +110,7 @@ impl Runner {
             }
             Invocation::List { path } => list::run(&scope, &path).await,
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
+            Invocation::Plan { items } => plan::run(self, items).await,
         };
         done.map(ToolEnd::Ended)
     }

@@ -1,0 +1,168 @@
+//! `slipway budget`: what a session may use, and how much of it is used.
+
+use anyhow::anyhow;
+use protocol::{Budget as Limits, Budgets, EditSession, Session, SessionId};
+
+use super::Context;
+use crate::config::budget::of_minutes;
+use crate::exit::{Exit, Usage};
+use crate::interrupt::Interrupts;
+use crate::render::{budget, print, style};
+
+/// Show what a session may use, or change it. It takes effect at once; work that a used-up budget ended goes on when there
+/// is enough again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Budget {
+    /// The session
+    #[arg(value_parser = super::session_id)]
+    session: SessionId,
+    #[command(flatten)]
+    limits: Given,
+    /// No limit on the session's dollars
+    #[arg(long, conflicts_with = "usd")]
+    no_usd: bool,
+    /// No limit on the session's tokens
+    #[arg(long, conflicts_with = "tokens")]
+    no_tokens: bool,
+    /// No limit on the session's time
+    #[arg(long, conflicts_with = "minutes")]
+    no_minutes: bool,
+    /// No limit on the session's steps
+    #[arg(long, conflicts_with = "steps")]
+    no_steps: bool,
+    /// No limit on a turn's dollars
+    #[arg(long, conflicts_with = "turn_usd")]
+    no_turn_usd: bool,
+    /// No limit on a turn's tokens
+    #[arg(long, conflicts_with = "turn_tokens")]
+    no_turn_tokens: bool,
+    /// No limit on a turn's time
+    #[arg(long, conflicts_with = "turn_minutes")]
+    no_turn_minutes: bool,
+    /// No limit on a turn's steps
+    #[arg(long, conflicts_with = "turn_steps")]
+    no_turn_steps: bool,
+}
+
+/// Limits as options.
+#[derive(Debug, clap::Args)]
+pub(super) struct Given {
+    /// Dollars that the session may cost
+    #[arg(long, value_name = "N")]
+    usd: Option<f64>,
+    /// Tokens that the session may use
+    #[arg(long, value_name = "N")]
+    tokens: Option<u64>,
+    /// Minutes that its turns may take together
+    #[arg(long, value_name = "N")]
+    minutes: Option<f64>,
+    /// Steps that its turns may take together
+    #[arg(long, value_name = "N")]
+    steps: Option<u32>,
+    /// Dollars that each turn may cost
+    #[arg(long, value_name = "N")]
+    turn_usd: Option<f64>,
+    /// Tokens that each turn may use
+    #[arg(long, value_name = "N")]
+    turn_tokens: Option<u64>,
+    /// Minutes that each turn may take
+    #[arg(long, value_name = "N")]
+    turn_minutes: Option<f64>,
+    /// Steps that each turn may take
+    #[arg(long, value_name = "N")]
+    turn_steps: Option<u32>,
+}
+
+impl Given {
+    /// The limits that were given; None when none was.
+    pub(super) fn budgets(&self) -> anyhow::Result<Option<Budgets>> {
+        let seconds = |minutes: Option<f64>| minutes.map(of_minutes).transpose();
+        let session = Limits {
+            usd: self.usd,
+            tokens: self.tokens,
+            seconds: seconds(self.minutes).map_err(Usage)?,
+            steps: self.steps,
+        };
+        let turn = Limits {
+            usd: self.turn_usd,
+            tokens: self.turn_tokens,
+            seconds: seconds(self.turn_minutes).map_err(Usage)?,
+            steps: self.turn_steps,
+        };
+        let budgets = Budgets { turn, session };
+        session::validate_budgets(&budgets).map_err(|problem| Usage(anyhow!("{problem}")))?;
+        Ok((!budgets.is_unlimited()).then_some(budgets))
+    }
+}
+
+impl Budget {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let session = match self.is_change()? {
+            false => {
+                let link = context.look().await?;
+                let session = link.api.session(self.session).await;
+                link.close_now().await?;
+                session?
+            }
+            true => {
+                let mut interrupts = Interrupts::catch()?;
+                let link = context.link().await?;
+                let session = async {
+                    let before = link.api.session(self.session).await?;
+                    let edit = EditSession { budgets: Some(self.over(&before)?), ..EditSession::default() };
+                    link.api.edit_session(self.session, &edit).await
+                }
+                .await;
+                link.close(&mut interrupts).await?;
+                let session = session?;
+                style::note("the budget is changed");
+                session
+            }
+        };
+        if context.json {
+            print::json(&session)?;
+        } else {
+            print::line(&budget::table(&session))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn is_change(&self) -> anyhow::Result<bool> {
+        let lifted = [
+            self.no_usd,
+            self.no_tokens,
+            self.no_minutes,
+            self.no_steps,
+            self.no_turn_usd,
+            self.no_turn_tokens,
+            self.no_turn_minutes,
+            self.no_turn_steps,
+        ];
+        Ok(lifted.contains(&true) || self.limits.budgets()?.is_some())
+    }
+
+    /// What the session may use after this.
+    fn over(&self, before: &Session) -> anyhow::Result<Budgets> {
+        let given = self.limits.budgets()?.unwrap_or_default();
+        let known = &before.budgets;
+        Ok(Budgets {
+            turn: Limits {
+                usd: set(given.turn.usd, self.no_turn_usd, known.turn.usd),
+                tokens: set(given.turn.tokens, self.no_turn_tokens, known.turn.tokens),
+                seconds: set(given.turn.seconds, self.no_turn_minutes, known.turn.seconds),
+                steps: set(given.turn.steps, self.no_turn_steps, known.turn.steps),
+            },
+            session: Limits {
+                usd: set(given.session.usd, self.no_usd, known.session.usd),
+                tokens: set(given.session.tokens, self.no_tokens, known.session.tokens),
+                seconds: set(given.session.seconds, self.no_minutes, known.session.seconds),
+                steps: set(given.session.steps, self.no_steps, known.session.steps),
+            },
+        })
+    }
+}
+
+/// A limit that was given, lifted, or left as it is.
+fn set<T>(given: Option<T>, lifted: bool, known: Option<T>) -> Option<T> {
+    if lifted { None } else { given.or(known) }
+}

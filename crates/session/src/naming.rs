@@ -1,0 +1,113 @@
+//! A session's title in a model's words, where the configuration names a model for it. It is written beside the first turn
+//! and never in its way: where it cannot be had, the title stays the first line of the prompt, and a person's title wins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::chat::{Message, Part, Request};
+use protocol::{Actor, EventBody, TurnId};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::routes::Task;
+use crate::runner::{Context, usage};
+use crate::workspace::prefix;
+
+/// What the model is told.
+const WORDS: &str = "You name tasks. Answer with a title for the task that you are given, in its language: one line of at \
+     most eight words that says what is to be done, without quotes and without a full stop. Answer with nothing else. The \
+     task is not for you: do not work on it.";
+
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Most bytes of the prompt that it is made from.
+const PROMPT: usize = 4 * 1024;
+/// Most tokens of the answer; some models think first.
+const ANSWER: u32 = 1024;
+
+/// Begins to write the title, if the configuration has a model for it and the title is still the prompt's own.
+pub(crate) fn begin(context: &Arc<Context>) -> Option<AbortOnDropHandle<()>> {
+    let model = context.options.routed(Task::Title)?.clone();
+    let turn = context.turn()?;
+    let title = crate::title(&turn.text);
+    if !context.recorder.stream().with_state(|state| is_titled(state, &title)) {
+        return None;
+    }
+    let context = Arc::clone(context);
+    let task = async move {
+        let session = context.recorder.session();
+        let written = write(&context, &model, turn.id, &turn.text, title);
+        match tokio::time::timeout(PATIENCE, written).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::info!(%session, model = model.name, error, "no title was written"),
+            Err(_) => tracing::info!(%session, model = model.name, "no title was written in time"),
+        }
+    };
+    Some(AbortOnDropHandle::new(tokio::spawn(task)))
+}
+
+fn is_titled(state: &crate::state::State, title: &str) -> bool {
+    state.created().is_some_and(|created| created.title == title)
+}
+
+async fn write(
+    context: &Context,
+    model: &llm::Model,
+    turn: TurnId,
+    prompt: &str,
+    before: String,
+) -> Result<(), String> {
+    let request = Request {
+        system: WORDS.to_owned(),
+        messages: vec![Message::user(prefix(prompt, PROMPT))],
+        max_output_tokens: ANSWER,
+        ..Request::default()
+    };
+    let answer = context.client.complete(model, &request, &mut |_| {}).await;
+    let answer = answer.map_err(|error| error.message)?;
+    let used = usage(turn, model, &answer, 0, 0);
+    let said = answer.completion.parts.iter().find_map(|part| match part {
+        Part::Text { text } => clean(text),
+        Part::Reasoning { .. } | Part::Call(_) => None,
+    });
+    let decide = move |state: &crate::state::State| {
+        let named = said.filter(|title| is_titled(state, &before) && *title != before);
+        let renamed = named.map(|title| EventBody::SessionRenamed { title, command: None });
+        (std::iter::once(used).chain(renamed).collect(), ())
+    };
+    let actor = Actor::agent(model.name.clone());
+    context.recorder.append_if(&actor, decide).await.map(drop).map_err(|error| error.to_string())
+}
+
+/// A title in what a model said: its first line that says something, without what models put around it.
+fn clean(said: &str) -> Option<String> {
+    let around = |letter: char| letter.is_whitespace() || "\"'`*#“”„«»".contains(letter);
+    let line = said.lines().map(|line| line.trim_matches(around)).find(|line| !line.is_empty())?;
+    let line = match line.split_once(':') {
+        Some((word, rest)) if word.trim().eq_ignore_ascii_case("title") => rest.trim_matches(around),
+        _ => line,
+    };
+    let line: String = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    let line = line.trim_end_matches('.').trim_matches(around);
+    Some(crate::title(line)).filter(|title| !title.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    #[test]
+    fn a_title_is_what_the_model_said_without_its_wrapping() {
+        for (said, title) in [
+            ("Fix the cart total", Some("Fix the cart total")),
+            ("\n**\"Fix the cart total.\"**\nIt is short.", Some("Fix the cart total")),
+            ("Title: Fix the cart total", Some("Fix the cart total")),
+            ("# Fix: the cart\u{1b}[31m total", Some("Fix: the cart [31m total")),
+            ("```\nFix it\n```", Some("Fix it")),
+            (" \n\"\"\n", None),
+            ("title:", None),
+        ] {
+            assert_eq!(clean(said).as_deref(), title, "{said:?}");
+        }
+        assert_eq!(clean(&"word ".repeat(100)).unwrap().chars().count(), 80);
+    }
+}

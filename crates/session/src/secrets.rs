@@ -1,0 +1,109 @@
+//! The secrets that the server keeps, with what uses them. A value goes in and never comes out.
+
+use std::collections::BTreeMap;
+
+use protocol::{Code, Problem, StoredSecret};
+use store::{SecretError, Secrets};
+
+use crate::{Options, Sessions, environments, problem};
+
+impl Sessions {
+    /// Every secret that is set or wanted, by name.
+    pub async fn secrets(&self) -> Result<Vec<StoredSecret>, Problem> {
+        let options = &self.registry.options;
+        let known = blocking(options, |secrets| secrets.list()).await?;
+        let mut all = wanted(options).await?;
+        for known in known {
+            let entry = all.entry(known.name.clone()).or_insert_with(|| unset(&known.name));
+            entry.set_at = known.set_at;
+            entry.problem = known.problem.map(|problem| problem.advice());
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// Keeps a value under a name. What is called from now on is called with it.
+    pub async fn set_secret(&self, name: &str, value: String) -> Result<StoredSecret, Problem> {
+        let options = &self.registry.options;
+        let own = name.to_owned();
+        let set_at = blocking(options, move |secrets| secrets.set(&own, &value)).await?;
+        self.registry.exits.secret_changed(name);
+        let mut secret = wanted(options).await?.remove(name).unwrap_or_else(|| unset(name));
+        (secret.set_at, secret.problem) = (Some(set_at), None);
+        Ok(secret)
+    }
+
+    /// Removes a secret; one that is not there is an error, unless the same was asked for before.
+    pub async fn remove_secret(&self, name: &str, again: bool) -> Result<(), Problem> {
+        let own = name.to_owned();
+        let removed = blocking(&self.registry.options, move |secrets| secrets.remove(&own)).await?;
+        if removed || again {
+            return Ok(());
+        }
+        let error = SecretError::Missing(name.to_owned());
+        Err(Problem::new(Code::NotFound, error.to_string()).hint("`slipway secret ls` lists the secrets"))
+    }
+}
+
+/// What models and environments want, as if none of it were there.
+async fn wanted(options: &Options) -> Result<BTreeMap<String, StoredSecret>, Problem> {
+    let mut wanted = BTreeMap::new();
+    let mut want = |name: &str, add: &dyn Fn(&mut StoredSecret)| {
+        add(wanted.entry(name.to_owned()).or_insert_with(|| unset(name)));
+    };
+    for model in &options.models {
+        if let Some(name) = model.key.as_ref().and_then(llm::Key::secret_name) {
+            want(name, &|secret| secret.models.push(model.name.clone()));
+        }
+    }
+    for environment in environments::list(options).await? {
+        for name in environment.recipe.secrets.iter().filter_map(|secret| secret.secret.as_deref()) {
+            want(name, &|secret| {
+                if secret.environments.last() != Some(&environment.name) {
+                    secret.environments.push(environment.name.clone());
+                }
+            });
+        }
+    }
+    Ok(wanted)
+}
+
+fn unset(name: &str) -> StoredSecret {
+    let missing = SecretError::Missing(name.to_owned()).advice();
+    StoredSecret {
+        name: name.to_owned(),
+        set_at: None,
+        models: Vec::new(),
+        environments: Vec::new(),
+        problem: Some(missing),
+    }
+}
+
+/// Works on the files of the secrets beside everything else.
+async fn blocking<T: Send + 'static>(
+    options: &Options,
+    work: impl FnOnce(&Secrets) -> Result<T, SecretError> + Send + 'static,
+) -> Result<T, Problem> {
+    let secrets = options.store.secrets().clone();
+    let done = tokio::task::spawn_blocking(move || work(&secrets)).await;
+    match done {
+        Ok(result) => result.map_err(told),
+        Err(error) => {
+            tracing::error!(%error, "work on the secrets broke off with a fault");
+            Err(Problem::new(Code::Internal, "slipway made a mistake and could not go on")
+                .hint("this is a fault of slipway: report it with the server's log"))
+        }
+    }
+}
+
+/// A secret's error in the words of the API.
+pub(crate) fn told(error: SecretError) -> Problem {
+    let code = match &error {
+        SecretError::Name | SecretError::Value(_) => Code::BadRequest,
+        SecretError::Missing(_) => Code::NotFound,
+        SecretError::NoKey { .. } | SecretError::BadKey(_) | SecretError::OtherKey { .. } => Code::Conflict,
+        SecretError::Damaged(_) => Code::StorageDamaged,
+        SecretError::NoRandomness => Code::Internal,
+        SecretError::Store(error) => return problem::store(error.clone()),
+    };
+    Problem::new(code, error.to_string()).hint(error.hint())
+}

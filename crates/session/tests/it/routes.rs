@@ -1,0 +1,132 @@
+//! Models for tasks: titles beside the work, and summaries.
+
+use llm::{Overrides, Provider};
+use protocol::{CreatePrompt, EditSession, EventBody, Outcome, Status};
+use serde_json::json;
+use session::Routes;
+use testkit::model::{At, Gate, Reply, Script, Server, Small};
+
+use crate::models::model;
+use crate::support::{Follow, World, ann, create};
+
+fn titles(routes: &str) -> Routes {
+    Routes { title: Some(routes.into()), ..Routes::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_is_written_beside_the_first_turn_and_counted() {
+    let script = Script::from_fn(|request, _| match request.model.as_str() {
+        "namer-model" => Reply::text("\"Mend the answer.\"\n"),
+        _ => Reply::text("Nothing to do."),
+    });
+    let world = World::new(script).await.routes(titles("namer"));
+    let url = world.model.url();
+    let world = world.also(model("namer", Provider::Anthropic, &url));
+    let sessions = world.start().await;
+    let tasks = |name: &str| {
+        sessions.models().into_iter().find(|model| model.name == name).map(|model| model.tasks).unwrap()
+    };
+    assert_eq!((tasks("namer"), tasks("main")), (vec!["title".to_owned()], Vec::new()));
+    let id = create(&sessions, "The answer is 41, which is wrong").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.until(|body| matches!(body, EventBody::SessionRenamed { .. })).await;
+    let session = sessions.get(id).await.unwrap();
+    assert_eq!(session.title, "Mend the answer");
+    let used = follow.events.iter().find_map(|event| match &event.body {
+        EventBody::UsageRecorded { model, step: 0, .. } => Some(model.clone()),
+        _ => None,
+    });
+    assert_eq!(used.as_deref(), Some("namer"));
+    if sessions.get(id).await.unwrap().status != Status::Done {
+        follow.finished().await;
+    }
+    let prompt = CreatePrompt { prompt: "Go on".into(), now: false };
+    sessions.send(id, ann(), prompt).await.unwrap();
+    follow.until(|body| matches!(body, EventBody::TurnStarted { .. })).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(sessions.get(id).await.unwrap().spend.calls, 3);
+    assert_eq!(world.model.violations(), Vec::<String>::new());
+    let asked = world.model.requests().iter().filter(|request| request.model == "namer-model").count();
+    assert_eq!(asked, 1);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_title_wins_and_a_failing_model_changes_nothing() {
+    let gate = Gate::new();
+    let script = Script::from_fn({
+        let gate = gate.clone();
+        move |request, _| match request.model.as_str() {
+            "namer-model" if request.json.to_string().contains("Look around") => {
+                Reply::text("Too late").stall(At::Response, &gate)
+            }
+            "namer-model" => Reply::status(500, "no"),
+            _ => Reply::text("Nothing to do."),
+        }
+    });
+    let world = World::new(script).await.routes(titles("namer"));
+    let url = world.model.url();
+    let world = world.also(model("namer", Provider::OpenAiCompatible, &url));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    gate.reached().await;
+    let edit = EditSession { title: Some("Mine".into()), ..EditSession::default() };
+    sessions.edit(id, ann(), edit).await.unwrap();
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done, "the turn did not wait for it");
+    gate.open();
+    follow.until(|body| matches!(body, EventBody::UsageRecorded { step: 0, .. })).await;
+    assert_eq!(sessions.get(id).await.unwrap().title, "Mine");
+
+    let id = create(&sessions, "Another look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(sessions.get(id).await.unwrap().title, "Another look");
+    assert!(!follow.names().contains(&"error.raised") && !follow.names().contains(&"retry.scheduled"));
+    world.end(sessions).await;
+}
+
+/// The models that were asked for summaries, in order.
+async fn summaries(able: bool) -> Vec<String> {
+    let small = Small::new(16_384);
+    // What a model said itself cannot be left out, so it has to be summed up.
+    let script = small.script(|_, step| match step {
+        0..12 => {
+            let call = json!({"command": format!("echo {step}")});
+            Reply::text(format!("{step} is next. {}", "So it is. ".repeat(500))).call("shell", call)
+        }
+        _ => Reply::text("Nothing to do."),
+    });
+    let summer = Script::from_fn(move |_, _| match able {
+        true => Reply::text("Objective\nGo on.\nDone\nSome steps."),
+        false => Reply::status(503, "try later").header("retry-after", "100"),
+    });
+    let summer = Server::start(summer).await;
+    let narrow = Overrides { context: Some(16_384), ..Overrides::default() };
+    let routes = Routes { summarise: Some("summer".into()), ..Routes::default() };
+    let world = World::new(script).await.profile(narrow).routes(routes);
+    let world = world.also(model("summer", Provider::OpenAiResponses, &summer.url()));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert_eq!((world.model.violations(), summer.violations()), (Vec::new(), Vec::new()));
+    let beside = follow.events.iter().filter_map(|event| match &event.body {
+        EventBody::UsageRecorded { model, step: 0, .. } => Some(model.clone()),
+        _ => None,
+    });
+    let beside: Vec<String> = beside.collect();
+    assert_eq!(finished.receipt.spend.calls as usize, finished.receipt.steps as usize + beside.len());
+    assert!(!summer.requests().is_empty());
+    world.end(sessions).await;
+    beside
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn summaries_are_made_by_the_model_for_them_or_else_by_the_one_that_works() {
+    let by = summaries(true).await;
+    assert!(!by.is_empty() && by.iter().all(|name| name == "summer"), "{by:?}");
+    let by = summaries(false).await;
+    assert!(!by.is_empty() && by.iter().all(|name| name == "main"), "{by:?}");
+}
