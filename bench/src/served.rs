@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use sandbox::Driver;
+use sandbox::native::Native;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -58,6 +61,14 @@ pub(crate) fn command(slipway: &Path, dir: &Path) -> Command {
     command.arg("--data-dir").arg(dir.join("data"));
     command.arg("--config").arg(dir.join("slipway.toml"));
     command
+}
+
+/// Removes the sandboxes of a server that is gone; they outlive it.
+pub(crate) async fn remove_sandboxes(dir: &Path) -> anyhow::Result<()> {
+    let driver = Native::open(&dir.join("data/native"))?;
+    let found = driver.list().await?;
+    let removed = futures_util::stream::iter(found).map(|info| driver.remove(info.id));
+    Ok(removed.buffer_unordered(8).try_collect().await?)
 }
 
 /// A server in a process of its own. It goes with us.

@@ -42,28 +42,10 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let repo = Repo::plain();
     let dir = served::home(&model.url(), &repo.url())?;
     let server = Served::slipway(&served::program()?, dir.path()).await?;
-    let request = json!({ "environment": "plain", "prompt": "Say hello." });
-    let session: Session = server.post("/api/v1/sessions", &request).await?;
-    let mut follower = Follower::open(&server, &session).await?;
-    follower.until(Seen::End).await?;
-    let mut bare = Bare::connect(&model).await?;
-    let (mut ours, mut theirs) = (Samples::default(), Samples::default());
-    for _ in 0..settings.rounds(ROUNDS) {
-        settings.interrupt.check()?;
-        tokio::time::sleep(SETTLE).await;
-        let began = Instant::now();
-        let path = format!("/api/v1/sessions/{}/prompts", session.id);
-        let _created: PromptCreated = server.post(&path, &json!({ "prompt": "Say hello again." })).await?;
-        let token = follower.until(Seen::Token).await?;
-        ours.add(began, &arrived, token)?;
-        follower.until(Seen::End).await?;
-        let last = model.requests().pop().context("the model was asked nothing")?;
-        tokio::time::sleep(SETTLE).await;
-        let began = Instant::now();
-        let token = bare.first_token(&last.json).await?;
-        theirs.add(began, &arrived, token)?;
-    }
+    let measured = measure(settings, &server, &model, &arrived).await;
     server.end().await?;
+    served::remove_sandboxes(dir.path()).await?;
+    let (ours, theirs) = measured?;
     let violations = model.violations();
     ensure!(violations.is_empty(), "the scripted model was asked wrongly: {}", violations.join("; "));
     const BARE: &str = "bare client";
@@ -77,6 +59,36 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         Table::new("request at the model → first token", "ms", "slipway serve, at a follower", ours.back)
             .against(BARE, theirs.back),
     ])
+}
+
+async fn measure(
+    settings: &Settings,
+    server: &Served,
+    model: &Server,
+    arrived: &Arrived,
+) -> anyhow::Result<(Samples, Samples)> {
+    let request = json!({ "environment": "plain", "prompt": "Say hello." });
+    let session: Session = server.post("/api/v1/sessions", &request).await?;
+    let mut follower = Follower::open(server, &session).await?;
+    follower.until(Seen::End).await?;
+    let mut bare = Bare::connect(model).await?;
+    let (mut ours, mut theirs) = (Samples::default(), Samples::default());
+    for _ in 0..settings.rounds(ROUNDS) {
+        settings.interrupt.check()?;
+        tokio::time::sleep(SETTLE).await;
+        let began = Instant::now();
+        let path = format!("/api/v1/sessions/{}/prompts", session.id);
+        let _created: PromptCreated = server.post(&path, &json!({ "prompt": "Say hello again." })).await?;
+        let token = follower.until(Seen::Token).await?;
+        ours.add(began, arrived, token)?;
+        follower.until(Seen::End).await?;
+        let last = model.requests().pop().context("the model was asked nothing")?;
+        tokio::time::sleep(SETTLE).await;
+        let began = Instant::now();
+        let token = bare.first_token(&last.json).await?;
+        theirs.add(began, arrived, token)?;
+    }
+    Ok((ours, theirs))
 }
 
 impl Samples {

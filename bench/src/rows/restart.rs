@@ -11,8 +11,6 @@ use anyhow::{Context, bail, ensure};
 use futures_util::{StreamExt, TryStreamExt};
 use protocol::chat::Message;
 use protocol::{SandboxId, Session, SessionId, SessionList, Status};
-use sandbox::Driver;
-use sandbox::native::Native;
 use serde_json::{Value, json};
 use testkit::model::{At, Gate, Reply, Request, Script, Server};
 use testkit::repo::Repo;
@@ -111,7 +109,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let bench = Bench { slipway: served::program()?, calls, model, dir };
     let measured = bench.measure(settings).await;
     // They outlive the server.
-    bench.remove_sandboxes().await?;
+    served::remove_sandboxes(bench.dir.path()).await?;
     measured
 }
 
@@ -218,13 +216,6 @@ impl Bench {
             Ok((serde_json::to_value(session)?, request))
         };
         sessions.iter().enumerate().map(number).collect()
-    }
-
-    async fn remove_sandboxes(&self) -> anyhow::Result<()> {
-        let driver = Native::open(&self.dir.path().join("data/native"))?;
-        let found = driver.list().await?;
-        let removed = futures_util::stream::iter(found).map(|info| driver.remove(info.id));
-        Ok(removed.buffer_unordered(8).try_collect().await?)
     }
 }
 

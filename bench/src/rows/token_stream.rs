@@ -41,7 +41,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         let measured = watch(&server, &asked, &came).await;
         // It would let the turns under way go on for a while. Their sandboxes outlive it.
         server.kill().await?;
-        remove_sandboxes(dir.path()).await?;
+        served::remove_sandboxes(dir.path()).await?;
         let (cpu, tokens) = measured?;
         processor.push(cpu);
         rate.push(tokens);
@@ -100,13 +100,4 @@ fn script(asked: Arc<AtomicUsize>) -> Script {
         debug_assert_eq!(WORD.len(), LETTERS);
         Reply::text(WORD.repeat(TOKENS)).delay(PAUSE)
     })
-}
-
-async fn remove_sandboxes(dir: &std::path::Path) -> anyhow::Result<()> {
-    use sandbox::Driver;
-    let driver = sandbox::native::Native::open(&dir.join("data/native"))?;
-    for info in driver.list().await? {
-        driver.remove(info.id).await?;
-    }
-    Ok(())
 }

@@ -145,9 +145,12 @@ pub(super) fn decide(
     approval: ApprovalId,
     decide: Decide,
 ) -> (Vec<EventBody>, Result<Decision, Problem>) {
+    let Decide { approved, comment } = decide;
+    let comment = comment.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     if let Some(known) = state.decision(approval) {
-        let answer = if known.approved == decide.approved { Ok(known.clone()) } else { Err(conflict(known)) };
-        return (Vec::new(), answer);
+        // What somebody says must not be lost: with it, the same word is another decision.
+        let same = known.approved == approved && (comment.is_none() || comment == known.comment);
+        return (Vec::new(), if same { Ok(known.clone()) } else { Err(conflict(known)) });
     }
     let turn = state.turn().filter(|turn| turn.approval.as_ref().is_some_and(|known| known.id == approval));
     let Some(turn) = turn else {
@@ -155,8 +158,6 @@ pub(super) fn decide(
             .hint("`slipway show` says what waits for a decision");
         return (Vec::new(), Err(unknown));
     };
-    let Decide { approved, comment } = decide;
-    let comment = comment.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let mut bodies = vec![EventBody::ApprovalResolved { approval, approved, comment: comment.clone() }];
     let told = match (approved, &comment) {
         (true, None) => None,

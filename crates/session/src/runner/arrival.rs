@@ -7,11 +7,12 @@ use protocol::{Actor, Code, Problem};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::gate::Taken;
 use super::{Runner, WORK_IS_GONE};
 use crate::failure::Failure;
 use crate::state::TurnState;
 use crate::stop::Stop;
-use crate::workspace::{Expected, Ready, Saved};
+use crate::workspace::{Expected, Saved};
 
 /// How long a turn that is over waits for a sandbox that it did not need. The next one will want it.
 const SOON: Duration = Duration::from_secs(3);
@@ -26,7 +27,7 @@ enum Way {
 
 /// A sandbox on its way.
 pub(super) struct Arrival {
-    task: AbortOnDropHandle<Result<Ready, Failure>>,
+    task: AbortOnDropHandle<Result<Taken, Failure>>,
     way: watch::Receiver<Way>,
     /// Given when nobody waits for it any more.
     leave: Stop,
@@ -73,7 +74,7 @@ impl Runner {
                 };
                 // Nobody listens once the turn is over.
                 sender.send_replace(if ready.is_ok() { Way::Here } else { Way::Failed });
-                ready
+                ready.map(|ready| Taken::new(ready, &context, &stop))
             }
         });
         let task = AbortOnDropHandle::new(task);
@@ -85,13 +86,13 @@ impl Runner {
     /// Waits for the sandbox, if it is not here yet. Gives what it is prepared with if it came just now.
     pub(super) async fn arrive(&mut self) -> Result<Option<Saved>, Failure> {
         let Some(Arrival { task, resumed, .. }) = self.arrival.take() else { return Ok(None) };
-        let ready = task.await.unwrap_or_else(|error| {
+        let taken = task.await.unwrap_or_else(|error| {
             Err(Problem::new(Code::Internal, format!("the sandbox was not made: {error}"))
                 .hint("this is a fault of slipway: report it with the server's log")
                 .into())
         })?;
-        let (made, saved) = (ready.made, ready.saved.clone());
-        for text in self.take_up(ready).await? {
+        let (made, saved) = (taken.ready.made, taken.ready.saved.clone());
+        for text in self.take_up(taken).await? {
             self.notice(text).await?;
         }
         if !made {

@@ -9,22 +9,37 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Context, Runner};
 use crate::failure::Failure;
+use crate::stop::Stop;
 use crate::workspace::{Came, Ready, Synced};
+
+/// A workspace that can be read, and on its way to the tip of its branch.
+pub(super) struct Taken {
+    pub(super) ready: Ready,
+    sync: Option<AbortOnDropHandle<Result<Came, Failure>>>,
+}
+
+impl Taken {
+    /// Brings the workspace to the tip from now on, if it is not there.
+    pub(super) fn new(mut ready: Ready, context: &Arc<Context>, stop: &Stop) -> Self {
+        let sync = ready.sync.take().map(|sync| {
+            let (context, stop) = (Arc::clone(context), stop.clone());
+            let task =
+                tokio::spawn(async move { context.workspace.sync(&context.recorder, sync, &stop).await });
+            AbortOnDropHandle::new(task)
+        });
+        Self { ready, sync }
+    }
+}
 
 impl Runner {
     /// Takes up a workspace; gives what a person should know of.
-    pub(super) async fn take_up(&mut self, ready: Ready) -> Result<Vec<String>, Failure> {
-        let Ready { held, saved, mut notices, sync, .. } = ready;
+    pub(super) async fn take_up(&mut self, taken: Taken) -> Result<Vec<String>, Failure> {
+        let Taken { ready: Ready { held, saved, mut notices, .. }, sync } = taken;
         self.sandbox = Some(Arc::clone(&held.sandbox));
         self.exit = held.exit;
         self.checks = saved.checks;
         match sync {
-            Some(sync) => {
-                let (context, stop) = (Arc::clone(&self.context), self.stop.clone());
-                let task =
-                    tokio::spawn(async move { context.workspace.sync(&context.recorder, sync, &stop).await });
-                self.sync = Some(AbortOnDropHandle::new(task));
-            }
+            Some(sync) => self.sync = Some(sync),
             None => notices.extend(self.begin().await?),
         }
         Ok(notices)

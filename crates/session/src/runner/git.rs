@@ -102,8 +102,8 @@ impl Runner {
     /// What earlier turns changed, for a turn that changed nothing. It is for show, so a failure costs only that.
     pub(super) async fn earlier_counts(&self) -> (u32, u32, u32) {
         let workspace = &self.context.workspace;
-        let kept = workspace.saved().is_some_and(|saved| saved.kept.is_some());
-        let Some(sandbox) = self.sandbox.as_ref().filter(|_| kept) else { return (0, 0, 0) };
+        let Some(kept) = workspace.saved().and_then(|saved| saved.kept) else { return (0, 0, 0) };
+        let Some(sandbox) = &self.sandbox else { return self.kept_counts(Some(&kept)).await };
         let patience = match self.stop.is_given() {
             true => Patience::at_most(KEEP_STOPPED),
             false => Patience::unless(&self.stop),

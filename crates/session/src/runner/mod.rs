@@ -487,7 +487,7 @@ impl Runner {
                 .into());
         }
         let ready = self.context.workspace.ensure(&self.context.recorder, &self.stop).await?;
-        for text in self.take_up(ready).await? {
+        for text in self.take_up(gate::Taken::new(ready, &self.context, &self.stop)).await? {
             self.notice(text).await?;
         }
         Ok(())

@@ -84,6 +84,11 @@ async fn work_waits_for_approval_over_a_restart_and_an_idle_sandbox_and_is_decid
     if approved {
         let again = sessions.decide(id, bob(), approval, decide(true, None)).await.unwrap();
         assert_eq!(again.by, "ann", "the same again is the first decision");
+        let said = sessions.decide(id, bob(), approval, decide(true, Some("but look"))).await.unwrap_err();
+        assert!(
+            said.code == Code::Conflict && said.title.contains("ann approved"),
+            "what is said is not lost: {said}"
+        );
         let mut follow = Follow::new(&sessions, id).await;
         let finished = follow.finished().await;
         assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::event::SandboxState;
 use protocol::{EventBody, ItemKind, Outcome, SessionId};
 use serde_json::json;
 use session::{Sessions, ShutDown};
@@ -126,5 +127,24 @@ async fn a_call_that_no_sandbox_ever_had_is_said_not_to_have_run() {
     assert_eq!((finished.outcome, finished.receipt.files_changed), (Outcome::Done, 1));
     let told = world.model.requests()[2].json.to_string();
     assert!(told.contains("not run: the platform restarted") && !told.contains("was lost"), "{told}");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workspace_comes_to_its_tip_while_the_model_thinks() {
+    let answer = Gate::new();
+    let script = Script::new()
+        .answer(Reply::new().call("read", json!({"path": "answer.txt"})).stall(At::Response, &answer))
+        .say("Seen.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    sessions.build_and_wait("plain").await.unwrap();
+    world.repo.commit("main", &[("answer.txt", "43\n")]);
+    let id = create(&sessions, "Look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.until(|body| matches!(body, EventBody::SandboxChanged { state: SandboxState::Ready, .. })).await;
+    answer.open();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert!(follow.last_output().contains("43"), "{}", follow.last_output());
     world.end(sessions).await;
 }
