@@ -17,6 +17,11 @@ pub fn normalise(messages: &[Message], mut completion: Completion) -> Completion
         let salvaged = salvage::calls(&text.join("\n"), next_number(messages));
         completion.parts.extend(salvaged.into_iter().map(Part::Call));
     }
+    kept(completion)
+}
+
+/// The same for an answer whose words are no calls.
+pub(crate) fn kept(mut completion: Completion) -> Completion {
     drone::shorten(&mut completion);
     let mut ids = HashSet::new();
     for part in &mut completion.parts {

@@ -4,7 +4,7 @@
 
 use protocol::TurnId;
 use protocol::chat::{Message, Part, Request, ToolResult};
-use protocol::event::{Compaction, CompactionLevel, PlanItem};
+use protocol::event::{Compaction, CompactionLevel, PlanItem, PlanState};
 use serde_json::Value;
 
 use crate::answer::calls_of;
@@ -19,8 +19,11 @@ const QUOTED_OUTPUT: usize = 2000;
 const QUOTED_ARGUMENTS: usize = 600;
 /// Bytes that a token has at least, where nothing better is known.
 const BYTES_PER_TOKEN: u64 = 3;
-/// Bytes that the state of the work may have in any window: without it the model does not know where it is.
+/// Bytes that the changed files and the failing checks may have unless the window is very small: without them the model does
+/// not know where it is.
 const STATE: usize = 1500;
+/// Bytes that an item of a long plan has at least, or all that it has.
+const PLAN_ITEM: usize = 24;
 /// Most tokens of a summary.
 const SUMMARY_TOKENS: u64 = 2000;
 
@@ -44,7 +47,7 @@ pub struct Shortening<'a> {
     pub turn: TurnId,
     /// Tokens of the context as it is.
     pub tokens: u64,
-    /// Bytes that the conversation may have: what is left of the window without instructions and tools.
+    /// Bytes that the conversation may have: what is left of the window without instructions, tools and the turn's prompt.
     pub room: u64,
 }
 
@@ -81,11 +84,11 @@ impl Shortening<'_> {
     /// Puts a summary in the place of the older part, with the prompts as they were and the state of the work.
     pub fn summarise(&self, summary: &str, state: &WorkState) -> Option<Compaction> {
         let keep_from = self.tail(tail(self.room))?;
-        let summary = cut(summary.trim(), bytes(self.room, 12));
+        let summary = summary.trim();
         if summary.is_empty() {
             return None;
         }
-        let text = self.opening(keep_from, Some(&summary), state);
+        let text = self.opening(keep_from, Some(summary), state);
         Some(self.compaction(CompactionLevel::Summarised, keep_from, Some(text)))
     }
 
@@ -138,48 +141,102 @@ impl Shortening<'_> {
         let mut text = String::from(
             "Earlier parts of this conversation are left out to save room. Nothing of the work is lost: the files are as you left them.\n",
         );
-        let prompts = self.history.prompts_before(keep_from);
-        let (kept, left_out) = last_within(&prompts, bytes(self.room, 15));
+        let state = state.text(self.room);
+        // The end that is kept may have half of the room, and the prompt has its own.
+        let left = bytes(self.room, 45).saturating_sub(state.len());
+        let summary = summary.map(|text| cut(text, left.min(bytes(self.room, 12)).max(bytes(self.room, 4))));
+        let left = left.saturating_sub(summary.as_ref().map_or(0, String::len)).min(bytes(self.room, 15));
+        let (prompts, left_out) = self.prompts(keep_from, left);
         if left_out > 0 {
             text.push_str(&format!("\n({left_out} earlier prompts are left out.)\n"));
         }
-        for prompt in &kept {
+        for prompt in &prompts {
             text.push_str(&format!("\nThe user's prompt:\n{}\n", prompt.trim()));
         }
-        if let Some(summary) = summary {
+        if let Some(summary) = &summary {
             text.push_str(&format!("\nSummary of what was done:\n{summary}\n"));
         }
-        text.push_str(&state.text(bytes(self.room, 12).max(STATE)));
+        text.push_str(&state);
         text.push_str(match summary {
             Some(_) => "\nGo on from here; do not begin again.",
             None => "\nSome of the work may be done already: look at the files first, then go on from there.",
         });
         text
     }
+
+    /// The prompts that are put back, and how many are not: the turn's own whole, unless it is longer than everything else
+    /// may be, and earlier ones in at most so many bytes.
+    fn prompts(&self, keep_from: Option<u64>, most: usize) -> (Vec<String>, usize) {
+        let before = self.history.prompts_before(keep_from);
+        let all = self.history.prompts_before(None).len();
+        let (earlier, own) = match before.split_last() {
+            Some((own, earlier)) if before.len() == all => (earlier, Some(cut(own, bytes(self.room, 100)))),
+            Some(_) | None => (before.as_slice(), None),
+        };
+        let (mut kept, left_out) = last_within(earlier, most);
+        kept.extend(own);
+        (kept, left_out)
+    }
 }
 
 impl WorkState {
-    /// The state as the model reads it, in at most so many bytes.
-    pub(crate) fn text(&self, most: usize) -> String {
+    /// The state as the model reads it, in a conversation that may have so many bytes.
+    fn text(&self, room: u64) -> String {
         let mut text = String::new();
         if !self.plan.is_empty() {
-            text.push_str("\nThe plan:\n");
-            for item in &self.plan {
-                text.push_str(&format!("{} {}\n", plan_mark(item.state), item.text));
-            }
+            text.push_str(&format!("\nThe plan:\n{}", plan_within(&self.plan, bytes(room, 20))));
         }
+        let most = bytes(room, 12).max(STATE.min(bytes(room, 16)));
+        let mut found = String::new();
         if !self.diff.trim().is_empty() {
-            text.push_str(&format!("\nFiles changed so far:\n{}\n", cut(self.diff.trim_end(), most / 3)));
+            found.push_str(&format!("\nFiles changed so far:\n{}\n", cut(self.diff.trim_end(), most / 3)));
         }
-        for (check, found) in &self.diagnostics {
+        for (check, said) in &self.diagnostics {
             let each = most / 2 / self.diagnostics.len().max(1);
-            text.push_str(&format!(
+            found.push_str(&format!(
                 "\nThe check {check} failed when it last ran:\n{}\n",
-                cut(found.trim(), each)
+                cut(said.trim(), each)
             ));
         }
-        cut(&text, most)
+        text.push_str(&cut(&found, most));
+        text
     }
+}
+
+/// A plan in at most so many bytes. What is over is left out first, then items lose the end of their words; only in a very
+/// small window some are not told, and it says how many.
+fn plan_within(items: &[PlanItem], most: usize) -> String {
+    let line = |item: &PlanItem, words: usize| {
+        let mark = plan_mark(item.state);
+        match item.text.len() > words {
+            true => format!("{mark} {}…\n", &item.text[..item.text.floor_char_boundary(words)]),
+            false => format!("{mark} {}\n", item.text),
+        }
+    };
+    let whole: String = items.iter().map(|item| line(item, usize::MAX)).collect();
+    if whole.len() <= most {
+        return whole;
+    }
+    let over = |item: &&PlanItem| matches!(item.state, PlanState::Completed | PlanState::Skipped);
+    let (over, open): (Vec<&PlanItem>, Vec<&PlanItem>) = items.iter().partition(over);
+    let mut text = if over.is_empty() { String::new() } else { format!("({} items are over)\n", over.len()) };
+    let most = most.saturating_sub(text.len());
+    let open_items: usize = open.iter().map(|item| line(item, usize::MAX).len()).sum();
+    // The mark, the spaces around it and the sign that something is missing.
+    let frame = plan_mark(PlanState::Pending).len() + " …\n".len();
+    let each = (most / open.len().max(1)).saturating_sub(frame).max(PLAN_ITEM);
+    let words = if open_items <= most { usize::MAX } else { each };
+    let mut size = 0;
+    for (told, item) in open.iter().enumerate() {
+        let line = line(item, words);
+        size += line.len();
+        if size > most.max(PLAN_ITEM + frame) {
+            text.push_str(&format!("(and {} more items)\n", open.len() - told));
+            break;
+        }
+        text.push_str(&line);
+    }
+    text
 }
 
 /// Leaves out what is long of the messages before `end`. What is open now stays: plans, and what the checks said when they
@@ -280,16 +337,16 @@ fn bytes(room: u64, percent: u64) -> usize {
     usize::try_from(room * percent / 100).unwrap_or(usize::MAX)
 }
 
-/// The last of these texts that fit, and how many do not. The very last is there whatever its size, cut if need be.
+/// The last of these texts that fit, and how many do not. The very last is cut if need be, where that leaves enough of it.
 fn last_within(texts: &[&str], most: usize) -> (Vec<String>, usize) {
     let mut kept: Vec<String> = Vec::new();
     let mut size = 0;
     for text in texts.iter().rev() {
         size += text.len();
         match (kept.is_empty(), size > most) {
-            (true, _) => kept.push(cut(text, most)),
-            (false, false) => kept.push((*text).to_owned()),
-            (false, true) => break,
+            (_, false) => kept.push((*text).to_owned()),
+            (true, true) if most > SMALL => kept.push(cut(text, most)),
+            (_, true) => break,
         }
     }
     kept.reverse();
@@ -349,3 +406,39 @@ Next
 Files that matter, and what is in them
 Commands that work here
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(items: usize, words: &str) -> Vec<PlanItem> {
+        let state = |number| if number < 2 { PlanState::Completed } else { PlanState::Pending };
+        (0..items)
+            .map(|number| PlanItem { text: format!("{number} {words}"), state: state(number) })
+            .collect()
+    }
+
+    #[test]
+    fn a_plan_loses_what_is_over_and_then_the_ends_of_its_items() {
+        insta::assert_snapshot!(plan_within(&plan(4, "look"), 100), @"
+        [x] 0 look
+        [x] 1 look
+        [ ] 2 look
+        [ ] 3 look
+        ");
+        insta::assert_snapshot!(plan_within(&plan(4, "look"), 43), @"
+        (2 items are over)
+        [ ] 2 look
+        [ ] 3 look
+        ");
+        insta::assert_snapshot!(plan_within(&plan(4, &"é".repeat(100)), 120), @"
+        (2 items are over)
+        [ ] 2 éééééééééééééééééééé…
+        [ ] 3 éééééééééééééééééééé…
+        ");
+        let long = plan_within(&plan(50, &"word ".repeat(50)), 3000);
+        assert!(long.len() <= 3000 && long.contains("[ ] 49 word word"), "{long}");
+        let tiny = plan_within(&plan(50, &"word ".repeat(50)), 500);
+        assert!(tiny.len() < 550 && tiny.ends_with("more items)\n"), "{tiny}");
+    }
+}

@@ -17,8 +17,14 @@ pub enum Effect {
         level: CompactionLevel,
         /// Tokens of the context as it is.
         tokens: u64,
-        /// Bytes that the conversation may have.
+        /// Bytes that the conversation may have beside the turn's prompt.
         room: u64,
+    },
+    /// The conversation is too long for the model and cannot be made shorter: let another one go on and give back
+    /// `ModelChanged`, or `ModelFailed` where there is none.
+    ChangeModel {
+        /// What went wrong and what to do.
+        reason: String,
     },
     /// Look at the files of the workspace and give back `Surveyed`.
     Survey {
@@ -50,6 +56,11 @@ pub enum Effect {
     Mistake {
         /// What it did.
         mistake: Mistake,
+    },
+    /// Tell people what was learned about the model's server. No input follows.
+    Note {
+        /// What was learned, what is done about it, and what they can do.
+        text: String,
     },
     /// Say this to the model as a user message; recorded as a notice. No input follows.
     Tell {

@@ -38,6 +38,9 @@ pub struct Profile {
     pub tool_mode: ToolMode,
     /// How it changes files.
     pub edit_format: EditFormat,
+    /// Whether its server may drop what it cannot read without a word. Only of such a one is it believed that it read less than
+    /// it was sent: others report what they like.
+    pub cuts_in_silence: bool,
 }
 
 impl Default for Profile {
@@ -47,6 +50,7 @@ impl Default for Profile {
             max_output: None,
             tool_mode: ToolMode::default(),
             edit_format: EditFormat::default(),
+            cuts_in_silence: false,
         }
     }
 }

@@ -4,10 +4,20 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use protocol::EditFormat;
 use protocol::chat::{Call, ToolResult};
 
+use crate::tools::{self, Invocation};
+
 /// Longest cycle that is noticed.
-const CYCLE: usize = 4;
+const CYCLE: usize = 8;
+/// Cycles longer than this have to come round three times: reading a few files again may have its reason.
+const SHORT_CYCLE: usize = 4;
+/// How much more patience there is with results that differ in numbers: the model may wait for something.
+const MORE_PATIENCE: usize = 2;
+/// How often a model is told within so many calls before the turn ends.
+const NUDGES: usize = 3;
+const OF_LATE: usize = 100;
 /// Characters of a call that a message shows.
 const SHOWN: usize = 200;
 
@@ -15,19 +25,38 @@ const SHOWN: usize = 200;
 #[derive(Debug, Clone)]
 pub(crate) struct Repetition {
     seen: VecDeque<Seen>,
+    /// Calls so far.
+    calls: usize,
+    /// Whether the model was told of what it repeats now.
     nudged: bool,
+    /// After how many calls it was told, as far as that is not long ago.
+    nudges: VecDeque<usize>,
     /// Repetitions after which the model is told.
     nudge: usize,
     /// Repetitions after which the turn ends.
     give_up: usize,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 struct Seen {
     tool: String,
     arguments: String,
+    /// What of the arguments is compared.
+    essence: String,
     /// Results can be large and are only compared.
     result: u64,
+    /// The result without its numbers: durations, times and addresses say nothing new.
+    shape: u64,
+}
+
+/// What is repeated at the end of the calls.
+struct Circle {
+    count: usize,
+    period: usize,
+    /// Whether the results are the same to the letter.
+    exact: bool,
+    /// How many times the usual patience there is with it.
+    patience: usize,
 }
 
 /// What the calls of a step amount to.
@@ -48,81 +77,117 @@ pub(crate) enum Verdict {
 impl Repetition {
     /// Nothing seen yet.
     pub(crate) fn new((nudge, give_up): (usize, usize)) -> Self {
-        Self { seen: VecDeque::new(), nudged: false, nudge, give_up }
+        Self { seen: VecDeque::new(), calls: 0, nudged: false, nudges: VecDeque::new(), nudge, give_up }
     }
 
     /// Adds a call that was run.
     pub(crate) fn saw(&mut self, call: &Call, result: &ToolResult) {
-        let mut hasher = DefaultHasher::new();
-        (&result.text, result.is_error).hash(&mut hasher);
+        let hash = |text: &str| {
+            let mut hasher = DefaultHasher::new();
+            (text, result.is_error).hash(&mut hasher);
+            hasher.finish()
+        };
         self.push(Seen {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
-            result: hasher.finish(),
+            essence: essence(call),
+            result: hash(&result.text),
+            shape: hash(&without_numbers(&result.text)),
         });
     }
 
     /// Adds a call that was withheld, and so would have given what it gave before.
     pub(crate) fn saw_again(&mut self, call: &Call) {
-        let same = |seen: &&Seen| seen.tool == call.tool && seen.arguments == call.arguments;
+        let essence = essence(call);
+        let same = |seen: &&Seen| seen.tool == call.tool && seen.essence == essence;
         if let Some(seen) = self.seen.iter().rev().find(same).cloned() {
             self.push(seen);
         }
     }
 
     fn push(&mut self, seen: Seen) {
-        if self.seen.len() == self.give_up * CYCLE {
+        if self.seen.len() == self.give_up * MORE_PATIENCE * CYCLE {
             self.seen.pop_front();
         }
         self.seen.push_back(seen);
+        self.calls += 1;
     }
 
     /// Judges the calls so far.
     pub(crate) fn verdict(&mut self) -> Verdict {
-        let (count, period) = (1..=CYCLE)
-            .map(|period| (self.repeats(period), period))
-            // The shortest cycle of equals is the truest description.
-            .max_by_key(|(count, period)| (*count, CYCLE - period))
-            .unwrap_or_default();
-        if count < self.nudge {
+        let circles = [self.circle(true), self.circle(false)];
+        let enough = |most: usize| circles.iter().find(|circle| circle.count >= most * circle.patience);
+        let Some(circle) = enough(self.give_up).or_else(|| enough(self.nudge)) else {
             self.nudged = false;
             return Verdict::GoOn;
-        }
-        let calls: Vec<String> = self.seen.range(self.seen.len() - period..).map(Seen::show).collect();
-        let calls = calls.join(", then ");
+        };
+        let Circle { count, period, exact, patience } = *circle;
+        let repeated = || self.seen.range(self.seen.len() - period..);
+        let calls = repeated().map(Seen::show).collect::<Vec<_>>().join(", then ");
+        let mut tools: Vec<String> = repeated().map(|seen| seen.tool.clone()).collect();
+        let but = if exact { "" } else { " but for numbers" };
         // Who repeats itself within one answer was not told yet.
-        if count >= self.give_up && self.nudged {
+        if count >= self.give_up * patience && self.nudged {
             return Verdict::GiveUp(format!(
-                "the model repeated itself {count} times with the same result: {calls}"
+                "the model repeated itself {count} times with the same result{but}: {calls}"
             ));
         }
         if self.nudged {
             return Verdict::GoOn;
         }
         self.nudged = true;
-        let mut tools: Vec<String> =
-            self.seen.range(self.seen.len() - period..).map(|seen| seen.tool.clone()).collect();
+        self.nudges.retain(|told| self.calls - told < OF_LATE);
+        if self.nudges.len() >= NUDGES {
+            return Verdict::GiveUp(format!(
+                "the model repeats itself although it was told {NUDGES} times not to: {calls}"
+            ));
+        }
+        self.nudges.push_back(self.calls);
         tools.sort();
         tools.dedup();
+        let advice = match exact {
+            true => "Repeating it will not help.",
+            false => {
+                "If you wait for something, wait longer in one command; else repeating it will not help."
+            }
+        };
         let text = format!(
-            "You have made the same call {count} times and got the same result each time: {calls}. Repeating it will not help. Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you. For the next step you have no {}.",
+            "You have made the same call {count} times and got the same result each time{but}: {calls}. {advice} Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you. For the next step you have no {}.",
             tools.join(" and no ")
         );
         Verdict::Nudge { text, tools }
     }
 
+    /// The cycle that stands most often at the end.
+    fn circle(&self, exact: bool) -> Circle {
+        let (count, period) = (1..=CYCLE)
+            .map(|period| (self.repeats(period, exact), period))
+            .filter(|(count, period)| *period <= SHORT_CYCLE || *count > 2)
+            // The shortest cycle of equals is the truest description.
+            .max_by_key(|(count, period)| (*count, CYCLE - period))
+            .unwrap_or_default();
+        Circle { count, period, exact, patience: if exact { 1 } else { MORE_PATIENCE } }
+    }
+
     /// How often the last `period` calls stand at the end, one run after the other.
-    fn repeats(&self, period: usize) -> usize {
+    fn repeats(&self, period: usize, exact: bool) -> usize {
         let length = self.seen.len();
         if length < period {
             return 0;
         }
-        let run = |count: usize| self.seen.range(length - (count + 1) * period..length - count * period);
+        let run = |count: usize| {
+            let calls = self.seen.range(length - (count + 1) * period..length - count * period);
+            calls.map(move |seen| seen.compared(exact))
+        };
         1 + (1..length / period).take_while(|count| run(*count).eq(run(0))).count()
     }
 }
 
 impl Seen {
+    fn compared(&self, exact: bool) -> (&str, &str, u64) {
+        (&self.tool, &self.essence, if exact { self.result } else { self.shape })
+    }
+
     fn show(&self) -> String {
         let mut shown: String = self.arguments.chars().take(SHOWN).collect();
         if shown.len() < self.arguments.len() {
@@ -132,16 +197,67 @@ impl Seen {
     }
 }
 
+/// What a call does. A command is the same with another time limit or another comment.
+fn essence(call: &Call) -> String {
+    match tools::parse(EditFormat::default(), &call.tool, &call.arguments) {
+        Ok(Invocation::Shell { command, .. }) => {
+            command.lines().map(without_comment).collect::<Vec<_>>().join("\n").trim().to_owned()
+        }
+        Ok(_) | Err(_) => call.arguments.clone(),
+    }
+}
+
+/// A line of a command without the comment at its end.
+fn without_comment(line: &str) -> &str {
+    let quoted = |before: &str| ['"', '\''].iter().any(|quote| before.matches(*quote).count() % 2 == 1);
+    let begins = |at: &usize| {
+        let before = &line[..*at];
+        (before.is_empty() || before.ends_with(char::is_whitespace)) && !quoted(before)
+    };
+    let comment = line.match_indices('#').map(|(at, _)| at).find(begins);
+    line[..comment.unwrap_or(line.len())].trim_end()
+}
+
+/// A text with `0` in the place of each number, and of each word that is a hash.
+fn without_numbers(text: &str) -> String {
+    let mut shape = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        if end == 0 {
+            shape.push(next);
+            rest = &rest[next.len_utf8()..];
+            continue;
+        }
+        let (word, after) = rest.split_at(end);
+        let numbered = word.contains(|letter: char| letter.is_ascii_digit());
+        if numbered && word.len() > 6 && word.chars().all(|letter| letter.is_ascii_hexdigit()) {
+            shape.push('0');
+        } else {
+            let mut in_number = false;
+            for letter in word.chars() {
+                let digit = letter.is_ascii_digit();
+                if !(digit && in_number) {
+                    shape.push(if digit { '0' } else { letter });
+                }
+                in_number = digit;
+            }
+        }
+        rest = after;
+    }
+    shape
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn verdicts(calls: &[(&str, &str)]) -> String {
+    fn verdicts_of(tool: &str, calls: &[(&str, &str)]) -> String {
         let mut repetition = Repetition::new((3, 6));
         calls
             .iter()
             .map(|(arguments, result)| {
-                let call = Call { id: "c".into(), tool: "shell".into(), arguments: (*arguments).into() };
+                let call = Call { id: "c".into(), tool: tool.into(), arguments: (*arguments).into() };
                 let result = ToolResult { call_id: "c".into(), text: (*result).into(), is_error: false };
                 repetition.saw(&call, &result);
                 match repetition.verdict() {
@@ -153,11 +269,15 @@ mod tests {
             .collect()
     }
 
+    fn verdicts(calls: &[(&str, &str)]) -> String {
+        verdicts_of("list", calls)
+    }
+
     #[test]
     fn the_same_call_with_the_same_result_is_noticed() {
         assert_eq!(verdicts(&[("a", "1"); 6]), "..n..G");
         assert_eq!(
-            verdicts(&[("a", "1"), ("a", "2"), ("a", "3"), ("a", "4"), ("a", "5"), ("a", "6")]),
+            verdicts(&[("a", "u"), ("a", "v"), ("a", "w"), ("a", "x"), ("a", "y"), ("a", "z")]),
             "......"
         );
         // A different call in between starts the count again, and the model is told again.
@@ -171,5 +291,53 @@ mod tests {
     fn cycles_are_noticed_too() {
         assert_eq!(verdicts(&[("a", "1"), ("b", "1")].repeat(6)), ".....n.....G");
         assert_eq!(verdicts(&[("a", "1"), ("b", "1"), ("c", "1")].repeat(6)), "........n........G");
+        let five = ["a", "b", "c", "d", "e"].map(|call| (call, "1"));
+        assert_eq!(verdicts(&five.repeat(6)), "..............n..............G");
+    }
+
+    #[test]
+    fn results_that_differ_in_numbers_are_noticed_later() {
+        let outputs: Vec<String> = (0..12).map(|run| format!("1 failed in 0.{}s", 7 * run + 90)).collect();
+        let runs: Vec<(&str, &str)> = outputs.iter().map(|output| ("test", output.as_str())).collect();
+        assert_eq!(verdicts(&runs), ".....n.....G");
+        assert_eq!(
+            without_numbers("é 12.5s at 0x7f, 3f2a91c by py3, face"),
+            "é 0.0s at 0x0f, 0 by py0, face"
+        );
+        // Other failures are something new.
+        let words = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| format!("{name} failed in 3s"));
+        let runs: Vec<(&str, &str)> = words.iter().map(|output| ("test", output.as_str())).collect();
+        assert_eq!(verdicts(&runs), "........");
+    }
+
+    #[test]
+    fn a_command_is_the_same_with_another_time_limit_or_comment() {
+        let same = [
+            (r#"{"command":"make"}"#, "no"),
+            (r#"{"command":"make","timeout_ms":5000}"#, "no"),
+            (r#"{"command":"make  # once more\n# and again"}"#, "no"),
+        ];
+        assert_eq!(verdicts_of("shell", &same), "..n");
+        assert_eq!(without_comment("echo '# no' \"a # b\" x#y # yes"), "echo '# no' \"a # b\" x#y");
+        let others = ["a", "b", "c"].map(|word| format!(r##"{{"command":"echo '# {word}'"}}"##));
+        let others: Vec<(&str, &str)> = others.iter().map(|call| (call.as_str(), "no")).collect();
+        assert_eq!(verdicts_of("shell", &others), "...");
+    }
+
+    #[test]
+    fn who_is_told_again_and_again_is_given_up() {
+        let mut calls = [("a", "1"), ("a", "1"), ("a", "1"), ("b", "2")].repeat(4);
+        // A cycle of all four would be noticed too.
+        let others: Vec<String> = (0..4).map(|round| format!("other {}", "x".repeat(round))).collect();
+        for (round, other) in others.iter().enumerate() {
+            calls[4 * round + 3] = (other, "2");
+        }
+        assert_eq!(verdicts(&calls), "..n...n...n...G.");
+        // Long ago does not count.
+        let quiet: Vec<String> = (0..100).map(|step| "y".repeat(step)).collect();
+        let mut calls: Vec<(&str, &str)> = calls[..12].to_vec();
+        calls.extend(quiet.iter().map(|step| (step.as_str(), "2")));
+        calls.extend([("a", "1"); 3]);
+        assert!(verdicts(&calls).ends_with("..n"), "{}", verdicts(&calls));
     }
 }

@@ -15,13 +15,17 @@ use crate::mode::{self, FileText, Mode, View};
 use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
 use crate::rounds::{self, Rounds};
+use crate::salvage;
 use crate::tools;
 use crate::window::Window;
 
-/// How often in a row an answer may be cut off, and how often empty, before the turn fails.
+/// How often in a row an answer may be cut off, how often empty, and how often none that can be read, before the turn fails.
 const NUDGES: u32 = 3;
 /// How many steps in a row may consist of unusable calls.
 const REJECTED_STEPS: u32 = 5;
+/// How many of the last steps may have had something that could not be used, and how many steps that is judged by.
+const FAULTY_STEPS: u32 = 20;
+const JUDGED_STEPS: u32 = 40;
 /// Most bytes of one check's digest that the model is sent.
 const DIGEST_BYTES: usize = 16 * 1024;
 /// Most characters of the model's words in a reason.
@@ -69,7 +73,10 @@ pub struct Turn {
     steps: u32,
     cut_off: u32,
     empty: u32,
+    unread: u32,
     rejected: u32,
+    /// A bit for each of the last steps, the latest lowest: whether something in it could not be used.
+    faults: u64,
     repetition: Repetition,
     rounds: Rounds,
     mode: &'static dyn Mode,
@@ -86,6 +93,10 @@ pub struct Turn {
     noticed: Vec<String>,
     /// Rounds in a row that changed nothing.
     unchanged: u32,
+    /// Files of the last answer that were not written.
+    unwritten: Vec<String>,
+    /// How often the model was told that not everything was written.
+    incomplete: u32,
     /// Whether the checks run on what was there before the first round.
     untouched: bool,
     /// What the model's server said when the last request was too long.
@@ -103,13 +114,15 @@ impl Turn {
             tools: tools::specs(profile.edit_format),
             messages: setup.messages,
             checks: setup.checks,
-            fit: fit(profile, &setup.limits),
+            fit: fit(profile, &setup.limits, &setup.task),
             limits: setup.limits,
             state: State::New,
             steps: 0,
             cut_off: 0,
             empty: 0,
+            unread: 0,
             rejected: 0,
+            faults: 0,
             repetition: Repetition::new(mode.patience()),
             rounds: Rounds::default(),
             mode,
@@ -120,6 +133,8 @@ impl Turn {
             files: None,
             noticed: Vec::new(),
             unchanged: 0,
+            unwritten: Vec::new(),
+            incomplete: 0,
             untouched: false,
             overflow: None,
         };
@@ -140,6 +155,11 @@ impl Turn {
     /// Steps so far: model answers that were used.
     pub fn steps(&self) -> u32 {
         self.steps
+    }
+
+    /// Tokens that the model can read, as far as is known by now.
+    pub fn context(&self) -> u64 {
+        self.fit.context()
     }
 
     /// The conversation so far. While tools run, their results are not in it yet.
@@ -163,6 +183,7 @@ impl Turn {
             files: self.files.as_deref().unwrap_or_default(),
             earlier: &self.earlier,
             round: self.steps,
+            task_room: self.fit.task_bytes(),
             room: self.fit.last_round_bytes(),
             max_output_tokens: self.fit.answer(),
         }
@@ -229,31 +250,38 @@ impl Turn {
     fn answered(&mut self, completion: Completion) -> Vec<Effect> {
         let Completion { parts, stop, usage } = self.read(completion);
         self.steps += 1;
+        self.faults <<= 1;
+        self.unwritten.clear();
         self.files = None;
         self.overflow = None;
-        self.fit.answered(&parts, usage.total());
+        let note = self.fit.answered(&parts, &usage);
         let endless = is_endless(&parts);
         let message = answer::message(parts);
         let calls: Vec<Call> = message.iter().flat_map(calls_of).cloned().collect();
         let said = message.as_ref().map(words).unwrap_or_default();
         self.cut_off = if calls.is_empty() && stop == Stop::Length { self.cut_off + 1 } else { 0 };
         self.empty = if message.is_none() && stop != Stop::Length { self.empty + 1 } else { 0 };
+        self.unread = if calls.is_empty() { self.unread } else { 0 };
         self.messages.extend(message);
         let mistake = match stop {
             Stop::Length if endless => Some(Mistake::EndlessAnswer),
             Stop::End | Stop::Tools if self.empty > 0 => Some(Mistake::EmptyAnswer),
             Stop::End | Stop::Tools | Stop::Length | Stop::Refusal => None,
         };
-        let mut effects: Vec<Effect> =
-            mistake.map(|mistake| Effect::Mistake { mistake }).into_iter().collect();
+        let mut effects: Vec<Effect> = note.map(|text| Effect::Note { text }).into_iter().collect();
+        effects.extend(mistake.map(|mistake| self.count(mistake)));
         effects.extend(match stop {
             Stop::Refusal => self.refused(calls, &said),
             Stop::End | Stop::Tools | Stop::Length if !calls.is_empty() => self.run(calls, stop),
+            Stop::Length if endless && self.cut_off > NUDGES => self.finish(
+                Outcome::Failed,
+                "the model's answers say the same again and again: choose another model, or another tool_mode for this one".to_owned(),
+            ),
             Stop::Length if self.cut_off > NUDGES => self.finish(
                 Outcome::Failed,
                 format!(
-                    "the model's answers were cut off at the limit of {} tokens again and again; raise the limit or use another model",
-                    self.limits.max_output_tokens
+                    "the model's answers were cut off at the limit of {} tokens again and again; raise max_output_tokens of [agent] (or max_output of the model) in slipway.toml, or use another model",
+                    self.fit.answer()
                 ),
             ),
             Stop::Length if endless => self.call_model(Some(
@@ -271,7 +299,28 @@ impl Turn {
                 "Your answer was empty. Go on with the work by calling a tool, or, if it is finished, say what you did."
                     .to_owned(),
             )),
-            Stop::End | Stop::Tools => self.verify(),
+            Stop::End | Stop::Tools => self.said(&said, stop),
+        });
+        effects
+    }
+
+    /// Words without a call end the work, unless they cannot have been meant so.
+    fn said(&mut self, said: &str, stop: Stop) -> Vec<Effect> {
+        let Some(tell) = self.mode.unread(said, stop) else {
+            self.unread = 0;
+            return self.verify();
+        };
+        self.unread += 1;
+        let again = self.unread > NUDGES;
+        if again && !said.contains('{') && !salvage::seems_to_call(said) {
+            return self.verify();
+        }
+        let mut effects = vec![self.count(Mistake::BrokenArguments)];
+        effects.extend(if again {
+            let reason = "the model writes calls that cannot be read: choose another model, or another tool_mode for this one";
+            self.finish(Outcome::Failed, reason.to_owned())
+        } else {
+            self.call_model(Some(tell.to_owned()))
         });
         effects
     }
@@ -309,7 +358,7 @@ impl Turn {
                     results.push(None);
                 }
                 Err((mistake, mut text)) => {
-                    effects.extend(mistake.map(|mistake| Effect::Mistake { mistake }));
+                    effects.extend(mistake.map(|mistake| self.count(mistake)));
                     if stop == Stop::Length && index + 1 == calls.len() {
                         text.push_str(
                             "\nThe answer was cut off at the token limit in this call. Send less at once.",
@@ -365,18 +414,23 @@ impl Turn {
                 self.repetition.saw(call, result);
             }
         }
-        let wrote = batch
-            .calls
-            .iter()
-            .zip(&results)
-            .any(|(call, result)| tools::changes_files(&call.tool) && !result.is_error);
+        let writes = batch.calls.iter().zip(&results).filter(|(call, _)| tools::changes_files(&call.tool));
+        let (refused, written): (Vec<_>, Vec<_>) = writes.partition(|(_, result)| result.is_error);
+        self.unwritten = refused.into_iter().map(|(call, _)| path_of(call)).collect();
+        let wrote = !written.is_empty();
         self.messages.push(Message::Tools { results });
         self.messages.extend(std::mem::take(&mut self.noticed).into_iter().map(Message::user));
         match self.repetition.verdict() {
-            Verdict::GiveUp(reason) => repeated(self.finish(Outcome::Escalated, reason)),
+            Verdict::GiveUp(reason) => {
+                let mut effects = vec![self.count(Mistake::RepeatedCalls)];
+                effects.extend(self.finish(Outcome::Escalated, reason));
+                effects
+            }
             Verdict::Nudge { text, tools } => {
                 self.withhold(tools);
-                repeated(self.call_model(Some(text)))
+                let mut effects = vec![self.count(Mistake::RepeatedCalls)];
+                effects.extend(self.call_model(Some(text)));
+                effects
             }
             // A model that works in rounds gives all it has in one answer, so it is checked at once.
             Verdict::GoOn if wrote && self.mode.in_rounds() => self.verify(),
@@ -403,6 +457,9 @@ impl Turn {
             return effects;
         }
         if !verification.changed || failing.is_empty() {
+            if self.mode.in_rounds() && !self.unwritten.is_empty() {
+                return self.not_all_written();
+            }
             self.state = State::Over;
             return vec![Effect::Finish { outcome: Outcome::Done, reason: None }];
         }
@@ -447,6 +504,12 @@ impl Turn {
             let reason = format!("{} before the work was finished", self.step_limit());
             return self.finish(Outcome::OutOfBudget, reason);
         }
+        if (self.faults << (u64::BITS - JUDGED_STEPS)).count_ones() >= FAULTY_STEPS {
+            let reason = format!(
+                "{FAULTY_STEPS} of the model's last {JUDGED_STEPS} answers could not be used: choose another model, or another tool_mode for this one"
+            );
+            return self.finish(Outcome::Escalated, reason);
+        }
         let mut effects = Vec::new();
         if let Some(text) = tell {
             self.messages.push(Message::user(text.clone()));
@@ -458,6 +521,14 @@ impl Turn {
 
     /// Calls the model once the request fits its window.
     fn proceed(&mut self) -> Vec<Effect> {
+        if self.mode.in_rounds() && self.task.trim().len() > self.fit.task_bytes() {
+            let ours = format!(
+                "the prompt alone is longer than half of what the model can read in its {} tokens: shorten it, put what is long into a file, or choose a model with a larger context",
+                self.fit.context()
+            );
+            let reason = self.overflow.take().unwrap_or(ours);
+            return self.too_long(reason);
+        }
         if self.mode.in_rounds() && self.files.is_none() {
             self.state = State::Surveying;
             let hints: Vec<&str> = self.messages.iter().rev().take(3).filter_map(said_to_model).collect();
@@ -479,7 +550,7 @@ impl Turn {
                         self.fit.context()
                     );
                     let reason = self.overflow.take().unwrap_or(ours);
-                    return self.finish(Outcome::Failed, reason);
+                    return self.too_long(reason);
                 }
                 None => {}
             }
@@ -507,10 +578,16 @@ impl Turn {
     fn overflowed(&mut self, message: String) -> Vec<Effect> {
         self.files = None;
         if !self.fit.overflowed() {
-            return self.finish(Outcome::Failed, message);
+            return self.too_long(message);
         }
         self.overflow = Some(message);
         self.proceed()
+    }
+
+    /// Nothing makes the request short enough for the model; another one may read more.
+    fn too_long(&mut self, reason: String) -> Vec<Effect> {
+        self.state = State::Calling;
+        vec![Effect::ChangeModel { reason }]
     }
 
     /// Another model goes on. It is asked in its own way, what is longer than it can read is made shorter first, and it does
@@ -520,9 +597,10 @@ impl Turn {
         self.system = system(self.mode, &self.instructions, &self.checks);
         self.tools = tools::specs(profile.edit_format);
         self.edit_format = profile.edit_format;
-        self.fit = fit(profile, &self.limits);
+        self.fit = fit(profile, &self.limits, &self.task);
         self.repetition = Repetition::new(self.mode.patience());
         (self.cut_off, self.empty, self.rejected, self.unchanged) = (0, 0, 0, 0);
+        (self.faults, self.incomplete, self.unread) = (0, 0, 0);
         (self.files, self.overflow) = (None, None);
         self.withheld.clear();
         self.proceed()
@@ -581,6 +659,26 @@ impl Turn {
         }
     }
 
+    /// The work seems done, but some of what the model wrote was refused: it is told, because nobody else would be.
+    fn not_all_written(&mut self) -> Vec<Effect> {
+        let files = self.unwritten.join(", ");
+        self.incomplete += 1;
+        if self.incomplete > NUDGES {
+            let reason =
+                format!("the model does not get these files written, what it sends is refused: {files}");
+            return self.finish(Outcome::Escalated, reason);
+        }
+        self.call_model(Some(format!(
+            "Not all of your answer was written. See above why, and write again what is missing: {files}. If nothing of it must change, say so."
+        )))
+    }
+
+    /// Something that could not be used, counted for the log and for this turn.
+    fn count(&mut self, mistake: Mistake) -> Effect {
+        self.faults |= 1;
+        Effect::Mistake { mistake }
+    }
+
     fn out_of_steps(&self) -> bool {
         self.steps >= self.limits.steps
     }
@@ -613,9 +711,10 @@ fn system(mode: &dyn Mode, instructions: &str, checks: &[Check]) -> String {
 }
 
 /// How requests fit a model.
-fn fit(profile: Profile, limits: &Limits) -> Fit {
+fn fit(profile: Profile, limits: &Limits, prompt: &str) -> Fit {
     let answer = profile.max_output.unwrap_or(u32::MAX).min(limits.max_output_tokens);
-    Fit::new(Window::new(profile.context, answer.into()))
+    let window = Window::new(profile.context, answer.into());
+    Fit::new(window, prompt.len() as u64, profile.cuts_in_silence)
 }
 
 fn reject(call: Call, text: String) -> Effect {
@@ -655,14 +754,19 @@ fn unusable(call: &Call) -> Option<Mistake> {
     }
 }
 
-/// What is done about calls that were repeated in vain, counted.
-fn repeated(effects: Vec<Effect>) -> Vec<Effect> {
-    let mistake = Effect::Mistake { mistake: Mistake::RepeatedCalls };
-    std::iter::once(mistake).chain(effects).collect()
+/// The file that a call is about; the tool where it names none.
+fn path_of(call: &Call) -> String {
+    let path = tools::recorded_input(&call.arguments);
+    path.get("path").and_then(|path| path.as_str()).unwrap_or(&call.tool).to_owned()
 }
 
+/// Why the model declined; its server's reason stands at the end of what it said.
 fn refusal(said: &str) -> String {
-    let quoted: String = said.trim().chars().take(QUOTED).collect();
+    let said: Vec<char> = said.trim().chars().collect();
+    let quoted: String = match said.len() {
+        0..=QUOTED => said.iter().collect(),
+        all => said[..QUOTED / 2].iter().chain(&['…']).chain(&said[all - QUOTED / 2..]).collect(),
+    };
     if quoted.is_empty() { "the model declined".to_owned() } else { format!("the model declined: {quoted}") }
 }
 

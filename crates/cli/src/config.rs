@@ -218,8 +218,7 @@ impl Config {
 
     /// Reads the text of a configuration file.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let config: Self =
-            toml::from_str(text).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
+        let config: Self = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
         models::check(&config.models)?;
         if let Some(steps) = config.agent.max_steps {
             bail!("max_steps in [agent] is now steps in [budget.turn]: write steps = {steps} there");
@@ -309,6 +308,33 @@ fn expand(path: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// The message without the text that somebody wrote as a value: that may be a key too.
+fn without_text(message: &str) -> String {
+    match message.split_once("string \"").and_then(|(before, rest)| Some((before, rest.rsplit_once('"')?.1)))
+    {
+        Some((before, after)) => format!("{before}text{after}"),
+        None => message.to_owned(),
+    }
+}
+
+/// Says what is wrong and where. The line itself is not shown: there may be a key in it.
+fn unreadable(text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let (line, column) = (
+        before.matches('\n').count() + 1,
+        before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+    );
+    let named = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+    let at = named.map(|key| format!(", {key}")).unwrap_or_default();
+    let mut said = format!("line {line}, column {column}{at}: {}", without_text(error.message().trim_end()));
+    if error.message().contains("`api_key`") {
+        said.push_str(
+            "\nkeys are not written here: use api_key_env, api_key_file, or api_key_secret with `slipway secret set NAME`",
+        );
+    }
+    anyhow::anyhow!(said)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,6 +355,22 @@ mod tests {
                 let there = example.get(section).and_then(|section| section.get(key)).is_some();
                 assert!(there, "config.example.toml lacks {key} in [{section}]");
             }
+        }
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_not_shown() {
+        let key = "[models.a]\nprovider = \"openai\"\nmodel = \"m\"\napi_key = \"sk-secret-1\"\n";
+        let broken = "[models.a]\nheaders = { \"X-Key\" = \"sk-secret-1\"\n";
+        let text = "[models.a]\nheaders = \"sk-secret-1\"\n";
+        for (text, said) in [
+            (key, "line 4, column 1, api_key"),
+            (key, "slipway secret set"),
+            (broken, "line "),
+            (text, "invalid type: text, expected a map"),
+        ] {
+            let error = format!("{:?}", Config::parse(text).unwrap_err());
+            assert!(error.contains(said) && !error.contains("sk-secret-1"), "{error}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use protocol::Usage;
 use protocol::chat::{Completion, Message, Part, Request, Stop};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder, Response, Url, redirect};
@@ -15,6 +16,7 @@ use crate::convert;
 use crate::error::{Class, Error, excerpt};
 use crate::hints;
 use crate::key::Key;
+use crate::meter::{Meter, TOKEN, estimated, with_answer};
 use crate::model::{Model, is_loopback};
 use crate::prepare::{Prepared, completion_as_text, delta_as_text, prepare};
 use crate::quirks::Quirks;
@@ -51,6 +53,8 @@ pub enum Delta {
         /// More of the arguments.
         arguments: String,
     },
+    /// What the call has used so far, as its server tells. The last one counts, and nobody reads it.
+    Usage(Usage),
 }
 
 /// A whole answer.
@@ -64,6 +68,8 @@ pub struct Answer {
     pub duration: Duration,
     /// Whether it came as a stream.
     pub streamed: bool,
+    /// Whether the server told what the call used; it is estimated otherwise.
+    pub usage_told: bool,
     /// What had to be left out or written differently, and what was learned about the server, for people.
     pub notes: Vec<String>,
 }
@@ -172,7 +178,13 @@ impl Client {
         let total = model.overrides.total.unwrap_or(self.timeouts.total);
         // What is sent is what must not be shown, also where the key is another one by then.
         let model = &Model { key: model.key.as_ref().map(Key::as_it_is_now), ..model.clone() };
-        let answer = match tokio::time::timeout(total, self.call(model, request, sink)).await {
+        let mut meter = Meter::default();
+        let mut metered = |delta: Delta| {
+            meter.push(&delta);
+            sink(delta);
+        };
+        let call = self.call(model, request, &mut metered);
+        let answer = match tokio::time::timeout(total, call).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::new(
                 Class::TimedOut,
@@ -184,7 +196,7 @@ impl Client {
                 ),
             )),
         };
-        answer.map_err(|error| error.redact(&model.secrets()))
+        answer.map_err(|error| Error { usage: meter.used(), ..error.redact(&model.secrets()) })
     }
 
     async fn call(&self, model: &Model, request: &Request, sink: &mut Sink<'_>) -> Result<Answer, Error> {
@@ -193,6 +205,9 @@ impl Client {
         tracing::debug!(model = model.name, elapsed = ?started.elapsed(), "the model server accepted the call");
         let mut first_token = None;
         let mut timed = |delta: Delta| {
+            if matches!(delta, Delta::Usage(_)) {
+                return sink(delta);
+            }
             first_token.get_or_insert_with(|| started.elapsed());
             let delta = if answer_is_call { delta_as_text(delta) } else { Some(delta) };
             if let Some(delta) = delta {
@@ -201,23 +216,38 @@ impl Client {
         };
         let mut fold = wire::fold(model, request);
         let mut body = Body::default();
-        let read = self.read(model, response, &mut body, fold.as_mut(), &mut timed).await;
+        let most = longest(model, request.max_output_tokens);
+        let read = self.read(model, response, &mut body, fold.as_mut(), &mut timed, most).await;
         let streamed = matches!(body, Body::Events { .. });
         let finish = |fold: Box<dyn Fold>| fold.finish().map_err(Trouble::Fault);
         let completion = match read {
             Ok(Ended::Whole) => finish(fold),
-            Ok(Ended::Body) => body.end(fold.as_mut(), &mut timed).and_then(|()| finish(fold)),
+            Ok(Ended::Body) => {
+                let ended = body.end(fold.as_mut(), &mut timed);
+                timed(Delta::Usage(fold.so_far().1));
+                ended.and_then(|()| finish(fold))
+            }
             Ok(Ended::Endless) => {
                 notes.push("the answer said the same again and again, so it was cut off".to_owned());
-                cut_off(fold.as_mut(), sent).map_err(Trouble::Fault)
+                Ok(cut_off(fold.as_mut(), sent))
+            }
+            Ok(Ended::TooLong) => {
+                notes.push("the server let an answer grow beyond its limit, so it was cut off".to_owned());
+                Ok(cut_off(fold.as_mut(), sent))
             }
             Err(trouble) => Err(trouble),
         };
-        let completion = completion.map_err(|trouble| self.explain(trouble, model))?;
+        let mut completion = completion.map_err(|trouble| self.explain(trouble, model))?;
+        let usage_told = completion.usage.prompt() > 0;
+        if !usage_told {
+            completion.usage = estimated(completion.usage, request, sent, &completion.parts);
+            notes.push("the server does not tell what a call used, so that is estimated".to_owned());
+        }
+        convert::sign(&mut completion.parts, &model.maker());
         let completion = if answer_is_call { completion_as_text(completion) } else { completion };
         let duration = started.elapsed();
         let first_token = first_token.unwrap_or(duration);
-        Ok(Answer { completion, first_token, duration, streamed, notes })
+        Ok(Answer { completion, first_token, duration, streamed, usage_told, notes })
     }
 
     /// Sends the request, at most once more for each thing that the server turns out not to understand.
@@ -227,6 +257,7 @@ impl Client {
         let headers = model.request_headers(key.as_deref().map(String::as_str))?;
         let place = (url.to_string(), model.model.clone());
         let first = Quirks::of(model);
+        let maker = model.maker();
         let mut learned = self.known(&place);
         let mut notes = Vec::new();
         loop {
@@ -244,7 +275,7 @@ impl Client {
             let hints = hints::from_headers(response.headers());
             let body = self.complaint(model, response).await;
             let complaint = Complaint::from_response(status.as_u16(), hints, &body);
-            let foreign = signatures(request).filter(|mark| !learned.refused.contains(mark));
+            let foreign = signatures(request, &maker).filter(|mark| !learned.refused.contains(mark));
             let foreign: Vec<u64> = foreign.collect();
             let taught = if complaint.refuses_signatures() && !foreign.is_empty() {
                 learned.refused.extend(foreign);
@@ -320,7 +351,7 @@ impl Client {
         model.overrides.idle.unwrap_or(self.timeouts.idle)
     }
 
-    /// Reads the answer to its end, streamed or whole.
+    /// Reads the answer to its end, streamed or whole; one of more than `most` bytes is not read any further.
     async fn read(
         &self,
         model: &Model,
@@ -328,10 +359,12 @@ impl Client {
         body: &mut Body,
         fold: &mut dyn Fold,
         sink: &mut Sink<'_>,
+        most: u64,
     ) -> Result<Ended, Trouble> {
         let idle = self.idle(model);
         let mut progress = Progress::Open;
         let mut received = 0;
+        let mut told = Usage::default();
         loop {
             let wait = match progress {
                 Progress::Open => idle,
@@ -356,9 +389,18 @@ impl Client {
             if received > ANSWER_LIMIT {
                 return Err(Trouble::Fault(Fault::malformed("does not end")));
             }
-            progress = body.push(&piece, fold, sink)?.max(progress);
-            if progress == Progress::Open && fold.so_far().0.is_endless() {
+            let pushed = body.push(&piece, fold, sink);
+            let (parts, usage) = fold.so_far();
+            // Whoever gives the call up must know it by then.
+            if usage != std::mem::replace(&mut told, usage) {
+                sink(Delta::Usage(usage));
+            }
+            progress = pushed?.max(progress);
+            if progress == Progress::Open && parts.is_endless() {
                 return Ok(Ended::Endless);
+            }
+            if progress == Progress::Open && parts.bytes() > most {
+                return Ok(Ended::TooLong);
             }
         }
     }
@@ -404,31 +446,37 @@ enum Ended {
     Body,
     /// It says the same again and again, and is not read any further.
     Endless,
+    /// It is much longer than was asked for, and is not read any further.
+    TooLong,
 }
 
-/// Bytes of a token, about, where nobody counted them.
-const TOKEN: u64 = 4;
+/// The most bytes of an answer of so many tokens and of what is thought before it. Few tokens have more than a dozen.
+fn longest(model: &Model, answer: u32) -> u64 {
+    64 * 1024 + 16 * (u64::from(answer) + u64::from(model.thinking(answer)))
+}
 
 /// What an answer was until it was cut off. Servers tell what a call used with its end, so what they did not tell is
 /// estimated: it is paid for all the same.
-fn cut_off(fold: &mut dyn Fold, sent: u64) -> Result<Completion, Fault> {
+fn cut_off(fold: &mut dyn Fold, sent: u64) -> Completion {
     let (parts, mut usage) = fold.so_far();
     let parts = std::mem::take(parts);
     if usage.prompt() == 0 {
         usage.input = sent.div_ceil(TOKEN);
     }
-    usage.output = usage.output.max(parts.bytes().div_ceil(TOKEN).saturating_sub(usage.reasoning));
-    Ok(Completion { parts: parts.finish()?, stop: Stop::Length, usage })
+    let usage = with_answer(usage, parts.bytes());
+    Completion { parts: parts.finish(), stop: Stop::Length, usage }
 }
 
-/// The signatures of earlier reasoning, by their marks.
-fn signatures(request: &Request) -> impl Iterator<Item = u64> {
+/// The signatures of earlier reasoning that this maker is sent, by their marks.
+fn signatures<'a>(request: &'a Request, maker: &'a str) -> impl Iterator<Item = u64> + 'a {
     let parts = request.messages.iter().flat_map(|message| match message {
         Message::Assistant { parts } => parts.as_slice(),
         Message::User { .. } | Message::Tools { .. } => &[],
     });
-    parts.filter_map(|part| match part {
-        Part::Reasoning { signature: Some(signature), .. } => Some(convert::mark(signature)),
+    parts.filter_map(move |part| match part {
+        Part::Reasoning { signature: Some(signature), .. } => {
+            convert::signature_for(signature, maker).map(convert::mark)
+        }
         Part::Reasoning { .. } | Part::Text { .. } | Part::Call(_) => None,
     })
 }

@@ -149,11 +149,6 @@ impl Complaint {
     /// The error for people.
     pub(crate) fn into_error(self, model: &Model) -> Error {
         let class = self.class();
-        // What the server itself calls hopeless is not tried again, whatever its class.
-        let class = match class {
-            Class::Overloaded | Class::RateLimited if self.hints.retry == Some(false) => Class::BadRequest,
-            class => class,
-        };
         let status = self.status.map(|status| format!(" ({status})")).unwrap_or_default();
         // Before it is shortened: half a key is a secret too.
         let said = model.secrets().iter().fold(self.message.clone(), |said, key| said.replace(key, "…"));
@@ -163,7 +158,9 @@ impl Complaint {
         };
         let message = self.explain(class, model, &format!("{status}{said}"));
         let retry_after = self.hints.wait.filter(|_| class.may_pass());
-        Error { class, message, retry_after }
+        // What the server itself calls hopeless is not tried again, whatever its class.
+        let hopeless = self.hints.retry == Some(false);
+        Error { retry_after, hopeless, ..Error::new(class, message) }
     }
 
     fn explain(&self, class: Class, model: &Model, what: &str) -> String {

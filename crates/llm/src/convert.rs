@@ -1,6 +1,6 @@
 //! A conversation made valid for the server that will read it next, whoever wrote it: each call has one result, directly
-//! after it and in its order, ids look as the server wants them, and reasoning that it refused before stays away. It is a
-//! function of the conversation alone, so what was sent once is sent the same again and caches match.
+//! after it and in its order, ids look as the server wants them, and signatures of others or that it refused before stay away.
+//! It is a function of the conversation alone, so what was sent once is sent the same again and caches match.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,12 +21,15 @@ pub(crate) struct Converted {
     pub(crate) notes: Vec<String>,
 }
 
-/// Makes the conversation valid. `refused` holds the marks of signatures that the server would not take.
-pub(crate) fn convert(messages: &[Message], ids: Ids, refused: &HashSet<u64>) -> Converted {
+/// Stands before the maker of a signature. No signature of a provider begins with it.
+const MAKER_MARK: char = '@';
+
+/// Makes the conversation valid for this maker. `refused` holds the marks of signatures that the server would not take.
+pub(crate) fn convert(messages: &[Message], ids: Ids, maker: &str, refused: &HashSet<u64>) -> Converted {
     let mut state = State { ids, ..State::default() };
     for message in messages {
         match message {
-            Message::Assistant { parts } => state.assistant(parts, refused),
+            Message::Assistant { parts } => state.assistant(parts, maker, refused),
             Message::Tools { results } => state.results(results),
             Message::User { .. } if state.open.is_empty() => state.sent.push(message.clone()),
             // Results stand directly after their calls, so what a person said in between comes after them.
@@ -40,6 +43,29 @@ pub(crate) fn convert(messages: &[Message], ids: Ids, refused: &HashSet<u64>) ->
     ];
     let notes = notes.into_iter().filter(|(count, _)| *count > 0);
     Converted { messages: state.sent, notes: notes.map(|(count, what)| format!("{count} {what}")).collect() }
+}
+
+/// Marks the signatures of an answer with who made them.
+pub(crate) fn sign(parts: &mut [Part], maker: &str) {
+    for part in parts {
+        if let Part::Reasoning { signature: Some(signature), .. } = part {
+            signature.insert_str(0, &format!("{MAKER_MARK}{maker}:"));
+        }
+    }
+}
+
+/// The signature as this maker gave it; none if another one made it. Where it is not known who did, the format's mark decides.
+pub(crate) fn signature_for<'a>(signature: &'a str, maker: &str) -> Option<&'a str> {
+    match signature.strip_prefix(MAKER_MARK).map(|marked| marked.split_once(':')) {
+        Some(Some((of, signature))) => (of == maker).then_some(signature),
+        Some(None) => None,
+        None => Some(signature),
+    }
+}
+
+/// A short name of a maker: of the server's address and its name of the model.
+pub(crate) fn maker(address: &str, model: &str) -> String {
+    format!("{:016x}", hash(format!("{address}\n{model}").as_bytes(), 0))
 }
 
 /// A short name of a signature.
@@ -84,14 +110,22 @@ impl Default for State {
 }
 
 impl State {
-    fn assistant(&mut self, parts: &[Part], refused: &HashSet<u64>) {
+    fn assistant(&mut self, parts: &[Part], maker: &str, refused: &HashSet<u64>) {
         self.close();
         let mut sent = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
                 Part::Text { .. } => sent.push(part.clone()),
-                Part::Reasoning { signature: Some(signature), .. } if refused.contains(&mark(signature)) => {}
-                Part::Reasoning { .. } => sent.push(part.clone()),
+                Part::Reasoning { signature: None, .. } => sent.push(part.clone()),
+                Part::Reasoning { text, signature: Some(signature) } => {
+                    let own = signature_for(signature, maker);
+                    let is_refused = own.is_some_and(|signature| refused.contains(&mark(signature)));
+                    // The words of others may be read by who takes reasoning without a signature.
+                    if !is_refused && (own.is_some() || !text.is_empty()) {
+                        let signature = own.map(str::to_owned);
+                        sent.push(Part::Reasoning { text: text.clone(), signature });
+                    }
+                }
                 Part::Call(call) => {
                     let id = self.id(&call.id);
                     self.open.push(Open { known: call.id.clone(), sent: id.clone(), result: None });
@@ -194,7 +228,7 @@ mod tests {
     }
 
     fn converted(messages: &[Message]) -> Converted {
-        convert(messages, Ids::Words, &HashSet::new())
+        convert(messages, Ids::Words, "me", &HashSet::new())
     }
 
     #[test]
@@ -245,7 +279,7 @@ mod tests {
         for rule in [Ids::Words, Ids::Nine] {
             let messages: Vec<Message> =
                 ids.iter().flat_map(|id| [calls(&[id]), results(&[(id, "ok")])]).collect();
-            let converted = convert(&messages, rule, &HashSet::new());
+            let converted = convert(&messages, rule, "me", &HashSet::new());
             assert!(converted.notes.is_empty(), "{:?}", converted.notes);
             let sent: Vec<&str> = converted
                 .messages
@@ -272,8 +306,28 @@ mod tests {
             |signature: &str| Part::Reasoning { text: "Hm.".into(), signature: Some(signature.into()) };
         let messages = [Message::Assistant { parts: vec![signed("OLD"), signed("NEW")] }];
         let refused = HashSet::from([mark("OLD")]);
-        let converted = convert(&messages, Ids::Words, &refused);
+        let converted = convert(&messages, Ids::Words, "me", &refused);
         assert_eq!(converted.messages, [Message::Assistant { parts: vec![signed("NEW")] }]);
+    }
+
+    #[test]
+    fn a_signature_goes_only_to_whom_it_came_from() {
+        let signed = |text: &str, signature: Option<&str>| Part::Reasoning {
+            text: text.into(),
+            signature: signature.map(Into::into),
+        };
+        let mut parts = vec![signed("Hm.", Some("gemini:SIG")), signed("", Some("SIG")), signed("Ah.", None)];
+        let plain = parts.clone();
+        sign(&mut parts, "me");
+        let sent = |maker: &str| {
+            let messages = [Message::Assistant { parts: parts.clone() }];
+            convert(&messages, Ids::Words, maker, &HashSet::new()).messages
+        };
+        assert_eq!(sent("me"), [Message::Assistant { parts: plain }]);
+        let words = vec![signed("Hm.", None), signed("Ah.", None)];
+        assert_eq!(sent("you"), [Message::Assistant { parts: words }]);
+        let makers = [("a", "m"), ("a", "n"), ("b", "m")].map(|(address, model)| maker(address, model));
+        assert_eq!(makers.iter().collect::<HashSet<_>>().len(), 3);
     }
 
     proptest! {

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use protocol::Usage;
+
 /// Why a call gave no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
@@ -13,6 +15,10 @@ pub struct Error {
     pub message: String,
     /// How long the server asked us to wait.
     pub retry_after: Option<Duration>,
+    /// Whether the server said that the same call will not succeed later either.
+    pub hopeless: bool,
+    /// What the server says that the call used all the same: an answer that cannot be used is paid for too.
+    pub usage: Usage,
 }
 
 /// What kind of failure; decides about retries and about other models.
@@ -57,16 +63,12 @@ impl Class {
             | Self::BadRequest => false,
         }
     }
-
-    /// Whether another model may succeed where this one failed. A conversation that is too long is shortened instead.
-    pub fn another_may_help(self) -> bool {
-        self != Self::ContextOverflow
-    }
 }
 
 impl Error {
-    pub(crate) fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None }
+    /// A failure of this kind.
+    pub fn new(class: Class, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), retry_after: None, hopeless: false, usage: Usage::default() }
     }
 
     /// Takes out texts that must not be shown.

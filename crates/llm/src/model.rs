@@ -11,6 +11,8 @@ use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
 
+use crate::convert;
+use crate::echoes;
 use crate::error::{Class, Error};
 use crate::key::Key;
 use crate::price::Price;
@@ -179,6 +181,11 @@ impl Model {
         text.rsplit_once(end).map_or(text, |(base, _)| base).to_owned()
     }
 
+    /// Who makes its answers, for signatures that nobody else can read.
+    pub(crate) fn maker(&self) -> String {
+        convert::maker(&self.address(), &self.model)
+    }
+
     /// Whether it is served by this machine, or by a server that people run for themselves.
     pub fn is_local(&self) -> bool {
         self.provider.facts().local || self.url("").is_ok_and(|url| is_loopback(&url))
@@ -275,11 +282,7 @@ impl Model {
     /// Texts that must never be shown, should a server echo them.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let key = self.key.as_ref().and_then(|key| key.expose().ok()).map(|key| key.to_string());
-        let query = self.base_url.as_deref().and_then(|base| base.split_once('?'));
-        let query = query.into_iter().flat_map(|(_, query)| query.split('&'));
-        let values = query.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
-        let secrets = key.into_iter().chain(self.headers.values().cloned()).chain(values);
-        secrets.filter(|text| text.len() >= 6).collect()
+        echoes::of(key, self.headers.values(), self.base_url.as_deref().unwrap_or_default())
     }
 }
 

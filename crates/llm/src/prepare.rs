@@ -28,7 +28,8 @@ pub(crate) struct Prepared {
 
 /// Makes a request that this server can take.
 pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused: &HashSet<u64>) -> Prepared {
-    let Converted { mut messages, mut notes } = convert(&request.messages, quirks.ids, refused);
+    let Converted { mut messages, mut notes } =
+        convert(&request.messages, quirks.ids, &model.maker(), refused);
     if !quirks.images {
         notes.extend(told_of_images(&mut messages));
     }
@@ -108,7 +109,7 @@ fn asking(system: &str, answer: &AnswerSchema) -> String {
     format!(
         "{system}\n\nAnswer with one JSON object and nothing else: no words around it and no fences. It must fit this \
          JSON schema:\n{}",
-        answer.schema
+        crate::wire::text(&answer.schema)
     )
 }
 

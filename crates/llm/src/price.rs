@@ -1,37 +1,60 @@
 //! What a call costs. The bundled table holds list prices of well-known models; a configured price wins, and a model that
 //! neither knows has no price rather than a guessed one.
 
-use protocol::Usage;
+use protocol::{Usage, Usd};
+use serde::de::{Deserialize as _, Deserializer, Error as _};
 
 use crate::model::Model;
 use crate::provider::Provider;
 
-/// Dollars per million tokens.
+/// Dollars per million tokens. What is finer than a millionth of a dollar is rounded.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// Of the prompt.
+    #[serde(deserialize_with = "dollars")]
     pub input: f64,
     /// Of the answer and of reasoning.
+    #[serde(deserialize_with = "dollars")]
     pub output: f64,
     /// Of prompt tokens read from a cache; like `input` when absent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "some_dollars")]
     pub cache_read: Option<f64>,
     /// Of prompt tokens written to a cache; like `input` when absent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "some_dollars")]
     pub cache_write: Option<f64>,
+}
+
+/// A price that was written down. One below nothing would have spend run backwards, and no limit on it would be reached.
+fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let dollars = f64::deserialize(deserializer)?;
+    if dollars.is_finite() && dollars >= 0.0 {
+        Ok(dollars)
+    } else {
+        Err(D::Error::custom(format!("{dollars} is no price: write dollars for a million tokens, 0 or more")))
+    }
+}
+
+fn some_dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    dollars(deserializer).map(Some)
 }
 
 /// Price of a call, when known.
 pub fn cost_usd(model: &Model, usage: &Usage) -> Option<f64> {
     let price = model.price.or_else(|| listed(model.provider, &model.model, usage.prompt()))?;
-    let of = |tokens: u64, dollars: f64| tokens as f64 * dollars / 1_000_000.0;
-    Some(
-        of(usage.input, price.input)
-            + of(usage.cache_read, price.cache_read.unwrap_or(price.input))
-            + of(usage.cache_write, price.cache_write.unwrap_or(price.input))
-            + of(usage.output + usage.reasoning, price.output),
-    )
+    let mut cost = Usd::default();
+    for (tokens, dollars) in [
+        (usage.input, price.input),
+        (usage.cache_read, price.cache_read.unwrap_or(price.input)),
+        (usage.cache_write, price.cache_write.unwrap_or(price.input)),
+        (usage.output, price.output),
+        (usage.reasoning, price.output),
+    ] {
+        // So many millionths of a dollar for a million tokens are as many millionths of that for one.
+        let for_one = (dollars * 1e6).round() as i128;
+        cost += Usd::from_pico(for_one.saturating_mul(tokens.into()));
+    }
+    Some(cost.dollars())
 }
 
 /// The price that counts: the configured one, or the listed one for a prompt of ordinary length.
@@ -175,10 +198,40 @@ mod tests {
             reasoning: million,
         };
         let cost = cost_usd(&model(Provider::Anthropic, "claude-sonnet-4-5-20250929", None), &usage).unwrap();
-        assert!((cost - (3.0 + 0.3 + 3.75 + 15.0 + 15.0)).abs() < 1e-9, "{cost}");
+        assert_eq!(cost, 37.05);
         let own = Price { input: 1.0, output: 2.0, cache_read: None, cache_write: None };
         let cost = cost_usd(&model(Provider::OpenAiCompatible, "anything", Some(own)), &usage).unwrap();
-        assert!((cost - 7.0).abs() < 1e-9, "{cost}");
+        assert_eq!(cost, 7.0);
+    }
+
+    #[test]
+    fn the_cost_of_a_call_has_no_rounding_error() {
+        let cost = |price, input, output, reasoning| {
+            let usage = Usage { input, output, reasoning, ..Usage::default() };
+            let price = Price { input: price, output: price, cache_read: None, cache_write: None };
+            cost_usd(&model(Provider::OpenAiCompatible, "anything", Some(price)), &usage).unwrap()
+        };
+        assert_eq!(cost(1.0, 50_000, 10, 0), 0.05001);
+        assert_eq!(cost(0.000_001, 3, 0, 0), 0.000_000_000_003);
+        assert_eq!(cost(0.123_457, 1_000_003, 1, 2), 0.123_457_740_742);
+        assert!(cost(1.0, 0, u64::MAX, u64::MAX) > 1e13, "whatever a server reports");
+    }
+
+    #[test]
+    fn a_price_below_nothing_is_refused() {
+        let read = serde_json::from_str::<Price>;
+        let price = Price { input: 1.0, output: 0.0, cache_read: Some(0.5), cache_write: None };
+        assert_eq!(read(r#"{"input": 1, "output": 0, "cache_read": 0.5}"#).unwrap(), price);
+        for wrong in [
+            r#"{"input": -1, "output": 1}"#,
+            r#"{"input": 1, "output": -0.5}"#,
+            r#"{"input": 1, "output": 1, "cache_read": -1}"#,
+            r#"{"input": 1, "output": 1, "cache_write": -1}"#,
+        ] {
+            assert!(read(wrong).unwrap_err().to_string().contains("0 or more"), "{wrong}");
+        }
+        let number = serde::de::value::F64Deserializer::<serde::de::value::Error>::new;
+        assert!(dollars(number(f64::NAN)).is_err() && dollars(number(f64::INFINITY)).is_err());
     }
 
     #[test]

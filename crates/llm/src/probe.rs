@@ -89,7 +89,7 @@ impl Client {
         let tool_mode = fitting(model.profile().tool_mode, &tool_calls, structured.is_ok());
         Ok(Findings {
             streams: first.streamed,
-            reports_usage: first.completion.usage.total() > 0,
+            reports_usage: first.usage_told,
             tool_calls,
             structured,
             first_token: first.first_token,

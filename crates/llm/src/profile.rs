@@ -11,7 +11,7 @@ use crate::model::Model;
 pub struct Profile {
     /// Tokens that it can read and write in one call.
     pub context: u64,
-    /// Most tokens of one answer.
+    /// Most tokens of one answer, with what it thinks.
     pub max_output: u32,
     /// How it is made to act.
     pub tool_mode: ToolMode,
@@ -130,6 +130,8 @@ impl Model {
         let size = billions(&name);
         let (mut context, mut max_output, mut source) = match family {
             Some(family) => (family.context, family.max_output, Source::Known),
+            // Whoever says how much it is to think knows that it can, and so writes more than an answer.
+            None if said.effort.is_some() => (32_768, 8_192 + crate::thinking::MOST, Source::Assumed),
             None => (32_768, 8_192, Source::Assumed),
         };
         let served_at_will = family.is_some_and(|family| family.open) && self.is_local();

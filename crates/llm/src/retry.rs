@@ -11,10 +11,14 @@ const CAP: Duration = Duration::from_secs(30);
 /// The longest wait that is worth it. Who is asked to wait longer is told so, and another model may take over.
 const LONGEST: Duration = Duration::from_secs(300);
 
+/// The longest wait that there is, with what comes on top by chance.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(375);
+
 /// How long to wait before a failed call is made again; `None` when it should not be. `attempt` counts from 1 (the call
-/// that failed). What the server asked for is the least, and never cut short.
+/// that failed). What the server asked for is the least, and never cut short. From the second wait on our own back-off is
+/// the least too: a server that asks for a moment again and again has more trouble than it knows. A wait of nothing is none.
 pub fn retry_delay(error: &Error, attempt: u32) -> Option<Duration> {
-    if attempt >= attempts(error.class) || !error.class.may_pass() {
+    if attempt >= attempts(error.class) || !error.class.may_pass() || error.hopeless {
         return None;
     }
     let doubled = |first: u64| Duration::from_secs(first << attempt.saturating_sub(1).min(8)).min(CAP);
@@ -25,7 +29,8 @@ pub fn retry_delay(error: &Error, attempt: u32) -> Option<Duration> {
     };
     let delay = match error.retry_after {
         Some(asked) if asked > LONGEST => return None,
-        Some(asked) => asked,
+        Some(asked) if attempt == 1 && !asked.is_zero() => asked,
+        Some(asked) => asked.max(delay),
         None => delay,
     };
     Some(delay + jitter(delay))
@@ -58,7 +63,7 @@ mod tests {
     use super::*;
 
     fn delays(class: Class, retry_after: Option<Duration>) -> Vec<Duration> {
-        let error = Error { class, message: String::new(), retry_after };
+        let error = Error { retry_after, ..Error::new(class, "") };
         (1..10).map_while(|attempt| retry_delay(&error, attempt)).collect()
     }
 
@@ -97,10 +102,20 @@ mod tests {
     #[test]
     fn what_the_server_asks_for_is_the_least() {
         let asked = |seconds| delays(Class::RateLimited, Some(Duration::from_secs(seconds)));
-        assert_eq!(asked(10).len(), 5);
-        for delay in asked(10) {
-            assert!((Duration::from_secs(10)..=Duration::from_millis(12_500)).contains(&delay), "{delay:?}");
+        assert_eq!(asked(20).len(), 5);
+        for delay in &asked(20)[..4] {
+            assert!((Duration::from_secs(20)..=Duration::from_secs(25)).contains(delay), "{delay:?}");
         }
         assert_eq!(asked(86_400), vec![], "nobody waits for a day");
+    }
+    #[test]
+    fn a_short_wait_that_is_asked_for_does_not_turn_the_back_off_off() {
+        for (asked, first) in [(0, 2000), (1, 1), (50, 50), (1500, 1500)] {
+            let waits = delays(Class::RateLimited, Some(Duration::from_millis(asked)));
+            for (delay, least) in waits.iter().zip([first, 4000, 8000, 16_000, 30_000]) {
+                let least = Duration::from_millis(least);
+                assert!(least <= *delay && *delay <= least + least / 4, "{asked}: {delay:?}, not {least:?}");
+            }
+        }
     }
 }

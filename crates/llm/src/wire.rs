@@ -99,7 +99,8 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
 }
 
 /// The body as it is sent: what stands still comes first, then the conversation, and marks after what they mark. So a request
-/// begins with the bytes of the one before it, and a mark that moves on leaves them as they were.
+/// begins with the bytes of the one before it, and a mark that moves on leaves them as they were. Properties of a schema stand in
+/// the order in which they are required, because servers that hold a model to a schema have it write them in that order.
 pub(crate) fn text(body: &Value) -> String {
     let mut text = String::new();
     write(body, &mut text);
@@ -112,16 +113,18 @@ fn write(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {
             let (last, first): (Vec<_>, Vec<_>) = fields.iter().partition(is_last);
-            text.push('{');
-            for (index, (name, value)) in first.into_iter().chain(last).enumerate() {
-                if index > 0 {
-                    text.push(',');
+            let required = fields.get("required").and_then(Value::as_array);
+            write_fields(first.into_iter().chain(last), text, |name, value, text| {
+                match (name, value, required) {
+                    ("properties", Value::Object(properties), Some(required)) => {
+                        let place = |name: &str| required.iter().position(|known| known == name);
+                        let mut ordered: Vec<_> = properties.iter().collect();
+                        ordered.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+                        write_fields(ordered.into_iter(), text, |_, value, text| write(value, text));
+                    }
+                    _ => write(value, text),
                 }
-                text.push_str(&Value::from(name.as_str()).to_string());
-                text.push(':');
-                write(value, text);
-            }
-            text.push('}');
+            });
         }
         Value::Array(values) => {
             text.push('[');
@@ -137,6 +140,23 @@ fn write(value: &Value, text: &mut String) {
             text.push_str(&value.to_string())
         }
     }
+}
+
+fn write_fields<'a>(
+    fields: impl Iterator<Item = (&'a String, &'a Value)>,
+    text: &mut String,
+    write: impl Fn(&str, &Value, &mut String),
+) {
+    text.push('{');
+    for (index, (name, value)) in fields.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(&Value::from(name.as_str()).to_string());
+        text.push(':');
+        write(name, value, text);
+    }
+    text.push('}');
 }
 
 /// The fold for a call's answer.
@@ -197,9 +217,12 @@ fn word(text: &str, limit: usize) -> String {
     word
 }
 
-/// A count in a usage object.
+/// A count in a usage object. Some write it as a decimal number.
 fn count(usage: &Value, pointer: &str) -> u64 {
-    usage.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+    let number = usage.pointer(pointer);
+    let whole =
+        |number: &Value| number.as_u64().or_else(|| number.as_f64().map(|number| number.round() as u64));
+    number.and_then(whole).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::money::Usd;
+
 /// Tokens of one or more model calls. The parts do not overlap: the total is their sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -53,7 +55,8 @@ pub struct Spend {
     /// Tokens.
     pub usage: Usage,
     /// Dollars, of the priced calls.
-    pub cost_usd: f64,
+    #[cfg_attr(feature = "openapi", schema(value_type = f64))]
+    pub cost_usd: Usd,
     /// Model calls.
     pub calls: u32,
     /// Model calls for which no price is known.
@@ -65,10 +68,10 @@ impl Spend {
     /// Adds one call.
     pub fn record(&mut self, usage: Usage, cost_usd: Option<f64>) {
         self.usage += usage;
-        self.calls += 1;
+        self.calls = self.calls.saturating_add(1);
         match cost_usd {
-            Some(cost) => self.cost_usd += cost,
-            None => self.unpriced_calls += 1,
+            Some(cost) => self.cost_usd += Usd::from(cost),
+            None => self.unpriced_calls = self.unpriced_calls.saturating_add(1),
         }
     }
 }

@@ -43,7 +43,7 @@ fn usage() -> Usage {
 }
 
 fn spend() -> Spend {
-    Spend { usage: usage(), cost_usd: 0.0125, calls: 1, unpriced_calls: 0 }
+    Spend { usage: usage(), cost_usd: 0.0125.into(), calls: 1, unpriced_calls: 0 }
 }
 
 fn budgets() -> Budgets {

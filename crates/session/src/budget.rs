@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use protocol::{
     Budget, BudgetKind, BudgetScope, BudgetWarning, Budgets, Code, CommandId, EventBody, Problem, PromptId,
-    SessionId, Spend, TurnId,
+    SessionId, Spend, TurnId, Usd,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::Sessions;
 use crate::state::State;
-
-/// The part of a limit at which people are warned.
-const NEAR: f64 = 0.8;
 
 /// What goes into the queue when a budget was raised for work that it had ended.
 const GO_ON: &str = "The budget was raised. Go on with what it interrupted.";
@@ -22,7 +19,7 @@ const GO_ON: &str = "The budget was raised. Go on with what it interrupted.";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Used {
     /// Dollars, of calls whose price is known.
-    pub(crate) usd: f64,
+    pub(crate) usd: Usd,
     /// Tokens of all kinds.
     pub(crate) tokens: u64,
     /// Time in which a turn was under way and waited for nobody.
@@ -35,7 +32,7 @@ impl Used {
     /// As people are shown it.
     pub(crate) fn shown(self) -> protocol::Used {
         let Self { usd, tokens, millis, steps } = self;
-        protocol::Used { usd, tokens, seconds: millis as f64 / 1000.0, steps }
+        protocol::Used { usd: usd.dollars(), tokens, seconds: millis as f64 / 1000.0, steps }
     }
 
     /// Money and tokens, with steps and time.
@@ -44,13 +41,14 @@ impl Used {
     }
 }
 
-/// One limit, and what is used of it.
+/// One limit, and what is used of it, as the whole numbers in which it is counted: millionths of a millionth of a dollar,
+/// tokens, milliseconds or steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Line {
     pub(crate) scope: BudgetScope,
     pub(crate) kind: BudgetKind,
-    pub(crate) used: f64,
-    pub(crate) limit: f64,
+    used: i128,
+    limit: i128,
 }
 
 impl Line {
@@ -59,9 +57,23 @@ impl Line {
         self.used >= self.limit
     }
 
-    /// Whether little is left.
+    /// Whether little is left, or nothing: one step can use all the rest.
     fn is_neared(&self) -> bool {
-        !self.is_reached() && self.used >= self.limit * NEAR
+        self.used.saturating_mul(5) >= self.limit.saturating_mul(4)
+    }
+
+    /// How much there is, as people are shown it.
+    pub(crate) fn limit(&self) -> f64 {
+        self.shown(self.limit)
+    }
+
+    /// So much, in dollars, tokens, seconds or steps.
+    fn shown(&self, count: i128) -> f64 {
+        match self.kind {
+            BudgetKind::Usd => Usd::from_pico(count).dollars(),
+            BudgetKind::Seconds => count as f64 / 1000.0,
+            BudgetKind::Tokens | BudgetKind::Steps => count as f64,
+        }
     }
 
     /// How much more of it there is, in words, and the option that raises it.
@@ -70,8 +82,9 @@ impl Line {
             BudgetScope::Turn => "the turn",
             BudgetScope::Session => "the session",
         };
-        let (used, limit) = (self.used, self.limit);
+        let (used, limit) = (self.shown(self.used), self.limit());
         match self.kind {
+            BudgetKind::Usd if used < 0.01 => format!("{whose} used ${} of ${}", short(used), short(limit)),
             BudgetKind::Usd => format!("{whose} used ${used:.4} of ${}", short(limit)),
             BudgetKind::Tokens => format!("{whose} used {used:.0} of {limit:.0} tokens"),
             BudgetKind::Seconds => format!("{whose} took {used:.0} of {limit:.0} seconds"),
@@ -85,7 +98,7 @@ impl Line {
             BudgetScope::Turn => "turn-",
             BudgetScope::Session => "",
         };
-        let more = self.limit.max(self.used) * 2.0;
+        let more = self.shown(self.limit.max(self.used).saturating_mul(2));
         match self.kind {
             BudgetKind::Usd => format!("--{prefix}usd {}", short(more)),
             BudgetKind::Tokens => format!("--{prefix}tokens {more:.0}"),
@@ -95,25 +108,30 @@ impl Line {
     }
 
     fn warning(self, turn: TurnId) -> EventBody {
-        let Self { scope, kind, used, limit } = self;
+        let Self { scope, kind, .. } = self;
+        let (used, limit) = (self.shown(self.used), self.limit());
         EventBody::BudgetWarned(BudgetWarning { turn, scope, kind, used, limit })
     }
 }
 
-/// A number with at most four places after the point, and none that say nothing.
+/// A number with at most four places after the point, or all of them where there is little else, and none that say nothing.
 fn short(number: f64) -> String {
-    let text = format!("{number:.4}");
+    let text = if number < 0.01 { format!("{number:.12}") } else { format!("{number:.4}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The limits of one scope.
 fn lines(scope: BudgetScope, budget: &Budget, used: Used) -> impl Iterator<Item = Line> {
-    let line = move |kind, used, limit: Option<f64>| limit.map(|limit| Line { scope, kind, used, limit });
+    let line = move |kind, used, limit: Option<i128>| limit.map(|limit| Line { scope, kind, used, limit });
     [
-        line(BudgetKind::Usd, used.usd, budget.usd),
-        line(BudgetKind::Tokens, used.tokens as f64, budget.tokens.map(|tokens| tokens as f64)),
-        line(BudgetKind::Seconds, used.millis as f64 / 1000.0, budget.seconds.map(|seconds| seconds as f64)),
-        line(BudgetKind::Steps, used.steps.into(), budget.steps.map(f64::from)),
+        line(BudgetKind::Usd, used.usd.pico(), budget.usd.map(|usd| Usd::from(usd).pico())),
+        line(BudgetKind::Tokens, used.tokens.into(), budget.tokens.map(i128::from)),
+        line(
+            BudgetKind::Seconds,
+            used.millis.into(),
+            budget.seconds.map(|seconds| i128::from(seconds) * 1000),
+        ),
+        line(BudgetKind::Steps, used.steps.into(), budget.steps.map(i128::from)),
     ]
     .into_iter()
     .flatten()
@@ -160,10 +178,11 @@ pub(crate) fn until_next(state: &State, millis: u64) -> Option<Duration> {
     let (of_turn, of_session) = state.used(millis);
     let times = all(budgets, of_turn, of_session).filter(|line| line.kind == BudgetKind::Seconds);
     let left = times.map(|line| {
-        let warn = line.used < line.limit * NEAR && !state.was_warned(turn.id, &line);
-        let next = if warn { line.limit * NEAR } else { line.limit };
+        let warn = !line.is_neared() && !state.was_warned(turn.id, &line);
+        // Whole seconds in milliseconds, so this leaves no rest.
+        let next = if warn { line.limit / 5 * 4 } else { line.limit };
         // What is further away than anybody waits is looked at again then.
-        Duration::try_from_secs_f64((next - line.used).clamp(0.0, 86_400.0)).unwrap_or_default()
+        Duration::from_millis(u64::try_from((next - line.used).clamp(0, 86_400_000)).unwrap_or_default())
     });
     left.min()
 }
@@ -205,7 +224,7 @@ pub(crate) fn overlaid(default: &Budgets, asked: &Budgets) -> Budgets {
 /// Refuses limits that nothing could be done within, or that are no numbers.
 pub fn validate(budgets: &Budgets) -> Result<(), Problem> {
     for (name, budget) in [("turn", &budgets.turn), ("session", &budgets.session)] {
-        let wrong = if budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
+        let wrong = if budget.usd.is_some_and(|usd| !usd.is_finite() || Usd::from(usd) <= Usd::default()) {
             Some("usd")
         } else if budget.tokens == Some(0) {
             Some("tokens")

@@ -18,6 +18,7 @@ mod fork;
 mod history;
 mod intake;
 mod kept_fold;
+mod kept_time;
 mod limits;
 #[cfg(feature = "load")]
 mod load;

@@ -9,7 +9,7 @@ use protocol::{Actor, EventBody, TurnId};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::routes::Task;
-use crate::runner::{Context, usage};
+use crate::runner::{Context, usage, used_in_vain};
 use crate::workspace::prefix;
 
 /// What the model is told.
@@ -36,10 +36,8 @@ pub(crate) fn begin(context: &Arc<Context>) -> Option<AbortOnDropHandle<()>> {
     let task = async move {
         let session = context.recorder.session();
         let written = write(&context, &model, turn.id, &turn.text, title);
-        match tokio::time::timeout(PATIENCE, written).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::info!(%session, model = model.name, error, "no title was written"),
-            Err(_) => tracing::info!(%session, model = model.name, "no title was written in time"),
+        if let Err(error) = written.await {
+            tracing::info!(%session, model = model.name, error, "no title was written");
         }
     };
     Some(AbortOnDropHandle::new(tokio::spawn(task)))
@@ -62,8 +60,22 @@ async fn write(
         max_output_tokens: ANSWER,
         ..Request::default()
     };
-    let answer = context.client.complete(model, &request, &mut |_| {}).await;
-    let answer = answer.map_err(|error| error.message)?;
+    let actor = Actor::agent(model.name.clone());
+    let mut meter = llm::Meter::default();
+    let mut unseen = |delta| meter.push(&delta);
+    let called = tokio::time::timeout(PATIENCE, context.client.complete(model, &request, &mut unseen)).await;
+    let called = called.unwrap_or_else(|_| {
+        let error = llm::Error::new(llm::Class::TimedOut, "it took too long");
+        Err(llm::Error { usage: meter.used(), ..error })
+    });
+    let answer = match called {
+        Ok(answer) => answer,
+        Err(error) => {
+            let used: Vec<EventBody> = used_in_vain(turn, model, error.usage, 0).into_iter().collect();
+            let recorded = context.recorder.append_if(&actor, move |_| (used, ())).await;
+            return Err(recorded.map_or_else(|failure| failure.to_string(), |_| error.message));
+        }
+    };
     let used = usage(turn, model, &answer, 0, 0);
     let said = answer.completion.parts.iter().find_map(|part| match part {
         Part::Text { text } => clean(text),
@@ -74,7 +86,6 @@ async fn write(
         let renamed = named.map(|title| EventBody::SessionRenamed { title, command: None });
         (std::iter::once(used).chain(renamed).collect(), ())
     };
-    let actor = Actor::agent(model.name.clone());
     context.recorder.append_if(&actor, decide).await.map(drop).map_err(|error| error.to_string())
 }
 

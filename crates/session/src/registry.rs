@@ -232,6 +232,8 @@ impl Registry {
         let created =
             recorder.stream().with_state(|state| state.created().filter(|_| state.is_whole()).cloned());
         let created = created.ok_or_else(|| problem::no_session(id))?;
+        let under_way = recorder.stream().with_state(|state| state.turn().is_some());
+        let kept = under_way.then(|| crate::kept_time::read(&recorder.dir())).flatten();
         self.go_on_notifying(&recorder);
         let platform = Arc::new(Platform {
             options: Arc::clone(&self.options),
@@ -246,7 +248,7 @@ impl Registry {
             client: self.client.clone(),
             edited: tokio::sync::Notify::new(),
             adapted: Mutex::default(),
-            stopwatch: Stopwatch::default(),
+            stopwatch: Stopwatch::new(kept),
             outside: Outside::default(),
             remembered: crate::history::Remembered::default(),
         });

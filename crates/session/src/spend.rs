@@ -52,12 +52,10 @@ impl Sessions {
     /// What was spent, all of it or a part, for each day and model.
     pub async fn spend(&self, filter: SpendFilter) -> Result<SpendReport, Problem> {
         filter.check()?;
-        let mut rows = match filter.session {
+        let rows = match filter.session {
             Some(id) => vec![self.get(id).await?],
             None => self.list().await?,
         };
-        // The same order each time, so that sums of money come out the same.
-        rows.sort_by_key(|row| row.id);
         let mut report = SpendReport::default();
         for row in rows {
             for spent in self.spent(row).await.into_iter().filter(|spent| filter.takes(spent)) {
@@ -107,7 +105,7 @@ mod tests {
     use super::*;
 
     fn spent(day: &str, model: &str, usd: f64) -> Spent {
-        let spend = Spend { cost_usd: usd, calls: 1, ..Spend::default() };
+        let spend = Spend { cost_usd: usd.into(), calls: 1, ..Spend::default() };
         Spent { day: day.to_owned(), model: model.to_owned(), spend }
     }
 
@@ -143,8 +141,10 @@ mod tests {
         ] {
             add(&mut sums, spent(day, model, usd));
         }
-        let seen: Vec<_> =
-            sums.iter().map(|sum| (sum.day.as_str(), sum.model.as_str(), sum.spend.cost_usd)).collect();
+        let seen: Vec<_> = sums
+            .iter()
+            .map(|sum| (sum.day.as_str(), sum.model.as_str(), sum.spend.cost_usd.dollars()))
+            .collect();
         assert_eq!(seen, [("2026-01-01", "b", 2.0), ("2026-01-02", "a", 4.0), ("2026-01-02", "b", 9.0)]);
     }
 }

@@ -6,10 +6,10 @@ mod ledger;
 use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
-    Actor, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemKind, ItemStatus,
-    LineageId, Mistakes, Notification, NotificationState, Outcome, PendingApproval, PromptId, Queue,
-    QueuedPrompt, Receipt, Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status, Timestamp,
-    TurnId,
+    Actor, ActorKind, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemKind,
+    ItemStatus, LineageId, Mistakes, Notification, NotificationState, Outcome, PendingApproval, PromptId,
+    Queue, QueuedPrompt, Receipt, Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status,
+    Timestamp, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,9 @@ pub(crate) struct TurnState {
     pub(crate) model: Option<String>,
     /// The models that failed in this turn, and why.
     pub(crate) failed_models: Vec<(String, String)>,
+    /// The call that the model has not answered yet, once it has failed.
+    #[serde(default)]
+    pub(crate) retry: Option<Retry>,
     /// How often the model did something that could not be used.
     mistakes: Mistakes,
     steps: u32,
@@ -77,6 +80,17 @@ pub(crate) struct TurnState {
     pub(crate) decision: Option<Decision>,
     /// Who stopped it: it does no more work, and is finished as soon as may be.
     pub(crate) stopping: Option<Actor>,
+}
+
+/// A model call that is to be made again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Retry {
+    /// The model.
+    pub(crate) model: String,
+    /// Which attempt comes next.
+    pub(crate) attempt: u32,
+    /// When it comes.
+    pub(crate) wake_at: Option<Timestamp>,
 }
 
 /// Whether a sandbox in this state can be worked in.
@@ -288,6 +302,7 @@ impl State {
             EventBody::ModelChanged { model, turn, from, reason, .. } => match turn {
                 Some(turn) => {
                     if let Some(open) = self.turn_mut(*turn) {
+                        open.retry = None;
                         open.model = Some(model.clone());
                         open.failed_models.push((from.clone(), reason.clone().unwrap_or_default()));
                     }
@@ -299,6 +314,7 @@ impl State {
                     // Whoever chooses a model means it also for the turn that is on another one.
                     if let Some(open) = &mut self.turn {
                         open.model = None;
+                        open.retry = None;
                         open.failed_models.clear();
                     }
                 }
@@ -399,6 +415,7 @@ impl State {
                     if *step > open.steps {
                         open.steps = *step;
                         open.decision = None;
+                        open.retry = None;
                     }
                     open.model_ms = open.model_ms.saturating_add(*duration_ms);
                     open.elapsed_ms = open.elapsed_ms.max(*elapsed_ms);
@@ -423,6 +440,15 @@ impl State {
             EventBody::MistakeMade { turn, mistake } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.mistakes.count(*mistake);
+                }
+            }
+            // What is done again by the system is no call of a model.
+            EventBody::RetryScheduled { turn, attempt, wake_at, .. }
+                if event.actor.kind == ActorKind::Agent =>
+            {
+                let (attempt, wake_at, model) = (*attempt, *wake_at, event.actor.id.clone());
+                if let Some(open) = self.turn_mut(*turn) {
+                    open.retry = Some(Retry { model, attempt, wake_at });
                 }
             }
             EventBody::ContextCompacted(_)
@@ -473,6 +499,7 @@ impl State {
             mistakes: Mistakes::default(),
             model: None,
             failed_models: Vec::new(),
+            retry: None,
             steps: 0,
             tools_completed: 0,
             tools_skipped: 0,

@@ -1,5 +1,5 @@
 //! How long a turn has been under way. Within one process that is measured with a clock which nobody can set; what came
-//! before this process is what the log tells. The time in which a turn waits for a person is not counted, nor is that in which
+//! before this process is what the log tells, or what was kept beside it. The time in which a turn waits for a person is not counted, nor is that in which
 //! no server runs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,11 @@ use crate::state::TurnState;
 
 /// Measures the turn under way.
 #[derive(Default)]
-pub(crate) struct Stopwatch(Mutex<Option<Running>>);
+pub(crate) struct Stopwatch {
+    running: Mutex<Option<Running>>,
+    /// What a process before this one kept: a turn, and its milliseconds.
+    kept: Option<(TurnId, u64)>,
+}
 
 struct Running {
     turn: TurnId,
@@ -29,6 +33,11 @@ impl Running {
 }
 
 impl Stopwatch {
+    /// One that goes on from what was kept, where that is more than what the log tells.
+    pub(crate) fn new(kept: Option<(TurnId, u64)>) -> Self {
+        Self { running: Mutex::default(), kept }
+    }
+
     /// A turn begins now.
     pub(crate) fn begin(&self, turn: TurnId) {
         *self.lock() = Some(Running { turn, since: Some(Instant::now()), before: 0 });
@@ -39,7 +48,7 @@ impl Stopwatch {
         let mut running = self.lock();
         let before = match &*running {
             Some(known) if known.turn == turn.id => known.millis(),
-            Some(_) | None => turn.elapsed_ms,
+            Some(_) | None => self.before(turn),
         };
         *running = Some(Running { turn: turn.id, since: Some(Instant::now()), before });
     }
@@ -55,18 +64,29 @@ impl Stopwatch {
     pub(crate) fn read(&self, turn: &TurnState) -> u64 {
         match &*self.lock() {
             Some(known) if known.turn == turn.id => known.millis(),
-            Some(_) | None => turn.elapsed_ms,
+            Some(_) | None => self.before(turn),
         }
     }
 
+    /// What a turn took in other processes.
+    fn before(&self, turn: &TurnState) -> u64 {
+        let kept = self.kept.filter(|(kept, _)| *kept == turn.id).map_or(0, |(_, millis)| millis);
+        kept.max(turn.elapsed_ms)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The time on the wall after a wait; none where it is further away than can be told.
 pub(crate) fn after(wait: Duration) -> Option<Timestamp> {
     Timestamp::now().checked_add(wait).ok()
+}
+
+/// How long it is until a time on the wall; nothing when it is over.
+pub(crate) fn until(time: Timestamp) -> Duration {
+    Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -83,6 +103,21 @@ mod tests {
         assert_eq!(watch.read(&turn), LONG, "nothing is measured yet");
         watch.go_on(&turn);
         assert!((LONG..2 * LONG).contains(&watch.read(&turn)));
+    }
+
+    #[test]
+    fn what_was_kept_of_this_turn_counts_where_the_log_tells_less() {
+        let turn = turn_that_took(LONG);
+        assert_eq!(Stopwatch::new(Some((turn.id, LONG + 5))).read(&turn), LONG + 5);
+        assert_eq!(Stopwatch::new(Some((turn.id, LONG - 5))).read(&turn), LONG);
+        assert_eq!(
+            Stopwatch::new(Some((TurnId::from_u128(99), LONG + 5))).read(&turn),
+            LONG,
+            "another one's"
+        );
+        let watch = Stopwatch::new(Some((turn.id, 2 * LONG)));
+        watch.go_on(&turn);
+        assert!((2 * LONG..3 * LONG).contains(&watch.read(&turn)));
     }
 
     #[test]

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use protocol::event::Delivery;
-    use protocol::{Receipt, Spend, TurnId, Usage};
+    use protocol::{BudgetKind, BudgetScope, BudgetWarning, TurnId, Usage};
 
     fn usage(cost_usd: Option<f64>) -> EventBody {
         EventBody::UsageRecorded {
@@ -134,17 +134,15 @@ mod tests {
 
     #[test]
     fn an_event_that_could_not_be_read_back_is_refused() {
-        let body = EventBody::TurnFinished {
+        let body = EventBody::BudgetWarned(BudgetWarning {
             turn: TurnId::from_u128(1),
-            outcome: protocol::Outcome::Done,
-            reason: None,
-            receipt: Receipt {
-                spend: Spend { cost_usd: f64::NAN, ..Spend::default() },
-                ..Receipt::default()
-            },
-        };
+            scope: BudgetScope::Turn,
+            kind: BudgetKind::Usd,
+            used: f64::NAN,
+            limit: 1.0,
+        });
         let error = encode(body).unwrap_err();
-        assert!(error.starts_with("a turn.finished event cannot be stored"), "{error}");
+        assert!(error.starts_with("a budget.warned event cannot be stored"), "{error}");
     }
 
     proptest! {

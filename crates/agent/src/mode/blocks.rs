@@ -25,8 +25,10 @@ pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
     let mut unnamed: Vec<(usize, String, String)> = Vec::new();
     let mut before = String::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut next = 0;
+    while let Some(&line) = lines.get(next) {
+        next += 1;
         let Some((fence, info)) = opening(line) else {
             if !line.trim().is_empty() {
                 before = line.to_owned();
@@ -35,26 +37,29 @@ pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
         };
         // What belongs to an item of a list is indented as a whole.
         let indent = line.len() - line.trim_start().len();
+        let language = info.split([':', ' ', ',', '{']).next().unwrap_or_default().to_ascii_lowercase();
+        let name = named(info, &before, "", known);
+        let markdown = is_markdown(&language, name.as_deref());
+        let rest = &lines[next..];
+        let end = end(rest, fence, markdown, known).or_else(|| {
+            let first = rest.iter().position(|line| closes(line, fence)).filter(|_| !markdown)?;
+            Some((first, first + 1))
+        });
         let mut content = String::new();
-        let mut closed = false;
-        for line in lines.by_ref() {
-            if closes(line, fence) {
-                closed = true;
-                break;
-            }
+        for line in &rest[..end.map_or(rest.len(), |(end, _)| end)] {
             let blank = line.len() - line.trim_start_matches(' ').len();
             content.push_str(&line[blank.min(indent)..]);
             content.push('\n');
         }
+        next += end.map_or(rest.len(), |(_, after)| after);
         // Half a file is worse than none; but the closing fence is often lost because it is a stop word of the model.
-        if !closed && cut_off {
+        if end.is_none() && cut_off {
             break;
         }
-        let language = info.split([':', ' ', ',', '{']).next().unwrap_or_default().to_ascii_lowercase();
         // A name in a block of its own is the name of the next block.
         let shell = SHELLS.contains(&language.as_str());
         if !shell
-            && named(info, &before, "", known).is_none()
+            && name.is_none()
             && let Some(path) = only_a_name(&content, known)
         {
             before = path;
@@ -100,6 +105,80 @@ fn closes(line: &str, fence: usize) -> bool {
     line.len() >= fence && line.bytes().all(|byte| byte == b'`')
 }
 
+/// Where a block ends whose lines begin here, and where the text goes on: at its own fence, not at those of blocks inside it.
+/// Where that is missing, the next file ends it.
+fn end(lines: &[&str], fence: usize, markdown: bool, known: &[&str]) -> Option<(usize, usize)> {
+    let mut inside = 0_usize;
+    let mut next_file = None;
+    for (index, line) in lines.iter().enumerate() {
+        let opens = opening(line).is_some_and(|(length, info)| length >= fence && !info.is_empty());
+        match inside {
+            0 if opens => {
+                next_file = next_file.or_else(|| name_above(&lines[..index], known));
+                inside = 1;
+            }
+            _ if opens => inside += 1,
+            _ if !closes(line, fence) => {}
+            0 if markdown && begins_another(&lines[index + 1..], fence, known) => inside = 1,
+            0 => return Some((index, index + 1)),
+            _ => inside -= 1,
+        }
+    }
+    next_file.map(|name| (name, name))
+}
+
+/// Whether a bare fence before these lines begins a block inside a Markdown file rather than ending the file: another bare
+/// one that belongs to it comes next, and one more after that, to end the file.
+fn begins_another(lines: &[&str], fence: usize, known: &[&str]) -> bool {
+    let fences = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| opening(line).is_some_and(|(length, info)| length >= fence || !info.is_empty()));
+    match fences.take(2).collect::<Vec<_>>().as_slice() {
+        [(next, line), _] => closes(line, fence) && name_above(&lines[..*next], known).is_none(),
+        _ => false,
+    }
+}
+
+/// The line that names the file whose block follows. It stands by itself: in a block there may be names as well.
+fn name_above(lines: &[&str], known: &[&str]) -> Option<usize> {
+    let at = lines.iter().rposition(|line| !line.trim().is_empty())?;
+    let alone = at > 0 && lines[at - 1].trim().is_empty();
+    (alone && named("", lines[at], "", known).is_some()).then_some(at)
+}
+
+fn is_markdown(language: &str, path: Option<&str>) -> bool {
+    const ENDINGS: [&str; 3] = ["md", "mdx", "markdown"];
+    ENDINGS.contains(&language) || path.is_some_and(|path| ENDINGS.contains(&ending(path)))
+}
+
+/// Words of a sentence that has the new text of a file follow.
+const FOLLOWS: [&str; 14] = [
+    "new",
+    "updated",
+    "fixed",
+    "corrected",
+    "changed",
+    "modified",
+    "complete",
+    "whole",
+    "full",
+    "create",
+    "write",
+    "replace",
+    "content",
+    "contents",
+];
+
+/// Whether what follows this sentence is the text of the file that it names, and not what the file prints.
+fn announces(sentence: &str) -> bool {
+    let lead = sentence.split('`').next().unwrap_or_default().trim_end();
+    let mut words = sentence.split(|letter: char| !letter.is_ascii_alphabetic());
+    lead.ends_with(" is")
+        || lead.ends_with("'s")
+        || words.any(|word| FOLLOWS.contains(&word.to_ascii_lowercase().as_str()))
+}
+
 /// The file that a block names.
 fn named(info: &str, before: &str, content: &str, known: &[&str]) -> Option<String> {
     let beside = info.split([':', ' ', '=', '"', ',']).find_map(|word| path(word, known));
@@ -118,7 +197,7 @@ fn named(info: &str, before: &str, content: &str, known: &[&str]) -> Option<Stri
             // "Here is the new `calc.py`:"
             let quoted: Vec<&str> = before.split('`').skip(1).step_by(2).collect();
             match quoted.as_slice() {
-                [one] => path(one, known),
+                [one] if !info.is_empty() || announces(before) => path(one, known),
                 _ => None,
             }
         })
@@ -283,6 +362,50 @@ mod tests {
             "No blocks at all.",
         ] {
             assert_eq!(read(text, &["a.py"], false), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn blocks_inside_a_file_belong_to_it() {
+        let inside = [
+            "# Hi\n\n```sh\nmake all\n```\n\nmore\n\n## End\nlast words\n",
+            "# Hi\n\n```\nmake all\n```\n\nmore\n\n```sh\nls\n```\nlast words\n",
+            "# Hi\n\n```sh\nls\n```\nmore\n```\nmake all\n```\nlast words\n",
+            "# Files\n\n```\nsrc/a.rs\nsrc/b.rs\n```\nlast words\n",
+        ];
+        for content in inside {
+            for opened in ["README.md\n```markdown", "README.md\n```", "````md:README.md"] {
+                let fence = if opened.contains("````") { "````" } else { "```" };
+                let text = format!("{opened}\n{content}{fence}\nThat is all.");
+                assert_eq!(read(&text, &[], false), [file("README.md", content)], "{text}");
+                let two = format!("{text}\n\nb.py\n```\ny = 1\n```\n\n```sh\nmake\n```");
+                let both =
+                    [file("README.md", content), file("b.py", "y = 1\n"), Block::Command("make".into())];
+                assert_eq!(read(&two, &[], false), both, "{two}");
+            }
+            // The last fence is often lost.
+            let open = format!("README.md\n```markdown\n{}", inside[0]);
+            assert_eq!(read(&open, &[], false), [file("README.md", inside[0])]);
+        }
+        let documented = "def f():\n    \"\"\"\n    ```python\n    f()\n    ```\n    \"\"\"\n    return 1\n";
+        let text = format!("a.py\n```python\n{documented}```\n\nb.py\n```python\ny = 1\n```");
+        assert_eq!(read(&text, &[], false), [file("a.py", documented), file("b.py", "y = 1\n")]);
+        let never_closed = "README.md\n```md\n# A\n```sh\nls\n```\n\nb.py\n```python\ny = 1\n```";
+        let both = [file("README.md", "# A\n```sh\nls\n```\n\n"), file("b.py", "y = 1\n")];
+        assert_eq!(read(never_closed, &[], false), both);
+        let longer = "a.md\n````\n```sh\nnever closed\n````\n\n```sh\nmake\n```";
+        let both = [file("a.md", "```sh\nnever closed\n"), Block::Command("make".into())];
+        assert_eq!(read(longer, &[], false), both);
+    }
+
+    #[test]
+    fn what_a_file_prints_is_not_its_text() {
+        let known = ["util.sh"];
+        let prints = "Run it and you will see in `util.sh`:\n```\none\n```";
+        assert_eq!(read(prints, &known, false), []);
+        for sentence in ["The new `util.sh`:", "Here is `util.sh`:", "Create `util.sh` with this:"] {
+            let text = format!("{sentence}\n```\necho one\n```");
+            assert_eq!(read(&text, &known, false), [file("util.sh", "echo one\n")], "{text}");
         }
     }
 

@@ -133,7 +133,7 @@ fn temperature(round: u32) -> f64 {
 /// What the model is shown in one round.
 fn round(view: &View<'_>) -> String {
     let mut text = earlier(view.earlier, view.room / 4);
-    text.push_str(&format!("The task:\n{}\n", cut(view.task.trim(), view.room)));
+    text.push_str(&format!("The task:\n{}\n", cut(view.task.trim(), view.task_room)));
     let shown: Vec<(&FileText, &String)> =
         view.files.iter().filter_map(|file| Some((file, file.text.as_ref()?))).collect();
     if !shown.is_empty() {
@@ -249,6 +249,7 @@ mod tests {
             earlier: &[],
             files,
             round,
+            task_room: 500,
             room: 500,
             max_output_tokens: 9,
         }

@@ -1,15 +1,19 @@
 //! `json_step`: one JSON object for each step, held to a schema, for models that cannot write the provider's own calls. The
 //! conversation is told in plain messages: what the model wrote, and what came of it.
 
-use protocol::chat::{AnswerSchema, Completion, Message, Part, Request, ToolSpec};
+use protocol::chat::{AnswerSchema, Completion, Message, Part, Request, Stop, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use super::{Mode, View};
-use crate::answer::{self, normalise};
-use crate::tools::recorded_input;
+use crate::answer::{self, kept, normalise};
+use crate::loose::{self, spelled, without_thoughts};
+use crate::tools::{recorded_input, replayed_arguments};
 
 /// The call that ends the work. It is no tool: what it says becomes the answer.
 const FINISH: &str = "finish";
+
+/// What a model is told that wrote something else than a step.
+const UNREAD: &str = "Your answer is not one JSON object with a thought and a call, so nothing was done. Answer with one such object and nothing else. To end the work, answer {\"thought\": \"…\", \"call\": {\"tool\": \"finish\", \"summary\": \"what you did\"}}.";
 
 #[derive(Debug)]
 pub(super) struct JsonStep;
@@ -18,7 +22,7 @@ impl Mode for JsonStep {
     fn request(&self, view: &View<'_>) -> Request {
         Request {
             system: format!("{}\n{}", view.system.trim_end(), manual(view.tools)),
-            messages: told(view.messages),
+            messages: told(view.messages, view.tools),
             max_output_tokens: view.max_output_tokens,
             answer: Some(AnswerSchema { name: "step".to_owned(), schema: schema(view.tools) }),
             ..Request::default()
@@ -26,78 +30,90 @@ impl Mode for JsonStep {
     }
 
     fn read(&self, view: &View<'_>, mut completion: Completion) -> Completion {
-        if !completion.parts.iter().any(|part| matches!(part, Part::Call(_))) {
-            let text: Vec<&str> = completion.parts.iter().filter_map(answer::text).collect();
-            if let Some(step) = step(&text.join("\n")) {
-                completion.parts.retain(|part| answer::text(part).is_none());
-                completion.parts.extend(step.into_parts(answer::next_number(view.messages)));
-            }
+        if completion.parts.iter().any(|part| matches!(part, Part::Call(_))) || is_end(&completion) {
+            return kept(completion);
         }
-        normalise(view.messages, completion)
+        let text: Vec<&str> = completion.parts.iter().filter_map(answer::text).collect();
+        let Some(step) = step(&text.join("\n")) else { return normalise(view.messages, completion) };
+        completion.parts.retain(|part| answer::text(part).is_none());
+        completion.parts.extend(step.into_parts(answer::next_number(view.messages)));
+        // The end is a call as well, though no tool: so it is told from mere words.
+        if completion.stop == Stop::End {
+            completion.stop = Stop::Tools;
+        }
+        kept(completion)
     }
+
+    fn unread(&self, _words: &str, stop: Stop) -> Option<&'static str> {
+        (stop == Stop::End).then_some(UNREAD)
+    }
+}
+
+/// Whether an answer was read already, and ends the work. A server may say of mere text that it has calls.
+fn is_end(completion: &Completion) -> bool {
+    let mut text = completion.parts.iter().filter_map(answer::text);
+    completion.stop == Stop::Tools && text.next().is_some_and(|text| !without_thoughts(text).starts_with('{'))
 }
 
 /// What a model does in one step.
 struct Step {
     thought: String,
     tool: String,
-    arguments: Map<String, Value>,
+    /// An object, or a string where they are broken.
+    arguments: Value,
 }
 
 impl Step {
-    fn into_parts(mut self, number: usize) -> Vec<Part> {
+    fn into_parts(self, number: usize) -> Vec<Part> {
         let thought = self.thought.trim().to_owned();
         if self.tool == FINISH {
-            let summary = self.arguments.remove("summary");
-            let summary = summary.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();
-            let text = if summary.trim().is_empty() { thought } else { summary };
+            let summary = self.arguments.get("summary").and_then(Value::as_str).unwrap_or_default();
+            let text = if summary.trim().is_empty() { thought } else { summary.to_owned() };
             return vec![Part::Text { text: if text.is_empty() { "Finished.".to_owned() } else { text } }];
         }
-        let arguments = Value::Object(self.arguments).to_string();
-        let call = Part::Call(answer::text_call(number, self.tool, arguments));
+        let call = Part::Call(answer::text_call(number, self.tool, replayed_arguments(&self.arguments)));
         let text = (!thought.is_empty()).then_some(Part::Text { text: thought });
         text.into_iter().chain([call]).collect()
     }
 }
 
-/// Reads a step: the object alone, in a fence, or with words around it.
+/// Reads the first step of a text: the object alone, in a fence, or with words around it.
 fn step(text: &str) -> Option<Step> {
-    let text = text.trim();
-    let inner = text.find('{').zip(text.rfind('}')).and_then(|(from, to)| text.get(from..=to));
-    let parse = |text: &str| match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Some(object),
-        Ok(_) | Err(_) => None,
-    };
-    let mut object = parse(text).or_else(|| inner.and_then(parse))?;
-    let thought = object.remove("thought").and_then(|text| text.as_str().map(str::to_owned));
-    let mut call = match object.remove("call") {
-        Some(Value::Object(call)) => call,
-        Some(_) => return None,
-        None => object,
-    };
-    let tool = ["tool", "name", "action"].iter().find_map(|name| match call.remove(*name) {
-        Some(Value::String(tool)) => Some(tool),
-        _ => None,
-    })?;
-    // Models that know other formats put the arguments one level down.
-    let nested = ["arguments", "parameters", "args"].iter().find_map(|name| match call.get(*name) {
-        Some(Value::Object(arguments)) => Some(arguments.clone()),
-        _ => None,
-    });
-    Some(Step { thought: thought.unwrap_or_default(), tool, arguments: nested.unwrap_or(call) })
+    let mut rest = without_thoughts(text);
+    let mut thought = String::new();
+    while let Some(piece) = loose::piece(rest) {
+        rest = piece.rest;
+        let Some(mut object) = piece.object else {
+            // What comes after a step that is broken may be a part of it.
+            if ["tool", "call", "name", "action"].iter().any(|name| piece.whole.contains(name)) {
+                return None;
+            }
+            continue;
+        };
+        if let Some(Value::String(text)) = object.remove("thought") {
+            thought = text;
+        }
+        if let Some(call) = spelled(object) {
+            return Some(Step { thought, tool: call.tool, arguments: call.arguments });
+        }
+    }
+    None
 }
 
 /// The conversation in plain messages.
-fn told(messages: &[Message]) -> Vec<Message> {
+fn told(messages: &[Message], tools: &[ToolSpec]) -> Vec<Message> {
     let mut told: Vec<Message> = Vec::new();
     let mut names: Vec<(&str, &str)> = Vec::new();
-    for message in messages {
+    for (index, message) in messages.iter().enumerate() {
+        let unread = || matches!(messages.get(index + 1), Some(Message::User { text, .. }) if text == UNREAD);
         let next = match message {
             Message::User { .. } => message.clone(),
             Message::Assistant { parts } => {
                 names =
                     answer::calls_of(message).map(|call| (call.id.as_str(), call.tool.as_str())).collect();
-                Message::Assistant { parts: vec![Part::Text { text: written(parts) }] }
+                // What was no step is shown as it was, or the model would be blamed for what it did not write.
+                let text = if unread() { words(parts) } else { written(parts, tools) };
+                Message::Assistant { parts: vec![Part::Text { text }] }
             }
             Message::Tools { results } => {
                 let text: Vec<String> = results
@@ -124,29 +140,55 @@ fn told(messages: &[Message]) -> Vec<Message> {
     told
 }
 
+fn words(parts: &[Part]) -> String {
+    parts.iter().filter_map(answer::text).collect::<Vec<_>>().join("\n")
+}
+
 /// What the model wrote, in the form that it is to write.
-fn written(parts: &[Part]) -> String {
-    let words: Vec<&str> = parts.iter().filter_map(answer::text).collect();
-    let words = words.join("\n");
+fn written(parts: &[Part], tools: &[ToolSpec]) -> String {
+    let words = words(parts);
     let calls = parts.iter().filter_map(|part| match part {
         Part::Call(call) => Some(call),
         Part::Text { .. } | Part::Reasoning { .. } => None,
     });
     let steps: Vec<String> = calls
         .map(|call| {
-            let mut object = Map::from_iter([("tool".to_owned(), Value::from(call.tool.as_str()))]);
-            match recorded_input(&call.arguments) {
-                Value::Object(arguments) => object.extend(arguments),
-                other => drop(object.insert("arguments".to_owned(), other)),
-            }
-            json!({"thought": words, "call": object}).to_string()
+            let arguments = match recorded_input(&call.arguments) {
+                Value::Object(arguments) => arguments,
+                other => Map::from_iter([("arguments".to_owned(), other)]),
+            };
+            let spec = tools.iter().find(|tool| tool.name == call.tool);
+            let fields = spec.map(fields).unwrap_or_default();
+            shown(&words, &call.tool, &arguments, &fields)
         })
         .collect();
     if steps.is_empty() {
-        json!({"thought": "", "call": {"tool": FINISH, "summary": words}}).to_string()
+        shown("", FINISH, &Map::from_iter([("summary".to_owned(), Value::from(words))]), &[])
     } else {
         steps.join("\n")
     }
+}
+
+/// A step as the manual shows one: the thought first, then the tool, then its arguments in the order of these fields.
+fn shown(thought: &str, tool: &str, arguments: &Map<String, Value>, fields: &[(&str, bool)]) -> String {
+    let place = |name: &str| fields.iter().position(|(field, _)| *field == name).unwrap_or(fields.len());
+    let mut ordered: Vec<_> = arguments.iter().collect();
+    ordered.sort_by_key(|(name, _)| place(name));
+    let mut call = format!("\"tool\": {}", Value::from(tool));
+    for (name, value) in ordered {
+        call.push_str(&format!(", {}: {value}", Value::from(name.as_str())));
+    }
+    format!("{{\"thought\": {}, \"call\": {{{call}}}}}", Value::from(thought))
+}
+
+/// The fields of a tool and whether each is required, these first: the order in which the schema has them on the wire.
+fn fields(tool: &ToolSpec) -> Vec<(&str, bool)> {
+    let required = tool.schema.get("required").and_then(Value::as_array);
+    let required: Vec<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();
+    let all = tool.schema.get("properties").and_then(Value::as_object);
+    let optional = all.into_iter().flatten().map(|(name, _)| name.as_str());
+    let optional = optional.filter(|name| !required.contains(name)).map(|name| (name, false));
+    required.iter().map(|name| (*name, true)).chain(optional).collect()
 }
 
 fn schema(tools: &[ToolSpec]) -> Value {
@@ -165,7 +207,8 @@ fn schema(tools: &[ToolSpec]) -> Value {
     })
 }
 
-/// The schema of a tool's arguments with its name as the first of them.
+/// The schema of a tool's arguments with its name as the first that is required. On the wire properties stand in that order,
+/// and a server that holds a model to the schema has it write them so.
 fn call_schema(tool: &ToolSpec) -> Value {
     let mut properties =
         Map::from_iter([("tool".to_owned(), json!({"type": "string", "enum": [tool.name]}))]);
@@ -186,15 +229,9 @@ fn manual(tools: &[ToolSpec]) -> String {
         "Each of your answers is one JSON object and nothing else: a short thought and one call, such as\n{\"thought\": \"I will look at the file.\", \"call\": {\"tool\": \"read\", \"path\": \"src/main.py\"}}\nYou are then told what the call gave. The calls are:\n",
     );
     for tool in tools {
-        let required = tool.schema.get("required").and_then(Value::as_array);
-        let fields = tool.schema.get("properties").and_then(Value::as_object);
-        let fields: Vec<String> = fields
+        let fields: Vec<String> = fields(tool)
             .into_iter()
-            .flatten()
-            .map(|(name, _)| {
-                let needed = required.is_some_and(|names| names.iter().any(|known| known == name));
-                if needed { name.clone() } else { format!("{name}?") }
-            })
+            .map(|(name, required)| if required { name.to_owned() } else { format!("{name}?") })
             .collect();
         text.push_str(&format!("- {} {{{}}}: {}\n", tool.name, fields.join(", "), tool.description));
     }
@@ -207,7 +244,7 @@ fn manual(tools: &[ToolSpec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::chat::{Stop, ToolResult};
+    use protocol::chat::ToolResult;
     use protocol::{EditFormat, Usage};
 
     fn view<'a>(messages: &'a [Message], tools: &'a [ToolSpec]) -> View<'a> {
@@ -219,6 +256,7 @@ mod tests {
             earlier: &[],
             files: &[],
             round: 0,
+            task_room: 1000,
             room: 1000,
             max_output_tokens: 10,
         }
@@ -232,8 +270,12 @@ mod tests {
         once.parts
     }
 
+    fn call_of(tool: &str, arguments: &str) -> Part {
+        Part::Call(answer::text_call(1, tool.into(), arguments.into()))
+    }
+
     fn call(arguments: &str) -> Part {
-        Part::Call(answer::text_call(1, "read".into(), arguments.into()))
+        call_of("read", arguments)
     }
 
     #[test]
@@ -245,6 +287,14 @@ mod tests {
             r#"{"name": "read", "arguments": {"path": "a"}}"#,
             r#"Sure! {"call": {"name": "read", "args": {"path": "a"}}} I hope that helps."#,
             "<tool_call>{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}</tool_call>",
+            "<function=read>\n<parameter=path>\na\n</parameter>\n</function>",
+            "{\"call\": {\"tool\": \"read\", \"path\": \"a\"}}\n{\"call\": {\"tool\": \"read\", \"path\": \"b\"}}",
+            "{\"thought\": \"a\nb\", \"call\": {\"tool\": \"read\", \"path\": \"a\",},}",
+            "{'thought': 't', 'call': {'tool': 'read', 'path': 'a'}}",
+            "<think>hm {x}</think>{\"thought\": \"t\", \"call\": {\"tool\": \"read\", \"path\": \"a\"}}",
+            r#"{"thought": "t", "call": "read", "path": "a"}"#,
+            r#"{"thought": "t", "call": {"tool": "read", "arguments": "{\"path\": \"a\"}"}}"#,
+            r#"{"thought": "t", "action": "read", "action_input": {"path": "a"}}"#,
         ] {
             assert_eq!(read(text).last(), Some(&call(r#"{"path":"a"}"#)), "{text}");
         }
@@ -264,6 +314,31 @@ mod tests {
         );
         assert_eq!(read(r#"{"thought": "", "call": {"tool": "finish"}}"#), said("Finished."));
         assert_eq!(read("All done."), said("All done."));
+        let shows = r#"It prints {"tool": "read", "path": "a"}"#;
+        let finish = json!({"call": {"tool": "finish", "summary": shows}});
+        assert_eq!(read(&finish.to_string()), said(shows));
+    }
+
+    #[test]
+    fn a_step_that_is_broken_is_not_read_in_part() {
+        let broken = r#"{"call": {"tool": "write", "path": "a", "content": "print("}{"tool": "shell", "command": "x"}"#;
+        assert_eq!(read(broken), [Part::Text { text: broken.into() }]);
+    }
+
+    #[test]
+    fn only_words_that_are_no_end_are_asked_about() {
+        let stop = |text: &str| {
+            let parts = vec![Part::Text { text: text.into() }];
+            let completion = Completion { parts, stop: Stop::End, usage: Usage::default() };
+            JsonStep.read(&view(&[], &[]), completion).stop
+        };
+        assert_eq!(JsonStep.unread("", stop("I would read the file a first.")), Some(UNREAD));
+        assert_eq!(JsonStep.unread("", stop(r#"{"call": {"tool": "finish", "summary": "x"}}"#)), None);
+        assert_eq!(JsonStep.unread("", Stop::Length), None, "that is told in other words");
+        // The model sees what it wrote, not a step that would have been right.
+        let messages =
+            [Message::Assistant { parts: vec![Part::Text { text: "Hm.".into() }] }, Message::user(UNREAD)];
+        assert_eq!(told(&messages, &[])[0], messages[0]);
     }
 
     #[test]
@@ -278,11 +353,11 @@ mod tests {
         ];
         let request = JsonStep.request(&view(&messages, &tools));
         assert!(
-            request.tools.is_empty() && request.system.contains("- write {content, path}"),
+            request.tools.is_empty() && request.system.contains("- write {path, content}"),
             "{}",
             request.system
         );
-        let written = r#"{"call":{"path":"a","tool":"read"},"thought":"Look."}"#;
+        let written = r#"{"thought": "Look.", "call": {"tool": "read", "path": "a"}}"#;
         let expected = [
             Message::user("Fix it."),
             Message::Assistant { parts: vec![Part::Text { text: written.into() }] },
@@ -293,5 +368,11 @@ mod tests {
         let calls = schema["properties"]["call"]["anyOf"].as_array().unwrap();
         assert_eq!(calls.len(), tools.len() + 1);
         assert_eq!(calls[0]["required"], json!(["tool", "command"]));
+        assert_eq!(schema["required"], json!(["thought", "call"]));
+        let write = call_of("write", r#"{"content":"x","path":"a"}"#);
+        assert_eq!(
+            super::written(&[write], &tools),
+            r#"{"thought": "", "call": {"tool": "write", "path": "a", "content": "x"}}"#
+        );
     }
 }

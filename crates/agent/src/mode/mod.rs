@@ -9,7 +9,7 @@ mod native;
 use std::fmt;
 
 use protocol::ToolMode;
-use protocol::chat::{Completion, Message, Request, ToolSpec};
+use protocol::chat::{Completion, Message, Request, Stop, ToolSpec};
 
 use crate::history::Past;
 
@@ -30,6 +30,8 @@ pub(crate) struct View<'a> {
     pub(crate) files: &'a [FileText],
     /// The round, from 0.
     pub(crate) round: u32,
+    /// Most bytes of the task, for models that are told it anew in each round.
+    pub(crate) task_room: usize,
     /// Most bytes of what happened last.
     pub(crate) room: usize,
     /// Most tokens of the answer.
@@ -52,6 +54,11 @@ pub(crate) trait Mode: fmt::Debug + Send + Sync {
 
     /// An answer with its calls as calls. Doing it twice changes nothing.
     fn read(&self, view: &View<'_>, completion: Completion) -> Completion;
+
+    /// What a model is told whose answer was read, has words and no call, and is no end of the work either.
+    fn unread(&self, _words: &str, _stop: Stop) -> Option<&'static str> {
+        None
+    }
 
     /// Whether each round has a fresh context, made from the task, the files and what happened last.
     fn in_rounds(&self) -> bool {

@@ -1,9 +1,12 @@
 //! `native`: the provider's own calls. Calls that were written as text are taken as well.
 
-use protocol::chat::{Completion, Request};
+use protocol::chat::{Completion, Request, Stop};
 
 use super::{Mode, View};
 use crate::answer::normalise;
+use crate::salvage;
+
+const UNREAD: &str = "Your answer seems to have a tool call in its text. It could not be read, and nothing was run. If you mean it, call the tool in the way that you were given, or write the call last and alone, as {\"name\": \"…\", \"arguments\": {…}}. If you only show it, answer again without it.";
 
 #[derive(Debug)]
 pub(super) struct Native;
@@ -21,6 +24,10 @@ impl Mode for Native {
 
     fn read(&self, view: &View<'_>, completion: Completion) -> Completion {
         normalise(view.messages, completion)
+    }
+
+    fn unread(&self, words: &str, _stop: Stop) -> Option<&'static str> {
+        salvage::seems_to_call(words).then_some(UNREAD)
     }
 
     fn patience(&self) -> (usize, usize) {

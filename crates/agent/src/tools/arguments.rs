@@ -242,15 +242,15 @@ mod tests {
     fn wrong_fields_are_answered_with_the_right_ones() {
         insta::assert_snapshot!(parse("read", r#"{"offset": 3}"#).unwrap_err(), @r#"
         The arguments of "read" cannot be used: missing field `path`.
-        Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional).
+        Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional), column (integer, optional).
         "#);
         insta::assert_snapshot!(parse("read", r#"{"path": "a", "colour": "red"}"#).unwrap_err(), @r#"
-        The arguments of "read" cannot be used: unknown field `colour`, expected one of `path`, `offset`, `limit`.
-        Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional).
+        The arguments of "read" cannot be used: unknown field `colour`, expected one of `path`, `offset`, `limit`, `column`.
+        Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional), column (integer, optional).
         "#);
         insta::assert_snapshot!(parse("read", r#"{"path": "a", "file_path": "b"}"#).unwrap_err(), @r#"
-        The arguments of "read" cannot be used: unknown field `file_path`, expected one of `path`, `offset`, `limit`.
-        Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional).
+        The arguments of "read" cannot be used: unknown field `file_path`, expected one of `path`, `offset`, `limit`, `column`.
+        Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional), column (integer, optional).
         "#);
         insta::assert_snapshot!(parse("list", "[1]").unwrap_err(), @r#"
         The arguments of "list" cannot be used: they are not a JSON object but `[1]`.
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn numbers_and_booleans_may_stand_in_quotes() {
         let read = parse("read", r#"{"path": "a", "offset": "7", "limit": 10.0}"#).unwrap();
-        assert_eq!(read, Invocation::Read { path: "a".into(), offset: 7, limit: 10 });
+        assert_eq!(read, Invocation::Read { path: "a".into(), offset: 7, limit: 10, column: 1 });
         let edit = parse("edit", r#"{"path": "a", "old": "b", "new": "c", "all": "True"}"#).unwrap();
         assert!(matches!(edit, Invocation::Edit { all: true, .. }));
         assert!(parse("read", r#"{"path": "a", "offset": "seven"}"#).is_err());

@@ -1,50 +1,15 @@
 //! A guard for whole files: a text that takes the place of another and silently drops functions or types of it is most
 //! often a fragment, or a file with "the rest as before" in its middle.
 
+use std::collections::{HashMap, HashSet};
+
+use super::definition::{Definition, definitions, is_comment, is_import};
+
 /// Most names that an answer lists.
 const NAMED: usize = 8;
 
-/// Words before the name of a definition, in the languages that people use most.
-const KINDS: [&str; 17] = [
-    "fn",
-    "def",
-    "class",
-    "struct",
-    "enum",
-    "trait",
-    "interface",
-    "func",
-    "function",
-    "type",
-    "module",
-    "mod",
-    "impl",
-    "macro_rules!",
-    "record",
-    "object",
-    "sub",
-];
-/// Words that may stand before those.
-const BEFORE: [&str; 18] = [
-    "pub",
-    "export",
-    "default",
-    "async",
-    "static",
-    "public",
-    "private",
-    "protected",
-    "abstract",
-    "final",
-    "unsafe",
-    "const",
-    "extern",
-    "inline",
-    "override",
-    "declare",
-    "open",
-    "data",
-];
+/// Fewer lines than these may go from outside of functions: so many come and go in any change.
+const FEW: usize = 8;
 /// How models write that something was left out.
 const ELISIONS: [&str; 10] = [
     "rest of the code",
@@ -67,19 +32,16 @@ pub fn dropped(old: &str, new: &str) -> Option<String> {
             line.trim()
         ));
     }
-    let there = definitions(new);
-    let before = bodies(old);
-    // Only where there is a new name can something have been renamed.
-    let renames = there.iter().any(|name| before.iter().all(|(known, _)| known != name));
-    let kept: Vec<&str> = new.lines().map(str::trim).collect();
+    let (before, after) = (Text::new(old), Text::new(new));
+    let renames = Renames::new(&before, &after);
     let mut missing: Vec<&str> = before
-        .into_iter()
-        .filter(|(name, body)| !(there.contains(name) || renames && stayed(body, &kept)))
-        .map(|(name, _)| name)
+        .lacking_in(&after)
+        .filter(|known| !renames.explain(known, &before, &after))
+        .map(|known| known.name.as_str())
         .collect();
     missing.dedup();
     if missing.is_empty() {
-        return None;
+        return thinned(&before, &after);
     }
     let more = missing.len().saturating_sub(NAMED);
     let mut names = missing.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -101,60 +63,102 @@ fn elides(line: &str) -> bool {
 /// Whether two texts have a definition of the same name.
 pub(crate) fn define_the_same(one: &str, other: &str) -> bool {
     let there = definitions(one);
-    definitions(other).iter().any(|name| there.contains(name))
+    definitions(other).iter().any(|found| there.iter().any(|known| known.name == found.name))
 }
 
-/// Whether most of what a definition is made of is still there, under another name.
-fn stayed(body: &[&str], kept: &[&str]) -> bool {
-    let found = body.iter().filter(|line| kept.contains(line)).count();
-    found * 2 > body.len()
+/// A text with what it defines.
+struct Text<'a> {
+    /// Without the white space around them.
+    lines: Vec<&'a str>,
+    set: HashSet<&'a str>,
+    definitions: Vec<Definition>,
+    names: HashSet<String>,
 }
 
-/// The names that a text defines with the lines that belong to each, in order. Lines that tell nothing are left out.
-fn bodies(text: &str) -> Vec<(&str, Vec<&str>)> {
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let lines: Vec<&str> = text.lines().collect();
-    let mut found = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        let Some(name) = definition(line) else { continue };
-        let inside = |next: &&&str| next.trim().is_empty() || indent(next) > indent(line);
-        let body = lines[index + 1..].iter().take_while(inside).map(|line| line.trim());
-        found.push((name, body.filter(|line| line.chars().any(char::is_alphanumeric)).collect()));
+impl<'a> Text<'a> {
+    fn new(text: &'a str) -> Self {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let definitions = definitions(text);
+        let names = definitions.iter().map(|known| known.name.clone()).collect();
+        Self { set: lines.iter().copied().collect(), lines, definitions, names }
     }
-    found
-}
 
-/// The names that a text defines, in order.
-fn definitions(text: &str) -> Vec<&str> {
-    text.lines().filter_map(definition).collect()
-}
-
-/// The name that a line defines.
-pub(super) fn definition(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    if line.starts_with(['#', '/', '*', '"', '\'']) {
-        return None;
+    /// What only this text defines.
+    fn lacking_in(&self, other: &Text<'_>) -> impl Iterator<Item = &Definition> {
+        self.definitions.iter().filter(|known| !other.names.contains(&known.name))
     }
-    let mut words = line.split_whitespace();
-    let kind = loop {
-        let word = words.next()?;
-        let plain = word.split('(').next().unwrap_or(word);
-        if !BEFORE.contains(&plain) {
-            break word;
+
+    /// The first line of a definition without its name.
+    fn unnamed(&self, definition: &Definition) -> String {
+        self.lines[definition.line].replacen(&definition.name, "", 1)
+    }
+}
+
+/// What may have been given another name.
+struct Renames {
+    /// Whether there are new names at all.
+    any: bool,
+    /// How many new names, and how many that are gone, have a first line that is the same but for the name.
+    alike: HashMap<String, (usize, usize)>,
+}
+
+impl Renames {
+    fn new(before: &Text<'_>, after: &Text<'_>) -> Self {
+        let mut alike: HashMap<String, (usize, usize)> = HashMap::new();
+        for found in after.lacking_in(before) {
+            alike.entry(after.unnamed(found)).or_default().0 += 1;
         }
-    };
-    if !KINDS.contains(&kind) {
+        let any = !alike.is_empty();
+        for known in before.lacking_in(after) {
+            alike.entry(before.unnamed(known)).or_default().1 += 1;
+        }
+        Self { any, alike }
+    }
+
+    /// Whether a definition is still there under another name: most of what it is made of is, or all of its one line.
+    fn explain(&self, known: &Definition, before: &Text<'_>, after: &Text<'_>) -> bool {
+        if !self.any {
+            return false;
+        }
+        let body: Vec<&&str> = before.lines[known.body.clone()].iter().filter(|line| says(line)).collect();
+        if body.is_empty() {
+            // Each new name is one for one of those that are gone.
+            return self.alike.get(&before.unnamed(known)).is_some_and(|(new, gone)| new >= gone);
+        }
+        body.iter().filter(|line| after.set.contains(**line)).count() * 2 > body.len()
+    }
+}
+
+/// Whether a line tells something.
+fn says(line: &str) -> bool {
+    line.chars().any(char::is_alphanumeric)
+}
+
+/// Why a text is not to be written that has every function of the old one and little of what stands outside of them:
+/// constants, settings, statements, fields, and functions of languages that are not known. Functions may become as short as
+/// one likes, and lines that others take the place of are not lost.
+fn thinned(before: &Text<'_>, after: &Text<'_>) -> Option<String> {
+    let tells = |line: &&str| says(line) && !is_comment(line) && !is_import(line);
+    let mut inside = vec![false; before.lines.len()];
+    for known in before.definitions.iter().filter(|known| known.function) {
+        inside[known.line..known.body.end].fill(true);
+    }
+    let outside: Vec<&str> = before
+        .lines
+        .iter()
+        .zip(inside)
+        .filter(|(line, inside)| !inside && tells(line))
+        .map(|(line, _)| *line)
+        .collect();
+    let lost = outside.iter().filter(|line| !after.set.contains(**line)).count();
+    let new = after.lines.iter().filter(|line| tells(line) && !before.set.contains(**line)).count();
+    if lost < FEW || lost * 2 <= outside.len() || new * 2 >= lost {
         return None;
     }
-    let rest = words.next()?;
-    // `impl<T> Trait for Type` and Go's `func (r *T) Name()` say too little in their first word.
-    if kind == "impl" || rest.starts_with('(') {
-        return None;
-    }
-    let name = rest.trim_start_matches(['*', '&']);
-    let end = name.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(name.len());
-    let name = &name[..end];
-    (!name.is_empty()).then_some(name)
+    Some(format!(
+        "The file was not written: {lost} of the {} lines that it has outside of functions are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first.",
+        outside.len()
+    ))
 }
 
 #[cfg(test)]
@@ -193,12 +197,104 @@ mod tests {
         assert!(dropped("fn a() {}\nfn b() {}\n", "fn a() {}\n").is_some(), "nothing of it stayed");
     }
 
+    /// Files with several functions, and an answer with one of them only.
+    fn fragments() -> Vec<(&'static str, String, &'static str)> {
+        let six = |one: fn(char) -> String| ('a'..='f').map(one).collect::<String>();
+        vec![
+            (
+                "c",
+                six(|c| format!("int f_{c}(int x) {{\n    return x + {};\n}}\n\n", c as u32)),
+                "int f_a(int x) {\n    return 0;\n}\n",
+            ),
+            (
+                "c++",
+                six(|c| format!("int T::{c}(int x)\n{{\n    return x;\n}}\n")),
+                "int T::a(int x)\n{\n    return 0;\n}\n",
+            ),
+            (
+                "js",
+                six(|c| format!("const f_{c} = (x) => {{\n  return x;\n}};\n")),
+                "const f_a = (x) => {\n  return 0;\n};\n",
+            ),
+            (
+                "ts",
+                format!(
+                    "class A {{\n{}}}\n",
+                    six(|c| format!("  m_{c}(x: number): number {{\n    return x;\n  }}\n"))
+                ),
+                "class A {\n  m_a(x: number): number {\n    return 0;\n  }\n}\n",
+            ),
+            ("sh", six(|c| format!("f_{c}() {{\n  echo {c}\n}}\n")), "f_a() {\n  echo new\n}\n"),
+            (
+                "go",
+                six(|c| format!("func (r *R) M{c}(x int) int {{\n\treturn x\n}}\n")),
+                "func (r *R) Ma(x int) int {\n\treturn 0\n}\n",
+            ),
+            ("sql", six(|c| format!("CREATE TABLE t{c} (id int);\n")), "CREATE TABLE ta (id bigint);\n"),
+            ("py", ('a'..='k').map(|c| format!("CONST_{c} = 1\n")).collect(), "CONST_a = 7\n"),
+            ("yaml", ('a'..='p').map(|c| format!("{c}:\n  k{c}: 1\n")).collect(), "a:\n  ka: 2\n"),
+        ]
+    }
+
     #[test]
-    fn definitions_are_known_in_several_languages() {
-        let names = |text| definitions(text);
-        assert_eq!(names("pub(crate) async fn go<T>(x: T) {}\npub struct A;\nimpl A {"), ["go", "A"]);
-        assert_eq!(names("export default function main() {}\nexport class B extends C {"), ["main", "B"]);
-        assert_eq!(names("func Run(x int) {}\nfunc (r *R) Other() {}\ntype T struct {"), ["Run", "T"]);
-        assert_eq!(names("# def no():\nx = def_y\nreturn function"), [""; 0]);
+    fn fragments_are_refused_in_languages_without_words_for_it() {
+        for (language, old, part) in fragments() {
+            assert!(dropped(&old, part).is_some(), "{language}");
+            assert_eq!(dropped(&old, &old), None, "{language}");
+            let more =
+                format!("{old}{}", part.replace("_a", "_new").replace("Ma", "Mnew").replace("::a", "::new"));
+            assert_eq!(dropped(&old, &more), None, "{language}");
+        }
+        insta::assert_snapshot!(dropped(&fragments()[5].1, fragments()[5].2).unwrap(), @"The file was not written: the new text leaves out `R.Mb`, `R.Mc`, `R.Md`, `R.Me`, `R.Mf`, which the file has now. Write the whole text of the file with everything that should stay.");
+        insta::assert_snapshot!(dropped(&fragments()[7].1, "CONST_a = 7\n").unwrap(), @"The file was not written: 11 of the 11 lines that it has outside of functions are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first.");
+    }
+
+    #[test]
+    fn ordinary_rewrites_are_written() {
+        for (language, old, _) in fragments() {
+            let renamed = old
+                .replace("_c", "_see")
+                .replace("Mc", "Msee")
+                .replace("::c", "::see")
+                .replace("tc ", "tsee ");
+            assert_eq!(dropped(&old, &renamed), None, "renamed, {language}");
+        }
+        // Functions become shorter.
+        let long = |lines: usize| {
+            format!(
+                "int f(int x) {{\n{}}}\n",
+                (0..lines).map(|n| format!("    x += {n};\n")).collect::<String>()
+            )
+        };
+        assert_eq!(dropped(&long(60), &long(3)), None);
+        let body = "  const [a, setA] = useState(0);\n  const handle = () => {\n    setA(1);\n  };\n";
+        let component = format!("export default function App() {{\n{body}  return 1;\n}}\n");
+        assert_eq!(
+            dropped(&component, &component.replace(body, "")),
+            None,
+            "what is inside of a function is its own"
+        );
+        // A script becomes a function.
+        let script: String = (0..30).map(|n| format!("print({n})\n")).collect();
+        let main = format!("def main():\n{}", script.replace("print", "    print"));
+        assert_eq!(dropped(&script, &main), None);
+        // Every line is another one, and there is a third less of them.
+        let shorter: String = (0..20).map(|n| format!("show({n})\n")).collect();
+        assert_eq!(dropped(&script, &shorter), None);
+        // A third of the file goes.
+        assert_eq!(dropped(&script, &script[..script.len() * 2 / 3]), None);
+        // Imports and comments go, functions change places.
+        let imports: String = (0..20).map(|n| format!("import m{n}\n# about m{n}\n")).collect();
+        assert_eq!(dropped(&format!("{imports}{OLD}"), OLD), None);
+        assert_eq!(
+            dropped("fn a() {\n    1\n}\nfn b() {\n    2\n}\n", "fn b() {\n    2\n}\nfn a() {\n    1\n}\n"),
+            None
+        );
+        assert_eq!(
+            dropped("fn a() {}\nfn b() {}\n", "fn a() {}\nfn c() {}\n"),
+            None,
+            "one line under another name"
+        );
+        assert!(dropped("mod a;\nmod b;\n", "mod c;\n").is_some(), "one for two is no new name");
     }
 }

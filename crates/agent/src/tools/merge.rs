@@ -1,7 +1,8 @@
 //! Merging a fragment into the file that it is a part of. Small models answer with the function that they changed and not with
 //! the whole file; where it is plain which functions or types are meant, the others stay as they are, and new ones come last.
 
-use super::guard::{definition, dropped};
+use super::definition::{definition, is_comment, is_import};
+use super::guard::dropped;
 
 /// The old text with the definitions of a fragment in place of its own; None where it is not plain what is meant.
 pub fn merged(old: &str, fragment: &str) -> Option<String> {
@@ -11,7 +12,7 @@ pub fn merged(old: &str, fragment: &str) -> Option<String> {
         .iter()
         .filter(|piece| piece.name.is_none())
         .flat_map(|piece| piece.text.lines())
-        .filter(|line| !line.trim().is_empty())
+        .filter(|line| !line.trim().is_empty() && !is_comment(line))
         .collect();
     if !imports.iter().all(|line| is_import(line)) {
         return None;
@@ -23,7 +24,8 @@ pub fn merged(old: &str, fragment: &str) -> Option<String> {
         let places: Vec<usize> = (0..pieces.len()).filter(|index| pieces[*index].name == part.name).collect();
         match places.as_slice() {
             [place] => pieces[*place].text = format!("{}\n", part.text.trim_end()),
-            [] => pieces.push(Piece { name: part.name, text: format!("\n\n{}\n", part.text.trim_end()) }),
+            [] => pieces
+                .push(Piece { name: part.name.clone(), text: format!("\n\n{}\n", part.text.trim_end()) }),
             _ => return None,
         }
     }
@@ -38,12 +40,12 @@ pub fn merged(old: &str, fragment: &str) -> Option<String> {
 }
 
 /// A definition at the left margin with what belongs to it, or what stands between two.
-struct Piece<'a> {
-    name: Option<&'a str>,
+struct Piece {
+    name: Option<String>,
     text: String,
 }
 
-fn pieces(text: &str) -> Vec<Piece<'_>> {
+fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = vec![Piece { name: None, text: String::new() }];
     // What stands right before a definition and belongs to it.
     let mut before = String::new();
@@ -52,8 +54,12 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
         let Some(last) = pieces.last_mut() else { return pieces };
         let margin = !line.starts_with(char::is_whitespace) && !line.trim().is_empty();
         if line.trim().is_empty() {
-            let to = if before.is_empty() { &mut gap } else { &mut before };
-            to.push_str(line);
+            // What stands apart from a definition is not its own: a licence, the line that names the shell.
+            if !before.is_empty() {
+                let text = std::mem::take(&mut gap) + &std::mem::take(&mut before);
+                pieces.push(Piece { name: None, text });
+            }
+            gap.push_str(line);
         } else if !margin || line.starts_with(['}', ')', ']']) || line.trim() == "end" {
             // The inside of what was begun.
             last.text.push_str(&std::mem::take(&mut gap));
@@ -62,7 +68,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
         } else if let Some(name) = definition(line) {
             pieces.push(Piece { name: None, text: std::mem::take(&mut gap) });
             pieces.push(Piece { name: Some(name), text: format!("{}{line}", std::mem::take(&mut before)) });
-        } else if line.starts_with(['@', '#', '/', '*']) {
+        } else if line.starts_with('@') || is_comment(line) || line.starts_with("#[") {
             before.push_str(line);
         } else {
             let text = format!("{}{}{line}", std::mem::take(&mut gap), std::mem::take(&mut before));
@@ -71,12 +77,6 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     }
     pieces.push(Piece { name: None, text: gap + &before });
     pieces
-}
-
-fn is_import(line: &str) -> bool {
-    ["import ", "from ", "use ", "#include", "require", "package ", "const "]
-        .iter()
-        .any(|word| line.starts_with(word) && (*word != "const " || line.contains("require(")))
 }
 
 #[cfg(test)]
@@ -102,6 +102,26 @@ mod tests {
         assert_eq!(merged(OLD, new).unwrap(), format!("{OLD}\n\n{new}"));
         let rust = "fn a() {\n    1\n}\n\n/// Two.\nfn b() {\n    2\n}\n";
         assert_eq!(merged(rust, "/// Two.\nfn b() {\n    3\n}").unwrap(), rust.replace("    2", "    3"));
+    }
+
+    #[test]
+    fn what_has_no_word_for_it_is_merged_too() {
+        let c = "#include <a.h>\nint f(int x) {\n    return x;\n}\n\nint g(int x) {\n    return x;\n}\n";
+        let part = "#include <a.h>\n\nint f(int x) {\n    return 1;\n}\n";
+        assert_eq!(
+            merged(c, part).unwrap(),
+            c.replacen("return x", "return 1", 1),
+            "the file keeps what it includes"
+        );
+        let sh = "#!/bin/sh\n\na() {\n  echo 1\n}\n\nb() {\n  echo 2\n}\n\na\n";
+        assert_eq!(merged(sh, "a() {\n  echo 3\n}\n").unwrap(), sh.replace("echo 1", "echo 3"));
+        let js = "const a = (x) => {\n  return 1;\n};\n\nconst b = x => 2;\n";
+        assert_eq!(merged(js, "const b = x => 3;\n").unwrap(), js.replace('2', "3"));
+        let go = "func (a A) Name() string {\n\treturn \"a\"\n}\n";
+        let more = merged(go, "func (b *B) Name() string {\n\treturn \"b\"\n}\n").unwrap();
+        assert!(more.starts_with(go) && more.contains("(b *B)"), "it is another type's: {more}");
+        let class = "class A {\n  one() {\n    return 1;\n  }\n  two() {\n    return 2;\n  }\n}\n";
+        assert_eq!(merged(class, "class A {\n  one() {\n    return 3;\n  }\n}\n"), None, "it would lose two");
     }
 
     #[test]

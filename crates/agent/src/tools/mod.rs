@@ -8,6 +8,7 @@ use protocol::event::PlanItem;
 mod arguments;
 mod check;
 mod cut;
+mod definition;
 mod edit;
 mod guard;
 mod list;
@@ -29,7 +30,7 @@ pub use guard::dropped;
 pub use merge::merged;
 pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
-pub use read::numbered;
+pub use read::{Extent, numbered};
 
 use arguments::Tool;
 
@@ -51,6 +52,8 @@ pub enum Invocation {
         offset: u64,
         /// Most lines.
         limit: u64,
+        /// First byte of the first line, from 1.
+        column: u64,
     },
     /// Make a file, or replace the whole of one.
     Write {
@@ -244,6 +247,7 @@ mod tests {
           path (string, required): The file, relative to /workspace or absolute.
           offset (integer, optional): First line to show, from 1; 1 unless given.
           limit (integer, optional): Most lines to show; 2000 unless given.
+          column (integer, optional): First byte to show of the first line, from 1; for lines too long to show whole.
 
         write: Makes a file with this content, or replaces the whole of an existing one; missing directories are made. To change a part of a file use edit.
           path (string, required): The file, relative to /workspace or absolute.

@@ -14,7 +14,7 @@ fn a_turn_reads_edits_is_checked_and_done() {
     let expected = [
         Effect::RunTool {
             call_id: "c1".into(),
-            tool: Invocation::Read { path: "a.rs".into(), offset: 1, limit: 2000 },
+            tool: Invocation::Read { path: "a.rs".into(), offset: 1, limit: 2000, column: 1 },
         },
         Effect::RunTool { call_id: "c2".into(), tool: Invocation::List { path: ".".into() } },
     ];
@@ -46,7 +46,7 @@ fn a_call_that_cannot_run_is_answered_beside_those_that_can() {
     There is no tool "bash". The tools are: shell, read, write, edit, search, list, check, plan.
     ---
     The arguments of "read" cannot be used: they are not valid JSON: EOF while parsing a value at line 1 column 9, after `{"path": `.
-    Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional).
+    Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional), column (integer, optional).
     "#);
     let effects = turn.handle(ended("c2", "src/"));
     let Effect::CallModel(request) = &effects[0] else { panic!("{effects:?}") };
@@ -70,7 +70,7 @@ fn a_model_whose_calls_are_always_unusable_fails() {
 #[test]
 fn a_usable_call_in_between_starts_the_count_again() {
     let mut turn = begun();
-    for round in 0..4 {
+    for round in 0..3 {
         for _ in 0..5 {
             turn.handle(calls(&[("c1", "bash", "{}")]));
         }
@@ -96,7 +96,14 @@ fn answers_cut_off_are_continued_three_times_in_a_row() {
     }
     let effects = turn.handle(stopped("time", Stop::Length));
     assert_eq!(lines(&effects), ["finish failed"]);
-    insta::assert_snapshot!(texts(&effects), @"the model's answers were cut off at the limit of 1000 tokens again and again; raise the limit or use another model");
+    insta::assert_snapshot!(texts(&effects), @"the model's answers were cut off at the limit of 1000 tokens again and again; raise max_output_tokens of [agent] (or max_output of the model) in slipway.toml, or use another model");
+    let mut turn = begun();
+    let endless = || stopped(&"So it is. ".repeat(100), Stop::Length);
+    for _ in 0..3 {
+        turn.handle(endless());
+    }
+    let reason = texts(&turn.handle(endless()));
+    assert!(reason.ends_with("choose another model, or another tool_mode for this one"), "{reason}");
 }
 
 #[test]
@@ -140,6 +147,12 @@ fn a_refusal_escalates_and_runs_nothing() {
     ---
     the model declined: I cannot do that.
     ");
+    // The server's reason is at the end of what was said.
+    let long = format!("{}[broken off by the model server: SAFETY]", "I can. ".repeat(1000));
+    let effects = begun().handle(Input::Answered(completion(vec![text(&long)], Stop::Refusal)));
+    let reason = texts(&effects);
+    assert!(reason.starts_with("the model declined: I can. ") && reason.ends_with("SAFETY]"), "{reason}");
+    assert!(reason.chars().count() < 350, "{reason}");
 }
 
 #[test]
@@ -169,6 +182,57 @@ fn repeating_a_call_is_nudged_and_then_escalated() {
     let expected = ["call model", "call model", "tell + call model", "", "call model", "finish escalated"];
     assert_eq!(seen, expected);
     insta::assert_snapshot!(texts(&last), @r#"the model repeated itself 6 times with the same result: shell {"command":"make"}"#);
+}
+
+#[test]
+fn a_loop_that_goes_on_after_it_was_told_is_escalated() {
+    let mut turn = begun();
+    let mut now = "hello";
+    let mut last = Vec::new();
+    for step in 0..60 {
+        let (old, new) = if step % 2 == 0 { ("hello", "world") } else { ("world", "hello") };
+        let edit = format!(r#"{{"path":"a.txt","old":"{old}","new":"{new}"}}"#);
+        last = turn.handle(calls(&[("c", "edit", &edit)]));
+        // A step without the tool changes the rhythm: what comes next fails, and then fits again.
+        if lines(&last) == ["run c edit"] {
+            let fits = now == old;
+            let text = if fits { "Changed a.txt." } else { "There is no such text in a.txt." };
+            now = if fits { new } else { now };
+            last = turn.handle(Input::ToolEnded { call_id: "c".into(), text: text.into(), is_error: !fits });
+        }
+        if lines(&last) == ["finish escalated"] {
+            break;
+        }
+    }
+    assert_eq!(lines(&last), ["finish escalated"]);
+}
+
+#[test]
+fn a_model_half_of_whose_answers_are_of_no_use_is_escalated() {
+    let useless = || [calls(&[("c", "bash", "{}"), ("d", "zsh", "{}")]), says(" ")];
+    for kind in 0..2 {
+        let mut turn = begun();
+        let mut last = Vec::new();
+        for step in 0..20 {
+            turn.handle(calls(&[("c", "shell", &format!(r#"{{"command":"step {step}"}}"#))]));
+            assert_eq!(lines(&turn.handle(ended("c", "fine"))), ["call model"], "{step}");
+            last = turn.handle(useless().into_iter().nth(kind).unwrap());
+        }
+        assert_eq!(lines(&last).last().map(String::as_str), Some("finish escalated"), "{last:?}");
+        assert!(texts(&last).ends_with("20 of the model's last 40 answers could not be used: choose another model, or another tool_mode for this one"), "{}", texts(&last));
+    }
+    // Now and then is no reason to end.
+    let mut turn = begun();
+    for step in 0..96 {
+        let (tool, arguments) = if step % 3 == 0 {
+            ("bash", "{}".into())
+        } else {
+            ("shell", format!(r#"{{"command":"step {step}"}}"#))
+        };
+        turn.handle(calls(&[("c", tool, &arguments)]));
+        turn.handle(ended("c", "fine"));
+    }
+    assert_eq!(turn.steps(), 96);
 }
 
 #[test]

@@ -21,6 +21,8 @@ struct Small {
     context: u64,
     /// Tokens for a thousand bytes.
     rate: u64,
+    prompt: String,
+    plan: Vec<PlanItem>,
     recorder: Recorder,
     turn: Turn,
     levels: Vec<CompactionLevel>,
@@ -32,20 +34,30 @@ struct Small {
 
 impl Small {
     fn new(context: u64, rate: u64) -> Self {
-        let mut recorder = Recorder::new();
-        recorder.prompt(PROMPT);
-        let turn = Turn::new(Self::setup(context, &recorder));
-        let (levels, largest, overflow_in, signed) = (Vec::new(), 0, None, false);
-        Self { context, rate, recorder, turn, levels, largest, overflow_in, signed }
+        let plan = vec![PlanItem { text: "rename it".into(), state: PlanState::InProgress }];
+        Self::with(context, rate, PROMPT, plan)
     }
 
-    fn setup(context: u64, recorder: &Recorder) -> Setup {
+    fn with(context: u64, rate: u64, prompt: &str, plan: Vec<PlanItem>) -> Self {
+        let mut recorder = Recorder::new();
+        recorder.prompt(prompt);
+        let items: Vec<&str> = plan.iter().map(|item| item.text.as_str()).collect();
+        let items = serde_json::json!({"items": items.join("\n")}).to_string();
+        recorder.answer(&completion(vec![call("p", "plan", &items)], Stop::Tools));
+        recorder.result("p", ItemStatus::Completed, Some("The plan is written down."));
+        let prompt = prompt.to_owned();
+        let turn = Turn::new(Self::setup(context, &recorder, &prompt));
+        let (levels, largest, overflow_in, signed) = (Vec::new(), 0, None, false);
+        Self { context, rate, prompt, plan, recorder, turn, levels, largest, overflow_in, signed }
+    }
+
+    fn setup(context: u64, recorder: &Recorder, prompt: &str) -> Setup {
         let history = recorder.history();
         Setup {
             instructions: INSTRUCTIONS.into(),
             limits: Limits { steps: 1000, rounds: 2, max_output_tokens: 8192 },
             profile: Profile { context, ..Profile::default() },
-            task: PROMPT.into(),
+            task: prompt.into(),
             measured: history.measured(),
             ..setup(history.into_messages())
         }
@@ -95,10 +107,12 @@ impl Small {
                     self.recorder.notice(&text);
                     continue;
                 }
-                Effect::Mistake { .. } => continue,
+                Effect::Mistake { .. } | Effect::Note { .. } => continue,
                 Effect::Verify => return vec!["verify".into()],
                 Effect::Finish { outcome, reason } => panic!("finished {outcome:?}: {reason:?}"),
-                Effect::RejectTool { .. } | Effect::Survey { .. } => panic!("{effect:?}"),
+                Effect::RejectTool { .. } | Effect::Survey { .. } | Effect::ChangeModel { .. } => {
+                    panic!("{effect:?}")
+                }
             };
             let more = self.turn.handle(input);
             calls.extend(self.perform(more, answer));
@@ -109,7 +123,9 @@ impl Small {
     fn compact(&mut self, level: CompactionLevel, tokens: u64, room: u64) -> Input {
         let history = self.recorder.history();
         let shortening = Shortening { history: &history, turn: self.recorder.turn, tokens, room };
-        let plan = vec![PlanItem { text: "rename it".into(), state: PlanState::InProgress }];
+        let plan = self.plan.clone();
+        let open = plan.iter().filter(|item| item.state != PlanState::Completed);
+        let open: Vec<String> = open.map(|item| item.text.chars().take(16).collect()).collect();
         let diagnostics = vec![("test".to_owned(), "parser.rs:3: unknown name".to_owned())];
         let state = WorkState { plan, diagnostics, diff: " parser.rs | 2 +-\n".into() };
         let compaction = match level {
@@ -130,7 +146,8 @@ impl Small {
         let messages = self.recorder.history().into_messages();
         if level != CompactionLevel::Masked {
             let Message::User { text, .. } = &messages[0] else { panic!("{messages:?}") };
-            for kept in [PROMPT, "[>] rename it", "parser.rs | 2", "unknown name"] {
+            let kept = [self.prompt.as_str(), "parser.rs | 2", "unknown name"];
+            for kept in kept.into_iter().chain(open.iter().map(String::as_str)) {
                 assert!(text.contains(kept), "{kept} is not in {text}");
             }
         }
@@ -166,7 +183,7 @@ impl Small {
                 assert_eq!(self.recorder.history().into_messages(), self.turn.messages());
             }
             if step % restart_every == restart_every - 1 {
-                self.turn = Turn::new(Self::setup(self.context, &self.recorder));
+                self.turn = Turn::new(Self::setup(self.context, &self.recorder, &self.prompt));
                 effects = self.turn.handle(Input::Begin);
             }
         }
@@ -188,6 +205,52 @@ fn a_turn_of_hundreds_of_steps_fits_a_small_window_and_ends() {
     assert!(small.times(CompactionLevel::Summarised) > 1, "{:?}", small.levels);
     assert!(small.levels.len() < 110, "too often: {:?}", small.levels.len());
     assert!(small.largest > 8_000, "the window is used: {}", small.largest);
+}
+
+/// A prompt with what matters in its middle, and a plan of fifty items.
+fn long_prompt_and_plan(lines: usize) -> (String, Vec<PlanItem>) {
+    let line = |number: usize| {
+        format!("Requirement {number}: keep line {number} as it was, and mind the details.\n")
+    };
+    let mut prompt: String = (0..lines).map(line).collect();
+    let middle = prompt.len() / 2;
+    prompt.insert_str(middle, " Keep the word heliotrope in mind. ");
+    let item = |number: usize| {
+        let state = if number < 3 { PlanState::Completed } else { PlanState::Pending };
+        PlanItem { text: format!("plan item {number:02}: {}", "word ".repeat(40)), state }
+    };
+    (prompt.trim().to_owned(), (0..50).map(item).collect())
+}
+
+#[test]
+fn a_long_prompt_and_every_open_item_of_a_long_plan_are_put_back() {
+    // A third of the room, nearly all that a prompt may have, and a language in which words are more tokens.
+    for (lines, rate) in [(140, 300), (190, 300), (140, 454)] {
+        let (prompt, plan) = long_prompt_and_plan(lines);
+        let mut small = Small::with(16_384, rate, &prompt, plan);
+        small.work(120, 50);
+        assert!(small.times(CompactionLevel::Summarised) > 1, "{:?}", small.levels);
+        // What is left of the room is a few steps; they are not lost before the model has seen them.
+        assert!(small.times(CompactionLevel::Summarised) < 70, "too often: {:?}", small.levels);
+        assert_eq!(small.times(CompactionLevel::Fresh), 0, "{:?}", small.levels);
+    }
+}
+
+#[test]
+fn earlier_prompts_are_put_back_as_far_as_there_is_room() {
+    let mut recorder = Recorder::new();
+    let long = "An old and long one. ".repeat(100);
+    for prompt in ["First.", &long, "Third."] {
+        recorder.prompt(prompt);
+        recorder.answer(&completion(vec![text("Yes.")], Stop::End));
+    }
+    recorder.prompt(&"Now this. ".repeat(700));
+    let history = recorder.history();
+    let shortening = Shortening { history: &history, turn: recorder.turn, tokens: 9_000, room: 9_000 };
+    let opening = shortening.fresh(&WorkState::default()).text.unwrap();
+    assert!(opening.contains("Now this. ".repeat(700).trim()), "{opening}");
+    assert!(opening.contains("\nThe user's prompt:\nThird.\n"), "{opening}");
+    assert!(opening.contains("(2 earlier prompts are left out.)"), "{opening}");
 }
 
 #[test]
@@ -220,11 +283,11 @@ fn a_model_that_can_read_less_than_was_thought_is_given_less() {
     small.overflow_in = Some(30);
     small.work(60, 1000);
     assert_eq!(small.levels.first(), Some(&CompactionLevel::Masked), "{:?}", small.levels);
-    // One that refuses whatever it is sent ends the turn with what it said.
+    // One that refuses whatever it is sent makes way for another one.
     let mut turn = begun();
     let mut inputs = 0;
     let mut effects = turn.handle(Input::Overflowed { message: "too long".into() });
-    while !matches!(effects.last(), Some(Effect::Finish { .. })) {
+    while !matches!(effects.last(), Some(Effect::ChangeModel { .. })) {
         inputs += 1;
         assert!(inputs < 20, "{effects:?}");
         effects = match effects.last() {
@@ -236,10 +299,52 @@ fn a_model_that_can_read_less_than_was_thought_is_given_less() {
         };
     }
     assert_eq!(texts(&effects), "too long");
+    let profile = Profile { context: 200_000, ..Profile::default() };
+    assert_eq!(lines(&turn.clone().handle(Input::ModelChanged { profile })), ["call model"]);
+    assert_eq!(lines(&turn.handle(Input::ModelFailed { message: "no".into() })), ["finish failed"]);
 }
 
 #[test]
-fn a_prompt_that_no_window_can_hold_is_cut_and_instructions_that_do_not_fit_end_the_turn() {
+fn a_server_that_drops_what_it_cannot_read_is_noticed_and_given_less() {
+    let profile = Profile { context: 32_768, cuts_in_silence: true, ..Profile::default() };
+    let mut turn = Turn::new(Setup { profile, ..setup(vec![user(PROMPT)]) });
+    let mut effects = turn.handle(Input::Begin);
+    let (mut beyond, mut notes) = (0, Vec::new());
+    for step in 0..60 {
+        let Some(Effect::CallModel(request)) = effects.last() else { panic!("{effects:?}") };
+        let tokens = prompt_bytes(request).len() as u64 * 2 / 7;
+        beyond += u32::from(tokens > 8192);
+        let usage = Usage { input: tokens.min(8192), output: 30, ..Usage::default() };
+        let parts = vec![call("c", "shell", &format!(r#"{{"command":"step {step}"}}"#))];
+        let answered = turn.handle(Input::Answered(Completion { parts, stop: Stop::Tools, usage }));
+        notes.extend(answered.iter().filter(|effect| matches!(effect, Effect::Note { .. })).cloned());
+        effects = turn.handle(ended("c", &format!("{step} {}", "some output\n".repeat(110))));
+        while let Some(Effect::Compact { .. }) = effects.last() {
+            let messages = vec![user(PROMPT), user("Summary.")];
+            effects = turn.handle(Input::Compacted { messages: Some(messages) });
+        }
+    }
+    assert!((1..=3).contains(&beyond), "{beyond} requests were cut");
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(texts(&notes).contains("reads only 8192 tokens"), "{}", texts(&notes));
+}
+
+#[test]
+fn a_server_that_always_reports_the_same_is_believed_to_read_everything() {
+    let mut turn = Turn::new(setup(vec![user(PROMPT)]));
+    let mut effects = turn.handle(Input::Begin);
+    for step in 0..60 {
+        assert_eq!(lines(&effects), ["call model"], "step {step}");
+        let usage = Usage { input: 2048, output: 30, ..Usage::default() };
+        let parts = vec![call("c", "shell", &format!(r#"{{"command":"step {step}"}}"#))];
+        let answered = turn.handle(Input::Answered(Completion { parts, stop: Stop::Tools, usage }));
+        assert!(!answered.iter().any(|effect| matches!(effect, Effect::Note { .. })), "step {step}");
+        effects = turn.handle(ended("c", &format!("{step} {}", "some output\n".repeat(20))));
+    }
+}
+
+#[test]
+fn a_prompt_that_no_window_can_hold_is_cut_and_instructions_that_do_not_fit_need_another_model() {
     let mut recorder = Recorder::new();
     recorder.prompt(&"heliotrope ".repeat(10_000));
     let profile = Profile { context: 16_384, ..Profile::default() };
@@ -259,7 +364,7 @@ fn a_prompt_that_no_window_can_hold_is_cut_and_instructions_that_do_not_fit_end_
     while let Some(Effect::Compact { .. }) = effects.last() {
         effects = turn.handle(Input::Compacted { messages: Some(vec![user("Go.")]) });
     }
-    assert_eq!(lines(&effects), ["finish failed"]);
+    assert_eq!(lines(&effects), ["change model"], "another one may read more");
     insta::assert_snapshot!(texts(&effects), @"the instructions and the prompt alone are longer than the 16384 tokens that the model can read: shorten them, or choose a model with a larger context");
 }
 

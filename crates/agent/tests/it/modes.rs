@@ -76,13 +76,87 @@ fn a_round_without_a_file_is_asked_for_once_and_one_that_changes_nothing_ends() 
         idle.handle(files("x = 0\n"));
         let effects = idle.handle(says(&format!("calc.py\n```python\nx = 0\n```\nThis is answer {round}.")));
         let Some(Effect::RunTool { call_id, .. }) = effects.first() else { panic!("{effects:?}") };
-        let effects = idle.handle(ended(&call_id.clone(), &format!("Wrote calc.py {round}.")));
+        let effects = idle.handle(ended(&call_id.clone(), &format!("Wrote calc.py{}", ".".repeat(round))));
         assert_eq!(lines(&effects), ["verify"], "round {round}");
         if lines(&idle.handle(unchanged(vec![]))) == ["finish escalated"] {
             assert_eq!(round, 3);
             break;
         }
     }
+}
+
+#[test]
+fn a_file_that_was_refused_is_told_of_before_the_round_is_the_last() {
+    let mut turn = turn(ToolMode::Fenced);
+    turn.handle(Input::Begin);
+    turn.handle(unchanged(vec![]));
+    // Two files, of which the second is refused.
+    let answer = |turn: &mut Turn, number: usize| {
+        turn.handle(files("x = 0\n"));
+        let effects = turn.handle(says(&format!(
+            "calc.py\n```python\nx = {number}\n```\n\nother.py\n```python\ny = {number}\n```"
+        )));
+        let ids: Vec<String> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::RunTool { call_id, .. } => Some(call_id.clone()),
+                _ => None,
+            })
+            .collect();
+        let [first, second] = ids.as_slice() else { panic!("{effects:?}") };
+        turn.handle(ended(first, "Wrote calc.py."));
+        let text = format!("Not written: other.py would lose code ({number}).");
+        let effects = turn.handle(Input::ToolEnded { call_id: second.clone(), text, is_error: true });
+        assert_eq!(lines(&effects), ["verify"]);
+        turn.handle(verified(vec![passing("test")]))
+    };
+    for number in 1..=3 {
+        let effects = answer(&mut turn, number);
+        assert_eq!(lines(&effects), ["tell", "survey"]);
+        assert!(texts(&effects).contains("write again what is missing: other.py."), "{}", texts(&effects));
+    }
+    let mut settled = turn.clone();
+    let effects = answer(&mut turn, 4);
+    assert_eq!(lines(&effects), ["finish escalated"]);
+    assert!(texts(&effects).contains("other.py"), "{}", texts(&effects));
+    // Who has read why, and leaves it at that, is done.
+    let effects = settled.handle(files("x = 3\n"));
+    let [Message::User { text, .. }] = &request(&effects).messages[..] else { panic!("{effects:?}") };
+    assert!(text.contains("other.py would lose code (3)."), "{text}");
+    assert_eq!(lines(&settled.handle(says("Nothing else must change."))), ["verify"]);
+    assert_eq!(lines(&settled.handle(verified(vec![passing("test")]))), ["finish done"]);
+}
+
+#[test]
+fn a_long_task_is_told_whole_in_each_round() {
+    let task = format!("{}\nheliotrope\n{}", "first line\n".repeat(450), "last line\n".repeat(450));
+    let profile = Profile { context: 16_384, tool_mode: ToolMode::Fenced, ..Profile::default() };
+    let mut turn = Turn::new(Setup { profile, task: task.clone(), ..setup(vec![user(&task)]) });
+    turn.handle(Input::Begin);
+    let effects = turn.handle(unchanged(vec![]));
+    let Some(Effect::Survey { room, .. }) = effects.last() else { panic!("{effects:?}") };
+    let effects = turn.handle(files(&"x".repeat(*room)));
+    let request = request(&effects);
+    let [Message::User { text, .. }] = &request.messages[..] else { panic!("{request:?}") };
+    assert!(text.contains(task.trim()), "{text}");
+    let tokens = (request.system.len() + text.len()) as u64 * 340 / 1000;
+    assert!(tokens + u64::from(request.max_output_tokens) < 16_384, "{tokens}");
+}
+
+#[test]
+fn a_task_that_is_longer_than_half_of_the_window_needs_another_model() {
+    let begin = |length: usize| {
+        let task = "line\n".repeat(length / 5);
+        let profile = Profile { context: 16_384, tool_mode: ToolMode::Fenced, ..Profile::default() };
+        let mut turn = Turn::new(Setup { profile, task: task.clone(), ..setup(vec![user(&task)]) });
+        turn.handle(Input::Begin);
+        turn.handle(unchanged(vec![]))
+    };
+    // The request may have 14,360 tokens, which are 42,235 bytes.
+    assert_eq!(lines(&begin(21_000)), ["survey"]);
+    let effects = begin(22_000);
+    assert_eq!(lines(&effects), ["change model"]);
+    insta::assert_snapshot!(texts(&effects), @"the prompt alone is longer than half of what the model can read in its 16384 tokens: shorten it, put what is long into a file, or choose a model with a larger context");
 }
 
 #[test]
@@ -120,6 +194,44 @@ fn steps_in_json_are_run_and_end_with_a_summary() {
     let finish = r#"{"thought": "", "call": {"tool": "finish", "summary": "Nothing to do."}}"#;
     assert_eq!(lines(&turn.handle(says(finish))), ["verify"]);
     assert_eq!(turn.messages().last(), Some(&Message::Assistant { parts: vec![text("Nothing to do.")] }));
+}
+
+#[test]
+fn an_answer_that_is_no_step_is_told_of_and_is_not_the_end() {
+    let broken = r#"{"call": {"tool": "read", "path": "say "a""}}"#;
+    for (words, ends) in [("I would read the file a first.", "verify"), (broken, "finish failed")] {
+        let mut turn = turn(ToolMode::JsonStep);
+        turn.handle(Input::Begin);
+        for _ in 0..3 {
+            let effects = turn.handle(says(words));
+            assert_eq!(lines(&effects), ["tell", "call model"], "{words}");
+            assert_eq!(mistakes(&effects), [Mistake::BrokenArguments]);
+            assert!(texts(&effects).contains("not one JSON object"), "{}", texts(&effects));
+            let sent = &request(&effects).messages;
+            assert_eq!(sent[sent.len() - 2], Message::Assistant { parts: vec![text(words)] });
+        }
+        let mut settled = turn.clone();
+        assert_eq!(lines(&turn.handle(says(words))), [ends], "{words}");
+        // Who writes a step has all its chances again.
+        let step = r#"{"thought": "", "call": {"tool": "read", "path": "a"}}"#;
+        assert_eq!(lines(&settled.handle(says(step))), ["run text_1 read"]);
+        settled.handle(ended("text_1", "nothing"));
+        assert_eq!(lines(&settled.handle(says(words))), ["tell", "call model"], "{words}");
+    }
+}
+
+#[test]
+fn a_call_in_words_that_cannot_be_read_is_not_the_end() {
+    let mut turn = begun();
+    let shown = || says("```json\n{\"name\": \"list\", \"arguments\": {}}\n```\nThis will show the files.");
+    for _ in 0..3 {
+        let effects = turn.handle(shown());
+        assert_eq!(lines(&effects), ["tell", "call model"]);
+        assert_eq!(mistakes(&effects), [Mistake::BrokenArguments]);
+    }
+    let mut settled = turn.clone();
+    assert_eq!(lines(&settled.handle(says("That was only an example."))), ["verify"]);
+    assert_eq!(lines(&turn.handle(shown())), ["finish failed"]);
 }
 
 #[test]

@@ -199,8 +199,11 @@ fn perform(recorder: &mut Recorder, waiting: &mut Waiting, turn: &Turn, effects:
                 let turn = recorder.turn;
                 recorder.push(EventBody::MistakeMade { turn, mistake });
             }
+            Effect::Note { .. } => {}
             Effect::Verify => waiting.gate = true,
-            Effect::Compact { .. } | Effect::Survey { .. } => panic!("a short turn asks for neither"),
+            Effect::Compact { .. } | Effect::Survey { .. } | Effect::ChangeModel { .. } => {
+                panic!("a short turn asks for none of them")
+            }
             Effect::Finish { outcome, .. } => {
                 if outcome == Outcome::Cancelled {
                     for id in std::mem::take(&mut waiting.tools) {

@@ -118,9 +118,11 @@ fn line(effect: &Effect) -> String {
         Effect::RejectTool { call_id, tool, .. } => format!("reject {call_id} {tool}"),
         Effect::Mistake { mistake } => format!("mistake {mistake:?}"),
         Effect::Tell { .. } => "tell".into(),
+        Effect::Note { .. } => "note".into(),
         Effect::Verify => "verify".into(),
         Effect::Compact { level, .. } => format!("compact {level:?}").to_lowercase(),
         Effect::Survey { .. } => "survey".into(),
+        Effect::ChangeModel { .. } => "change model".into(),
         Effect::Finish { outcome, .. } => format!("finish {}", outcome.as_str()),
     }
 }
@@ -128,8 +130,11 @@ fn line(effect: &Effect) -> String {
 /// The texts that the effects carry: what the model is told, and why a turn ended.
 pub(crate) fn texts(effects: &[Effect]) -> String {
     let texts = effects.iter().filter_map(|effect| match effect {
-        Effect::RejectTool { text, .. } | Effect::Tell { text } => Some(text.as_str()),
+        Effect::RejectTool { text, .. } | Effect::Tell { text } | Effect::Note { text } => {
+            Some(text.as_str())
+        }
         Effect::Finish { reason, .. } => reason.as_deref(),
+        Effect::ChangeModel { reason } => Some(reason.as_str()),
         Effect::CallModel(_)
         | Effect::Mistake { .. }
         | Effect::RunTool { .. }

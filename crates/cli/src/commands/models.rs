@@ -154,7 +154,7 @@ fn in_words(model: &llm::Model, findings: &Findings) -> Vec<String> {
                 cost.map_or_else(|| "at an unknown price".to_owned(), |cost| format!("for ${cost:.4}"));
             format!("usage: reported; this test took {tokens} tokens {cost}")
         } else {
-            "usage: not reported, so spending cannot be counted".to_owned()
+            "usage: not reported, so spending is estimated".to_owned()
         },
     ];
     lines.extend(findings.notes.iter().map(|note| format!("note: {note}")));

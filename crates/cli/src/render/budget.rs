@@ -42,7 +42,8 @@ fn rows<'a>(
 }
 
 fn percent(used: f64, limit: f64) -> String {
-    format!("{:.0} %", (used / limit * 100.0).floor())
+    // Rounded down, but 57 of 100 cents are 57 %, although the quotient is less by its last bit.
+    format!("{:.0} %", (used / limit * 100.0 + 1e-9).floor())
 }
 
 /// So many of what is limited.
@@ -99,5 +100,9 @@ mod tests {
         let (scope, kind) = (BudgetScope::Session, BudgetKind::Usd);
         let said = warning(&BudgetWarning { turn, scope, kind, used: 8.25, limit: 10.0 });
         assert_eq!(said, "$8.2500 of the session's $10.0000 are used (82 %)");
+        assert_eq!(
+            [percent(0.57, 1.0), percent(0.29, 1.0), percent(0.9999, 1.0), percent(1.1, 1.0)],
+            ["57 %", "29 %", "99 %", "110 %"]
+        );
     }
 }

@@ -357,7 +357,9 @@ impl View {
                 Some(detail) => format!("sandbox stopped: {}", text::harmless(detail)),
                 None => "sandbox stopped; the work is kept".to_owned(),
             },
-            SandboxState::Lost => format!("the sandbox was lost: {}", detail.unwrap_or("unknown reason")),
+            SandboxState::Lost => {
+                format!("the sandbox was lost: {}", text::harmless(detail.unwrap_or("unknown reason")))
+            }
         };
         say(&self.paint.dim(&format!("  {words}")));
     }
@@ -460,9 +462,16 @@ fn describe(call: &ToolCall) -> String {
         ["command", "path", "pattern", "name"].iter().find_map(|key| call.input.get(*key)?.as_str());
     match (call.tool.as_str(), argument) {
         ("shell", Some(command)) => format!("$ {}", text::first_line(&text::harmless(command))),
-        (tool, Some(argument)) => format!("{tool} {}", text::first_line(&text::harmless(argument))),
-        (tool, None) => tool.to_owned(),
+        (tool, Some(argument)) => {
+            format!("{} {}", tool_name(tool), text::first_line(&text::harmless(argument)))
+        }
+        (tool, None) => tool_name(tool),
     }
+}
+
+/// The name of a tool, which the model may have made up.
+fn tool_name(tool: &str) -> String {
+    text::first_line(&text::harmless(tool))
 }
 
 /// How the context became shorter.
@@ -507,4 +516,23 @@ fn indent(words: &str, most: usize) -> String {
         lines.push(format!("    … {} more lines", total - most));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_the_model_made_up_cannot_reach_the_terminal() {
+        let call = |input| ToolCall {
+            call_id: "c".into(),
+            tool: "no\x1b]52;c;evil\x07\x1b[34mtool\nx".into(),
+            input,
+            output: None,
+            exit_code: None,
+            duration_ms: None,
+        };
+        assert_eq!(describe(&call(serde_json::json!({}))), "no]52;c;evil[34mtool");
+        assert_eq!(describe(&call(serde_json::json!({"path": "a\x1b[2J"}))), "no]52;c;evil[34mtool a[2J");
+    }
 }

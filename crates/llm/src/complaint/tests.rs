@@ -92,7 +92,9 @@ fn the_wait_is_taken_from_wherever_it_is() {
     let error = Complaint::from_response(429, hints, body).into_error(&model());
     assert_eq!(error.retry_after, Some(Duration::from_secs(3)), "a header says it more exactly");
     let hints = Hints { wait: None, retry: Some(false) };
-    assert_eq!(Complaint::from_response(500, hints, "").into_error(&model()).class, Class::BadRequest);
+    let error = Complaint::from_response(529, hints, "").into_error(&model());
+    assert_eq!((error.class, crate::retry_delay(&error, 1)), (Class::Overloaded, None), "the server says so");
+    assert!(error.message.contains("too much to do"), "{}", error.message);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::model::{Effort, Model};
 use crate::provider::Provider;
 use crate::quirks::{Quirks, Structured};
 use crate::sse::Event;
+use crate::thinking::{Split, split};
 
 /// Marks a signature as the data of reasoning that Anthropic does not show.
 const REDACTED_MARK: &str = "redacted:";
@@ -32,7 +33,7 @@ const BUDGETED: &[&str] = &[
     "claude-haiku-4",
 ];
 
-/// The least budget for thinking, and what must be left for the answer.
+/// The least budget for thinking that is taken.
 const LEAST_BUDGET: u32 = 1024;
 
 /// The body of a call.
@@ -109,21 +110,19 @@ fn places_to_cache(messages: &[Value]) -> Vec<usize> {
     last.into_iter().chain(before.filter(|before| last.is_some_and(|last| far((last, *before))))).collect()
 }
 
-fn think(body: &mut Value, model: &Model, effort: Effort, most: u32) {
+/// Has the model think, with room for it beside the answer.
+fn think(body: &mut Value, model: &Model, effort: Effort, answer: u32) {
     let name = crate::profile::plain(&model.model);
     if !BUDGETED.iter().any(|family| name.starts_with(family)) {
         body["thinking"] = json!({"type": "adaptive"});
         body["output_config"]["effort"] = json!(effort.name());
+        body["max_tokens"] = json!(answer.saturating_add(model.thinking(answer)));
         return;
     }
-    let budget = match effort {
-        Effort::Low => 2048,
-        Effort::Medium => 8192,
-        Effort::High => 24_576,
-    };
-    let budget = budget.min(most.saturating_sub(LEAST_BUDGET));
+    let Split { limit, budget } = split(model, answer, effort);
     if budget >= LEAST_BUDGET && !goes_on_without_thinking(&body["messages"]) {
         body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+        body["max_tokens"] = json!(limit);
     }
 }
 
@@ -286,7 +285,7 @@ impl Fold {
     fn usage(&mut self, reported: Option<&Value>) {
         let Some(reported) = reported else { return };
         let set = |field: &mut u64, pointer: &str| {
-            if reported.pointer(pointer).is_some_and(Value::is_u64) {
+            if reported.pointer(pointer).is_some_and(|number| number.is_u64() || number.is_f64()) {
                 *field = count(reported, pointer);
             }
         };
@@ -352,7 +351,7 @@ impl super::Fold for Fold {
             Some(Stop::Tools) if self.parts.calls() == 0 => Stop::End,
             Some(stop) => stop,
         };
-        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+        Ok(Completion { parts: self.parts.finish(), stop, usage: self.usage })
     }
 
     fn so_far(&mut self) -> (&mut Parts, Usage) {

@@ -42,7 +42,8 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
         body["stream_options"] = json!({"include_usage": true});
     }
     let limit = if quirks.completion_limit { "max_completion_tokens" } else { "max_tokens" };
-    body[limit] = json!(request.max_output_tokens);
+    let thinking = model.thinking_as_told(request.max_output_tokens, quirks.effort);
+    body[limit] = json!(request.max_output_tokens.saturating_add(thinking));
     if let Some(temperature) = request.temperature {
         body["temperature"] = json!(temperature);
     }
@@ -235,7 +236,12 @@ impl Fold {
         match choice.get("finish_reason").and_then(Value::as_str) {
             None | Some("") => {}
             Some("length") => self.stop = Some(Stop::Length),
-            Some("content_filter") => self.stop = Some(Stop::Refusal),
+            Some(reason @ "content_filter") => {
+                if !self.refused && self.stop != Some(Stop::Refusal) {
+                    self.parts.declined(reason, sink);
+                }
+                self.stop = Some(Stop::Refusal);
+            }
             Some(reason @ ("error" | "insufficient_system_resource")) => {
                 return Err(Fault::Server(Complaint::stopped(reason)));
             }
@@ -323,7 +329,7 @@ impl super::Fold for Fold {
         if self.stop.is_none() && !self.done {
             return Err(Fault::BrokeOff);
         }
-        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+        Ok(Completion { parts: self.parts.finish(), stop, usage: self.usage })
     }
 
     fn so_far(&mut self) -> (&mut Parts, Usage) {

@@ -8,9 +8,11 @@ use protocol::chat::{Completion, Message, Part, Request, Stop, ToolChoice, ToolR
 use serde_json::{Value, json};
 
 use super::{Fault, GEMINI_MARK, GEMINI_UNSIGNED, Parts, Progress, Sink, arguments, count, word};
-use crate::model::{Effort, Model};
+use crate::complaint::Complaint;
+use crate::model::Model;
 use crate::quirks::{Quirks, Structured};
 use crate::sse::Event;
+use crate::thinking::{Split, split};
 
 mod schema;
 
@@ -21,7 +23,7 @@ const THOUGHT_MARK: &str = "gemini-thought:";
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut body = json!({
         "contents": contents(request),
-        "generationConfig": {"maxOutputTokens": request.max_output_tokens},
+        "generationConfig": {},
     });
     if let Some(temperature) = request.temperature {
         body["generationConfig"]["temperature"] = json!(temperature);
@@ -56,24 +58,23 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
             config["responseSchema"] = schema::reduced(&answer.schema);
         }
     }
-    if let Some(effort) = model.overrides.effort.filter(|_| quirks.effort) {
-        body["generationConfig"]["thinkingConfig"] = thinking(model, effort);
-    }
+    think(&mut body["generationConfig"], model, request.max_output_tokens, quirks);
     body
 }
 
-/// Gemini 3 and later take a level, earlier ones a budget.
-fn thinking(model: &Model, effort: Effort) -> Value {
-    let name = crate::profile::plain(&model.model);
-    if !name.starts_with("gemini-2") {
-        return json!({"includeThoughts": true, "thinkingLevel": effort.name()});
+/// How much the model is to think, with room for it beside the answer. Gemini 3 and later take a level, earlier ones a
+/// budget.
+fn think(config: &mut Value, model: &Model, answer: u32, quirks: Quirks) {
+    let thinking = model.thinking_as_told(answer, quirks.effort);
+    config["maxOutputTokens"] = json!(answer.saturating_add(thinking));
+    let Some(effort) = model.overrides.effort.filter(|_| quirks.effort) else { return };
+    if !crate::profile::plain(&model.model).starts_with("gemini-2") {
+        config["thinkingConfig"] = json!({"includeThoughts": true, "thinkingLevel": effort.name()});
+        return;
     }
-    let budget = match effort {
-        Effort::Low => 2048,
-        Effort::Medium => 8192,
-        Effort::High => 24_576,
-    };
-    json!({"includeThoughts": true, "thinkingBudget": budget})
+    let Split { limit, budget } = split(model, answer, effort);
+    config["maxOutputTokens"] = json!(limit);
+    config["thinkingConfig"] = json!({"includeThoughts": true, "thinkingBudget": budget});
 }
 
 /// The conversation. Results must stand directly after their calls, so what a person said in between comes after them.
@@ -181,30 +182,43 @@ impl Fold {
         if let Some(reported) = chunk.get("usageMetadata").filter(|usage| usage.is_object()) {
             self.usage = usage(reported);
         }
-        if chunk.pointer("/promptFeedback/blockReason").is_some_and(Value::is_string) {
-            self.stop = Some(Stop::Refusal);
+        if let Some(reason) = chunk.pointer("/promptFeedback/blockReason").and_then(Value::as_str) {
+            self.refuse(reason, sink);
         }
         let Some(candidate) = chunk.pointer("/candidates/0") else { return Ok(()) };
         for part in candidate.pointer("/content/parts").and_then(Value::as_array).into_iter().flatten() {
             self.part(part, sink);
         }
-        self.stop = match candidate.get("finishReason").and_then(Value::as_str) {
-            None => return Ok(()),
-            Some("MAX_TOKENS") => Some(Stop::Length),
+        let said = candidate.get("finishMessage").and_then(Value::as_str).unwrap_or_default();
+        match candidate.get("finishReason").and_then(Value::as_str) {
+            None => {}
+            Some("MAX_TOKENS") => self.stop = Some(Stop::Length),
             Some(
-                "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
-                | "IMAGE_SAFETY",
-            ) => Some(Stop::Refusal),
-            Some(reason @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL")) => {
-                let said = candidate.get("finishMessage").and_then(Value::as_str).unwrap_or_default();
-                let said = crate::error::excerpt(said);
-                return Err(Fault::malformed(
-                    format!("has a tool call that is of no use ({reason}) {said}").trim(),
-                ));
+                reason @ ("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
+                | "IMAGE_SAFETY" | "MODEL_ARMOR"),
+            ) => self.refuse(reason, sink),
+            // What the model wrote is its own mistake, so it is shown to it as the call that it was meant to be.
+            Some(reason @ "MALFORMED_FUNCTION_CALL") if self.stop.is_none() => {
+                self.parts.broken_call(reason, said, sink);
+                self.stop = Some(Stop::End);
             }
-            Some(_) => Some(Stop::End),
-        };
+            Some(reason @ ("UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS")) if self.parts.says_nothing() => {
+                self.parts.broken_call(reason, said, sink);
+                self.stop = Some(Stop::End);
+            }
+            Some(reason) if reason != "STOP" && self.stop.is_none() && self.parts.says_nothing() => {
+                return Err(Fault::Server(Complaint::stopped(format!("{reason} {said}").trim())));
+            }
+            Some(_) => self.stop = Some(Stop::End),
+        }
         Ok(())
+    }
+
+    fn refuse(&mut self, reason: &str, sink: &mut Sink<'_>) {
+        if self.stop != Some(Stop::Refusal) {
+            self.parts.declined(reason, sink);
+        }
+        self.stop = Some(Stop::Refusal);
     }
 
     fn part(&mut self, part: &Value, sink: &mut Sink<'_>) {
@@ -257,7 +271,7 @@ impl super::Fold for Fold {
             Some(Stop::End) if self.parts.calls() > 0 => Stop::Tools,
             Some(stop) => stop,
         };
-        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+        Ok(Completion { parts: self.parts.finish(), stop, usage: self.usage })
     }
 
     fn so_far(&mut self) -> (&mut Parts, Usage) {

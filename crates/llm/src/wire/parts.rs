@@ -5,9 +5,18 @@ use std::collections::HashSet;
 
 use protocol::chat::{Call, Message, Part, Request};
 
+use super::Sink;
 use super::endless::{self, Watch};
-use super::{Fault, Sink};
 use crate::client::Delta;
+
+/// The tool of a call that names none. There is none of this name, so the model is told which there are.
+const UNNAMED: &str = "unnamed";
+
+/// The tool of a call that the server could not read, where what it says of it has no tool's name in it.
+const UNREADABLE: &str = "unreadable_call";
+
+/// Letters that are kept of a call that the server could not read.
+const UNREADABLE_LIMIT: usize = 2000;
 
 /// The parts so far.
 #[derive(Debug, Default)]
@@ -18,6 +27,8 @@ pub(crate) struct Parts {
     /// Calls made earlier in the conversation; a derived id counts on from there and so is unique.
     earlier: usize,
     taken: HashSet<String>,
+    /// The tools that the model was offered.
+    tools: Vec<String>,
     watch: Watch,
 }
 
@@ -34,7 +45,8 @@ impl Parts {
                 Part::Text { .. } | Part::Reasoning { .. } => None,
             })
             .collect();
-        Self { earlier: taken.len(), taken: taken.into_iter().collect(), ..Self::default() }
+        let tools = request.tools.iter().map(|tool| tool.name.clone()).collect();
+        Self { earlier: taken.len(), taken: taken.into_iter().collect(), tools, ..Self::default() }
     }
 
     /// Adds text.
@@ -131,6 +143,27 @@ impl Parts {
         }
     }
 
+    /// Adds a call that the server could not read, with what it says of it in place of arguments: whoever runs calls tells
+    /// the model what is wrong with such ones.
+    pub(crate) fn broken_call(&mut self, reason: &str, said: &str, sink: &mut Sink<'_>) {
+        let words = said.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        let tool = words.into_iter().find(|word| self.tools.iter().any(|tool| tool == word));
+        let number = self.begin_call("", tool.unwrap_or(UNREADABLE), sink);
+        let said: String = format!("{reason}: {said}").chars().take(UNREADABLE_LIMIT).collect();
+        self.grow_call(number, &said, sink);
+    }
+
+    /// Adds why the server broke the answer off, in the place where the model would have said why it declines.
+    pub(crate) fn declined(&mut self, reason: &str, sink: &mut Sink<'_>) {
+        let gap = if matches!(self.parts.last(), Some(Part::Text { .. })) { " " } else { "" };
+        self.text(&format!("{gap}[broken off by the model server: {reason}]"), sink);
+    }
+
+    /// Whether nothing came so far but thoughts.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Reasoning { .. }))
+    }
+
     /// Whether the answer says the same again and again, so that nothing more is to be expected of it.
     pub(crate) fn is_endless(&self) -> bool {
         self.watch.is_endless()
@@ -165,14 +198,14 @@ impl Parts {
         }
     }
 
-    /// The parts, with an id of its own and some arguments for each call.
-    pub(crate) fn finish(mut self) -> Result<Vec<Part>, Fault> {
+    /// The parts, with an id of its own, a name and some arguments for each call.
+    pub(crate) fn finish(mut self) -> Vec<Part> {
         let mut number = self.earlier;
         for part in &mut self.parts {
             let Part::Call(call) = part else { continue };
             number += 1;
             if call.tool.trim().is_empty() {
-                return Err(Fault::malformed("has a tool call that names no tool"));
+                UNNAMED.clone_into(&mut call.tool);
             }
             if call.arguments.trim().is_empty() {
                 "{}".clone_into(&mut call.arguments);
@@ -183,6 +216,6 @@ impl Parts {
                 attempt += 1;
             }
         }
-        Ok(self.parts)
+        self.parts
     }
 }

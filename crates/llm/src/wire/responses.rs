@@ -15,6 +15,9 @@ use crate::sse::Event;
 /// Marks a signature as the id and the encrypted content of a reasoning item, so that it is never sent to anyone else.
 const MARK: &str = "responses:";
 
+/// Marks the phase of the message that comes next: models that give one want it back with their words.
+const PHASE_MARK: &str = "responses-phase:";
+
 /// The body of a call.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut input = Vec::new();
@@ -27,10 +30,11 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
             })),
         }
     }
+    let thinking = model.thinking_as_told(request.max_output_tokens, quirks.effort);
     let mut body = json!({
         "model": model.model,
         "input": input,
-        "max_output_tokens": request.max_output_tokens,
+        "max_output_tokens": request.max_output_tokens.saturating_add(thinking),
         "store": false,
         "stream": true,
     });
@@ -100,10 +104,13 @@ fn message_item(role: &str, kind: &str, text: &str) -> Value {
 /// The items of an assistant message. Reasoning is refused without the item that it led to, so it waits for one.
 fn assistant(parts: &[Part], input: &mut Vec<Value>) {
     let mut reasoning = Vec::new();
+    let mut phase = None;
     for part in parts {
         let item = match part {
             Part::Reasoning { text, signature } => {
-                let signature = signature.as_deref().and_then(|signature| signature.strip_prefix(MARK));
+                let signature = signature.as_deref().unwrap_or_default();
+                phase = signature.strip_prefix(PHASE_MARK).or(phase);
+                let signature = signature.strip_prefix(MARK);
                 let Some((id, content)) = signature.and_then(|signature| signature.split_once(':')) else {
                     continue;
                 };
@@ -117,7 +124,13 @@ fn assistant(parts: &[Part], input: &mut Vec<Value>) {
                 continue;
             }
             Part::Text { text } if text.trim().is_empty() => continue,
-            Part::Text { text } => message_item("assistant", "output_text", text),
+            Part::Text { text } => {
+                let mut item = message_item("assistant", "output_text", text);
+                if let Some(phase) = phase.take() {
+                    item["phase"] = json!(phase);
+                }
+                item
+            }
             Part::Call(call) => json!({"type": "function_call", "call_id": word(&call.id, 64),
                 "name": word(&call.tool, 64), "arguments": arguments_text(&call.arguments)}),
         };
@@ -172,6 +185,11 @@ impl Fold {
         let ids = [field(item, "id"), field(item, "call_id")].map(str::to_owned);
         let call = (field(item, "type") == "function_call")
             .then(|| self.parts.begin_call(&ids[1], field(item, "name"), sink));
+        if let ("message", phase @ ("commentary" | "final_answer")) =
+            (field(item, "type"), field(item, "phase"))
+        {
+            self.parts.sign(format!("{PHASE_MARK}{phase}"));
+        }
         self.items.push(Item { index, ids, call, grown: false, done: false });
     }
 
@@ -249,7 +267,10 @@ impl Fold {
         }
         let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         self.stop = Some(match (reason, field(response, "status")) {
-            (Some("content_filter"), _) => Stop::Refusal,
+            (Some(reason @ "content_filter"), _) => {
+                self.parts.declined(reason, sink);
+                Stop::Refusal
+            }
             (Some(_), _) | (None, "incomplete") => Stop::Length,
             (None, "failed" | "cancelled") => {
                 return Err(Fault::malformed("ends as failed or cancelled and does not say why"));
@@ -321,7 +342,7 @@ impl super::Fold for Fold {
             Some(Stop::End) if self.parts.calls() > 0 => Stop::Tools,
             Some(stop) => stop,
         };
-        Ok(Completion { parts: self.parts.finish()?, stop, usage: self.usage })
+        Ok(Completion { parts: self.parts.finish(), stop, usage: self.usage })
     }
 
     fn so_far(&mut self) -> (&mut Parts, Usage) {

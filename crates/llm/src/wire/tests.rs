@@ -128,7 +128,7 @@ fn the_amount_of_thinking_is_said_in_each_format_s_words() {
         let mut model = sample(provider, name);
         assert_eq!(written(&model, &request()).pointer(place), None, "{provider:?}");
         model.overrides.effort = Some(Effort::High);
-        let body = written(&model, &request());
+        let body = written(&model, &Request { max_output_tokens: 8192, ..request() });
         assert_eq!(body.pointer(place), Some(&word), "{provider:?}: {body}");
     }
     let mut newer = sample(Provider::Anthropic, "claude-opus-5-5");
@@ -138,6 +138,41 @@ fn the_amount_of_thinking_is_said_in_each_format_s_words() {
         (&body["thinking"]["type"], &body["output_config"]["effort"]),
         (&json!("adaptive"), &json!("low"))
     );
+}
+
+#[test]
+fn what_a_model_thinks_does_not_take_the_room_of_its_answer() {
+    let places =
+        ["/max_completion_tokens", "/max_output_tokens", "/max_tokens", "/generationConfig/maxOutputTokens"];
+    let request = Request { max_output_tokens: 8192, ..request() };
+    let limit = |model: &Model, place: &str| written(model, &request).pointer(place).cloned();
+    for ((provider, name), place) in FORMATS.into_iter().zip(places) {
+        let mut model = sample(provider, name);
+        let unasked = if provider == Provider::Anthropic { 8192 } else { 8192 + 24_576 };
+        assert_eq!(limit(&model, place), Some(json!(unasked)), "{provider:?}");
+        model.overrides.effort = Some(Effort::High);
+        assert_eq!(limit(&model, place), Some(json!(8192 + 24_576)), "{provider:?}");
+        model.overrides.max_output = Some(8192);
+        assert_eq!(limit(&model, place), Some(json!(8192)), "{provider:?} cannot write more");
+    }
+    let mut newer = sample(Provider::Anthropic, "claude-opus-5-5");
+    newer.overrides.effort = Some(Effort::Low);
+    assert_eq!(limit(&newer, "/max_tokens"), Some(json!(8192 + 24_576)));
+    let forced = Request { tool_choice: ToolChoice::Required, ..request.clone() };
+    assert_eq!(written(&newer, &forced)["max_tokens"], 8192, "it does not think then");
+    assert_eq!(limit(&sample(Provider::OpenAiCompatible, "gpt-4o"), "/max_tokens"), Some(json!(8192)));
+}
+
+#[test]
+fn properties_of_a_schema_are_written_in_the_order_in_which_they_are_required() {
+    let inner = json!({"properties": {"command": {}, "tool": {}, "a": {}}, "required": ["tool", "command"]});
+    let schema =
+        json!({"properties": {"call": {"anyOf": [inner]}, "thought": {}}, "required": ["thought", "call"]});
+    let written = text(&schema);
+    let places =
+        ["thought", "call", "tool", "command", "a"].map(|name| written.find(&format!("\"{name}\":")));
+    assert!(places.is_sorted() && places[0].is_some(), "{written}");
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), schema);
 }
 
 #[test]
@@ -313,4 +348,11 @@ fn most_bytes_of_each_request_are_those_of_the_request_before() {
         assert_eq!(text(&read), requests[1], "it is what it was");
         assert_eq!(read.to_string().len(), requests[1].len(), "nothing but the order is different");
     }
+}
+
+#[test]
+fn counts_may_be_decimal_numbers() {
+    let usage = serde_json::json!({"a": 100, "b": 100.0, "c": {"d": 6.6}, "e": -3, "f": "7", "g": null});
+    let counts = ["/a", "/b", "/c/d", "/e", "/f", "/g", "/h"].map(|pointer| count(&usage, pointer));
+    assert_eq!(counts, [100, 100, 7, 0, 0, 0, 0]);
 }

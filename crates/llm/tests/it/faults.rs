@@ -78,10 +78,36 @@ async fn what_is_no_answer_says_what_came_instead() {
         failure(Provider::OpenAiCompatible, Reply::events([("", "{\"choices\":[]}"), ("", "[DONE]")])).await;
     assert_eq!(error.class, Class::BadResponse);
     assert!(error.message.contains("no choices"), "{}", error.message);
-    // What the model wrote is no call in the eyes of Gemini's own server.
-    let error = failure(Provider::GeminiNative, Reply::new().raw_call("shell", "{broken")).await;
-    assert_eq!(error.class, Class::BadResponse);
-    assert!(error.message.contains("Malformed function call: shell({broken)"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn what_a_call_used_in_vain_is_known() {
+    // What is reported before the end, and what is reported with an error at the end.
+    let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error",
+        "message":"oh"},"usage":{"input_tokens":7,"output_tokens":2}}}"#
+        .replace('\n', "");
+    let chunk = r#"{"choices":[{"index":0,"delta":{"content":"Hel"}}],"usage":{"prompt_tokens":7,"completion_tokens":2}}"#;
+    let begun = r#"{"type":"message_start","message":{"usage":{"input_tokens":7,"output_tokens":2}}}"#;
+    let nothing = r#"{"candidates":[{"finishReason":"OTHER"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2}}"#;
+    let events = [chunk, failed.as_str(), begun, nothing];
+    for (provider, event) in FORMATS.into_iter().zip(events) {
+        let error = failure(provider, Reply::events([("", event)])).await;
+        assert_eq!((error.usage.input, error.usage.output), (7, 2), "{provider:?}: {}", error.message);
+    }
+    assert_eq!(failure(Provider::Anthropic, Reply::status(500, "oh")).await.usage, Usage::default());
+}
+
+#[tokio::test]
+async fn an_answer_is_cut_off_where_its_server_knows_no_limit() {
+    let text: String = (0..20_000).map(|number| format!("{:x}\n", number * 7919 % 65_537)).collect();
+    for provider in FORMATS {
+        let server = Server::start(Script::new().answer(Reply::text(text.clone()))).await;
+        let asked = Request { max_output_tokens: 100, ..request(vec![user("Count.")]) };
+        let answer = complete(&model_at(provider, server.url()), &asked).await.0.unwrap();
+        assert_eq!(answer.completion.stop, Stop::Length, "{provider:?}");
+        assert!(answer.notes.iter().any(|note| note.contains("beyond its limit")), "{:?}", answer.notes);
+        assert!(answer.completion.usage.output > 10_000, "what nobody told is estimated");
+    }
 }
 
 #[tokio::test]

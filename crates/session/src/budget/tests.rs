@@ -173,6 +173,70 @@ fn people_are_warned_once_of_each_limit_and_again_when_it_was_raised() {
 }
 
 #[test]
+fn money_is_warned_of_and_used_up_at_its_number() {
+    let mut log = Log::new(of_session(Budget { usd: Some(1.0), ..Budget::default() }));
+    let turn = log.begin(1);
+    for step in 1..=10 {
+        log.call(turn, step, "main", 1);
+        assert_eq!(log.warn(0), usize::from(step == 8), "step {step}");
+        assert_eq!(log.reached(0).len(), usize::from(step == 10), "step {step}");
+    }
+    assert_eq!(log.state.to_session().unwrap().used.session.usd, 1.0);
+    let written = serde_json::to_value(&log.state).unwrap();
+    assert_eq!(serde_json::from_value::<State>(written).unwrap(), log.state);
+}
+
+#[test]
+fn eighty_percent_are_eighty_percent_of_every_number() {
+    for limit in (5..2_000_u64).step_by(5) {
+        let mut log = Log::new(of_turn(tokens(limit)));
+        let turn = log.begin(1);
+        log.call(turn, 1, "main", limit / 5 * 4 - 1);
+        assert_eq!(log.warn(0), 0, "{limit}");
+        log.call(turn, 2, "main", 1);
+        assert_eq!(log.warn(0), 1, "{limit}");
+    }
+}
+
+#[test]
+fn a_limit_that_one_step_uses_up_is_warned_of_too() {
+    let mut log = Log::new(of_session(Budget { steps: Some(4), ..tokens(100) }));
+    let turn = log.begin(1);
+    for step in 1..=3 {
+        log.call(turn, step, "main", 1);
+        assert_eq!(log.warn(0), 0, "75 %");
+    }
+    log.call(turn, 4, "main", 200);
+    assert_eq!(log.warn(0), 2);
+    let told = log.events.iter().filter_map(|event| match &event.body {
+        EventBody::BudgetWarned(warning) => Some((warning.kind, warning.used, warning.limit)),
+        _ => None,
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [(BudgetKind::Tokens, 203.0, 100.0), (BudgetKind::Steps, 4.0, 4.0)]);
+    assert_eq!(log.warn(0), 0, "once");
+}
+
+#[test]
+fn what_is_said_of_very_little_money_can_be_done() {
+    let mut log = Log::new(of_session(Budget { usd: Some(0.000_01), ..Budget::default() }));
+    let turn = log.begin(1);
+    log.add(EventBody::UsageRecorded {
+        turn,
+        step: 1,
+        model: "main".to_owned(),
+        usage: Usage::default(),
+        cost_usd: Some(0.000_011),
+        first_token_ms: 1,
+        duration_ms: 1,
+        elapsed_ms: 0,
+    });
+    let (_, used) = log.state.used(0);
+    let said = reason(&session_reached(log.state.budgets().unwrap(), used), session());
+    assert!(said.contains("used $0.000011 of $0.00001;") && said.ends_with("--usd 0.000022"), "{said}");
+}
+
+#[test]
 fn each_kind_of_limit_is_reached_at_its_number_and_not_before() {
     let one = |turn: Budget, call: u64, millis: u64| {
         let mut log = Log::new(of_turn(turn));
@@ -336,6 +400,7 @@ fn the_clock_rings_at_the_warning_and_at_the_end() {
     assert_eq!(until_next(&log.state, 0), None, "no turn, no time");
     let turn = log.begin(1);
     assert_eq!(until_next(&log.state, 30_000), Some(Duration::from_secs(50)));
+    assert_eq!(until_next(&log.state, 79_999), Some(Duration::from_millis(1)));
     assert_eq!(until_next(&log.state, 80_000), Some(Duration::from_secs(20)), "whether it was told or not");
     assert_eq!(log.warn(80_000), 1);
     assert_eq!(until_next(&log.state, 90_000), Some(Duration::from_secs(10)));
@@ -358,6 +423,7 @@ fn what_nothing_could_be_done_within_is_refused() {
         usd(-1.0),
         usd(f64::NAN),
         usd(f64::INFINITY),
+        usd(1e-13),
         tokens(0),
         Budget { seconds: Some(0), ..Budget::default() },
         Budget { steps: Some(0), ..Budget::default() },

@@ -9,6 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Context, End, Runner};
 use crate::budget;
+use crate::kept_time;
 use crate::state::State;
 use crate::stop::Stop;
 
@@ -37,7 +38,7 @@ impl Context {
     }
 
     /// Why the turn cannot go on, when a limit is reached.
-    fn limits_reached(&self) -> Option<String> {
+    pub(super) fn limits_reached(&self) -> Option<String> {
         let millis = self.elapsed_ms();
         let session = self.recorder.session();
         self.recorder.stream().with_state(|state| {
@@ -57,18 +58,39 @@ impl Context {
             let left = stream.with_state(|state| budget::until_next(state, millis));
             match left {
                 None => changed.await,
-                Some(left) if left.is_zero() => return,
+                Some(left) if left.is_zero() => {
+                    // A limit may have come to be so low that nobody was warned of it.
+                    self.warn_while_it_runs().await;
+                    return;
+                }
                 Some(left) => {
+                    self.keep_time(millis).await;
                     tokio::select! {
                         () = changed => {}
-                        () = tokio::time::sleep(left) => {}
+                        () = tokio::time::sleep(left.min(kept_time::EVERY)) => {}
                     }
-                    // A warning that cannot be written is not worth the turn, whose own next event will tell.
-                    if let Err(error) = self.warn_of_limits().await {
-                        tracing::warn!(session = %stream.session(), %error, "a warning could not be recorded");
-                    }
+                    self.warn_while_it_runs().await;
                 }
             }
+        }
+    }
+
+    /// Has the server after this one know how long the turn took, whenever this one dies.
+    async fn keep_time(&self, millis: u64) {
+        let Some(turn) = self.turn().map(|turn| turn.id) else { return };
+        let dir = self.recorder.dir();
+        let kept = tokio::task::spawn_blocking(move || kept_time::keep(&dir, turn, millis)).await;
+        if let Err(error) = kept.map_err(std::io::Error::other).flatten() {
+            let session = self.recorder.session();
+            tracing::warn!(%session, %error, "how long the turn took could not be kept");
+        }
+    }
+
+    /// A warning that cannot be written is not worth the turn, whose own next event will tell.
+    async fn warn_while_it_runs(&self) {
+        if let Err(error) = self.warn_of_limits().await {
+            let session = self.recorder.session();
+            tracing::warn!(%session, %error, "a warning could not be recorded");
         }
     }
 }
@@ -83,9 +105,11 @@ impl Runner {
                 Ok(self.context.limits_reached().map(|reason| self.out_of_budget(reason)))
             }
             Effect::Survey { .. }
+            | Effect::ChangeModel { .. }
             | Effect::RunTool { .. }
             | Effect::RejectTool { .. }
             | Effect::Mistake { .. }
+            | Effect::Note { .. }
             | Effect::Tell { .. }
             | Effect::Verify
             | Effect::Finish { .. } => Ok(None),
@@ -99,8 +123,10 @@ impl Runner {
             | Effect::Compact { .. }
             | Effect::Survey { .. }
             | Effect::RunTool { .. } => Some(self.clock()),
-            Effect::RejectTool { .. }
+            Effect::ChangeModel { .. }
+            | Effect::RejectTool { .. }
             | Effect::Mistake { .. }
+            | Effect::Note { .. }
             | Effect::Tell { .. }
             | Effect::Verify
             | Effect::Finish { .. } => None,

@@ -60,7 +60,7 @@ impl Runner {
         self.window = context::window(model);
         self.may_insist = model.profile().tool_mode == ToolMode::Native;
         self.in_rounds = model.profile().tool_mode == ToolMode::Fenced;
-        Input::ModelChanged { profile: context::profile(model) }
+        Input::ModelChanged { profile: context::profile(model, self.context.options.turn.max_output_tokens) }
     }
 
     /// A model failed for good. The next of the list takes over for the rest of the turn; when there is none, the turn fails
@@ -69,7 +69,7 @@ impl Runner {
         let (from, reason) = (model.name.clone(), format!("{}: {}", plain(error.class), error.message));
         let own = self.context.own_model();
         let next = routes::successor(&self.context.options.models, &own, &from);
-        let Some(next) = next.filter(|_| error.class.another_may_help()) else {
+        let Some(next) = next else {
             return self.all_failed(from, reason, error).await;
         };
         let changed = EventBody::ModelChanged {
@@ -119,7 +119,7 @@ impl Runner {
             let told = !self.context.adapted.lock().unwrap_or_else(PoisonError::into_inner).insert(thing);
             if !told {
                 let problem = Problem::new(Code::ModelAdapted, format!("{}: {note}", model.name))
-                    .hint("the work goes on; nothing has to be done");
+                    .hint("the work goes on");
                 self.context.raise(&problem).await?;
             }
         }

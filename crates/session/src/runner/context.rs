@@ -38,14 +38,15 @@ git -c safe.directory='*' -c core.fsmonitor=false ls-files --cached --others --e
   find . -type f -not -path '*/.git/*' | sed 's|^\./||'
 ";
 
-/// How a model is worked with.
-pub(super) fn profile(model: &Model) -> agent::Profile {
+/// How a model is worked with that gives answers of so many tokens. What it thinks comes on top and takes room too.
+pub(super) fn profile(model: &Model, answer: u32) -> agent::Profile {
     let profile = model.profile();
     agent::Profile {
-        context: profile.context,
+        context: profile.context.saturating_sub(model.thinking(answer).into()),
         max_output: Some(profile.max_output),
         tool_mode: profile.tool_mode,
         edit_format: profile.edit_format,
+        cuts_in_silence: model.provider == llm::Provider::Ollama,
     }
 }
 
@@ -56,10 +57,11 @@ pub(super) fn window(model: &Model) -> Window {
 }
 
 impl Runner {
-    /// Makes the context shorter and records how. Without messages in the answer it could not be done.
+    /// Makes the context shorter and records how. Without messages in the answer it could not be done. With the model comes what
+    /// it turned out to read.
     pub(super) async fn compact(
         &self,
-        model: &Model,
+        model: (&Model, u64),
         level: CompactionLevel,
         tokens: u64,
         room: u64,
@@ -85,12 +87,18 @@ impl Runner {
 
     /// Has the older part summed up, by the model for summaries if there is one, and else, or if that one cannot, by the one
     /// that works. None when nobody did.
-    async fn summary(&self, model: &Model, shortening: &Shortening<'_>) -> Result<Option<String>, Failure> {
+    async fn summary(
+        &self,
+        (model, reads): (&Model, u64),
+        shortening: &Shortening<'_>,
+    ) -> Result<Option<String>, Failure> {
         let routed = self.context.options.routed(Task::Summarise).filter(|routed| routed.name != model.name);
         // Nobody waits for a model while there is another.
-        let asked = routed.map(|routed| (routed, false)).into_iter().chain([(model, true)]);
-        for (model, patient) in asked {
-            let Some(request) = shortening.summary_request(window(model)) else { continue };
+        let asked = routed.map(|routed| (routed, u64::MAX, false)).into_iter().chain([(model, reads, true)]);
+        for (model, most, patient) in asked {
+            let known = window(model);
+            let window = Window::new(known.context.min(most), known.answer);
+            let Some(request) = shortening.summary_request(window) else { continue };
             if let Some(summary) = self.summed_up(model, &request, patient).await? {
                 return Ok(Some(summary));
             }
@@ -106,18 +114,30 @@ impl Runner {
     ) -> Result<Option<String>, Failure> {
         let mut attempt = 1;
         let answer = loop {
-            let mut unseen = |_| {};
+            let mut meter = llm::Meter::default();
+            let mut unseen = |delta| meter.push(&delta);
             let call = self.context.client.complete(model, request, &mut unseen);
             let result = tokio::select! {
                 biased;
-                () = self.stop.given() => return Err(Failure::Stopped),
+                () = self.stop.given() => {
+                    self.record_in_vain(model, meter.used()).await?;
+                    return Err(Failure::Stopped);
+                }
                 result = call => result,
             };
             match result {
                 Ok(answer) => break answer,
                 Err(error) => {
-                    if !patient || !self.wait_to_retry(&error, &mut attempt).await? {
+                    self.record_in_vain(model, error.usage).await?;
+                    if !patient || !self.wait_to_retry(model, &error, &mut attempt).await? {
                         tracing::warn!(model = model.name, %error, "the conversation could not be summed up");
+                        if !patient {
+                            let note = format!(
+                                "it could not sum up the conversation, so the model that works does it: {}",
+                                error.message
+                            );
+                            self.tell_adapted(model, vec![note]).await?;
+                        }
                         return Ok(None);
                     }
                 }
@@ -190,5 +210,26 @@ impl Runner {
             }
             Err(failure) => Err(failure),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_thinks_takes_room_in_its_window() {
+        let model = |name: &str| Model {
+            name: "main".into(),
+            provider: llm::Provider::OpenAi,
+            model: name.into(),
+            base_url: None,
+            key: None,
+            headers: BTreeMap::new(),
+            price: None,
+            overrides: llm::Overrides::default(),
+        };
+        assert_eq!(profile(&model("gpt-5"), 8192).context, 400_000 - 24_576);
+        assert_eq!(profile(&model("gpt-4o"), 8192).context, 128_000);
     }
 }

@@ -38,11 +38,11 @@ use crate::failure::Failure;
 use crate::history::Remembered;
 use crate::outbox::Outside;
 use crate::recorder::Recorder;
-use crate::state::{TurnState, broken_off};
+use crate::state::{Retry, TurnState, broken_off};
 use crate::stop::Stop;
 use crate::stopwatch::Stopwatch;
 use crate::workspace::{Came, Expected, Keep, Kept, Patience, Workspace};
-pub(crate) use model::usage;
+pub(crate) use model::{usage, used_in_vain};
 use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
@@ -132,6 +132,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         may_insist: true,
         in_rounds: false,
         models_failed: false,
+        retry: turn.retry.clone(),
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -196,6 +197,8 @@ struct Runner {
     in_rounds: bool,
     /// Whether no model could be used, so that what waits would fail in the same way.
     models_failed: bool,
+    /// The call that another server was about to make again.
+    retry: Option<Retry>,
 }
 
 impl Runner {
@@ -232,7 +235,7 @@ impl Runner {
             instructions,
             checks: self.checks.clone(),
             limits: self.context.options.turn.clone(),
-            profile: context::profile(&model),
+            profile: context::profile(&model, self.context.options.turn.max_output_tokens),
             task: turn.text.clone(),
         })
         .after_steps(turn.steps());
@@ -268,7 +271,11 @@ impl Runner {
                     Some(answered?)
                 }
                 Effect::Compact { level, tokens, room } => {
-                    Some(self.compact(model, level, tokens, room).await?)
+                    Some(self.compact((model, machine.context()), level, tokens, room).await?)
+                }
+                Effect::ChangeModel { reason } => {
+                    let error = llm::Error::new(llm::Class::ContextOverflow, reason);
+                    Some(self.give_way(model, error).await?)
                 }
                 Effect::Survey { hints, room } => Some(self.survey(&hints, room).await?),
                 Effect::RunTool { call_id, tool } => Some(self.run_tool(call_id, tool).await?),
@@ -280,6 +287,10 @@ impl Runner {
                 Effect::Mistake { mistake } => {
                     let body = EventBody::MistakeMade { turn: self.turn, mistake };
                     self.append(&Actor::system(), vec![body]).await?;
+                    None
+                }
+                Effect::Note { text } => {
+                    self.tell_adapted(model, vec![text]).await?;
                     None
                 }
                 Effect::Tell { text } => {
@@ -568,8 +579,10 @@ fn needs_sandbox(effect: &Effect) -> bool {
     match effect {
         Effect::RunTool { .. } | Effect::Verify | Effect::Compact { .. } | Effect::Survey { .. } => true,
         Effect::CallModel(_)
+        | Effect::ChangeModel { .. }
         | Effect::RejectTool { .. }
         | Effect::Mistake { .. }
+        | Effect::Note { .. }
         | Effect::Tell { .. }
         | Effect::Finish { .. } => false,
     }

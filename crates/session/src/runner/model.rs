@@ -1,15 +1,18 @@
 //! One model call: streamed to the feed, made again when that may help, given up when the turn is stopped.
 
-use llm::{Answer, Class, Delta, Model};
+use std::time::Duration;
+
+use llm::{Answer, Class, Delta, Meter, Model};
 use protocol::chat::Request;
 use protocol::event::Channel;
-use protocol::{EventBody, Item, ItemId, ItemKind, ItemStatus, TurnId};
+use protocol::{EventBody, Item, ItemId, ItemKind, ItemStatus, TurnId, Usage};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Runner;
 use super::deltas::{Deltas, Pace};
 use crate::failure::Failure;
+use crate::state::Retry;
 
 /// The items that streamed text, which the answer completes. One of each kind for a call, however often it is made.
 #[derive(Debug, Default)]
@@ -39,7 +42,7 @@ struct Text {
 enum Called {
     Answered(Answer),
     Failed(llm::Error),
-    /// Somebody chose another model before it was made again.
+    /// Before it was made again somebody chose another model, or it turned out that nothing more may be used.
     GivenUp,
 }
 
@@ -48,14 +51,17 @@ struct Call<'a> {
     runner: &'a Runner,
     message: Option<(ItemId, Text)>,
     reasoning: Option<(ItemId, Text)>,
+    /// What the attempt that is under way has used.
+    meter: Meter,
 }
 
 impl Call<'_> {
     async fn push(&mut self, delta: Delta) -> Result<(), Failure> {
+        self.meter.push(&delta);
         let (slot, channel, text) = match delta {
             Delta::Text(text) => (&mut self.message, Channel::Text, text),
             Delta::Reasoning(text) => (&mut self.reasoning, Channel::Reasoning, text),
-            Delta::Call { .. } => return Ok(()),
+            Delta::Call { .. } | Delta::Usage(_) => return Ok(()),
         };
         if text.is_empty() {
             return Ok(());
@@ -120,6 +126,7 @@ impl Call<'_> {
         model: &Model,
         request: &Request,
     ) -> Result<Result<Answer, llm::Error>, Failure> {
+        self.meter = Meter::default();
         let (sender, mut deltas) = mpsc::unbounded_channel();
         // The receiver lives as long as the call.
         let mut sink = move |delta| drop(sender.send(delta));
@@ -136,7 +143,13 @@ impl Call<'_> {
             };
             tokio::select! {
                 biased;
-                () = runner.given_up() => return Err(Failure::Stopped),
+                () = runner.given_up() => {
+                    // It counts as used, though nobody waits for it to be shown.
+                    while let Ok(delta) = deltas.try_recv() {
+                        self.meter.push(&delta);
+                    }
+                    return Err(Failure::Stopped);
+                }
                 () = flush => self.flush(),
                 Some(delta) = deltas.recv() => self.push(delta).await?,
                 result = &mut call => {
@@ -144,6 +157,8 @@ impl Call<'_> {
                         self.push(delta).await?;
                     }
                     self.flush();
+                    // From here on the answer or the error has it.
+                    self.meter = Meter::default();
                     return Ok(result);
                 }
             }
@@ -164,18 +179,20 @@ impl Runner {
             *model = chosen;
             return Ok(self.take_on(model));
         }
+        let resumed = self.retry.take().filter(|retry| retry.model == model.name);
         let (streamed, result) = {
-            let mut call = Call { runner: self, message: None, reasoning: None };
-            match self.attempts(&mut call, model, request).await {
+            let mut call = Call { runner: self, message: None, reasoning: None, meter: Meter::default() };
+            match self.attempts(&mut call, model, request, resumed).await {
                 Ok(result) => (call.streamed(), result),
                 Err(Failure::Stopped) => {
                     let turn = self.turn;
                     // Else there is no sandbox, and nobody stopped anything.
                     let by_person = self.stop.is_given();
                     let status = if by_person { ItemStatus::Cancelled } else { ItemStatus::Interrupted };
+                    let used = used_in_vain(turn, model, call.meter.used(), self.context.elapsed_ms());
                     let items = call.broken_off(status).into_iter();
-                    let bodies = items.map(|item| EventBody::ItemCompleted { turn, item }).collect();
-                    self.append(&self.agent, bodies).await?;
+                    let bodies = items.map(|item| EventBody::ItemCompleted { turn, item });
+                    self.append(&self.agent, bodies.chain(used).collect()).await?;
                     return Err(Failure::Stopped);
                 }
                 Err(failure) => return Err(failure),
@@ -219,19 +236,35 @@ impl Runner {
         call: &mut Call<'_>,
         model: &Model,
         request: &Request,
+        resumed: Option<Retry>,
     ) -> Result<Called, Failure> {
         let mut attempt = 1;
+        if let Some(retry) = resumed {
+            attempt = retry.attempt;
+            // The model's server asked for the wait, whichever of ours it asked.
+            let wait = retry.wake_at.map_or(Duration::ZERO, crate::stopwatch::until).min(llm::LONGEST_WAIT);
+            tokio::select! {
+                biased;
+                () = self.given_up() => return Err(Failure::Stopped),
+                () = self.another_is_chosen(model) => return Ok(Called::GivenUp),
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
         loop {
             let error = match call.attempt(model, request).await? {
                 Ok(answer) => return Ok(Called::Answered(answer)),
                 Err(error) => error,
             };
+            self.record_in_vain(model, error.usage).await?;
+            if self.context.limits_reached().is_some() {
+                return Ok(Called::GivenUp);
+            }
             if llm::retry_delay(&error, attempt).is_some() {
                 call.restart();
             }
             let again = tokio::select! {
                 biased;
-                again = self.wait_to_retry(&error, &mut attempt) => again?,
+                again = self.wait_to_retry(model, &error, &mut attempt) => again?,
                 () = self.another_is_chosen(model) => return Ok(Called::GivenUp),
             };
             if !again {
@@ -240,8 +273,20 @@ impl Runner {
         }
     }
 
+    /// Records what a call used whose answer cannot be used: it is paid for all the same.
+    pub(super) async fn record_in_vain(&self, model: &Model, usage: Usage) -> Result<(), Failure> {
+        let used = used_in_vain(self.turn, model, usage, self.context.elapsed_ms());
+        let actor = protocol::Actor::agent(model.name.clone());
+        Ok(self.append(&actor, used.into_iter().collect()).await?)
+    }
+
     /// Waits before a call is made again, which is recorded; false when it is not to be.
-    pub(super) async fn wait_to_retry(&self, error: &llm::Error, attempt: &mut u32) -> Result<bool, Failure> {
+    pub(super) async fn wait_to_retry(
+        &self,
+        model: &Model,
+        error: &llm::Error,
+        attempt: &mut u32,
+    ) -> Result<bool, Failure> {
         let Some(delay) = llm::retry_delay(error, *attempt) else { return Ok(false) };
         *attempt += 1;
         let body = EventBody::RetryScheduled {
@@ -252,7 +297,7 @@ impl Runner {
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             wake_at: crate::stopwatch::after(delay),
         };
-        self.append(&protocol::Actor::system(), vec![body]).await?;
+        self.append(&protocol::Actor::agent(model.name.clone()), vec![body]).await?;
         tokio::select! {
             biased;
             () = self.given_up() => Err(Failure::Stopped),
@@ -263,7 +308,7 @@ impl Runner {
 
 /// What an answer used. `elapsed_ms` is how long the turn has been under way; 0 where the call is beside it.
 pub(crate) fn usage(turn: TurnId, model: &Model, answer: &Answer, step: u32, elapsed_ms: u64) -> EventBody {
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     EventBody::UsageRecorded {
         turn,
         step,
@@ -274,6 +319,20 @@ pub(crate) fn usage(turn: TurnId, model: &Model, answer: &Answer, step: u32, ela
         duration_ms: millis(answer.duration),
         elapsed_ms,
     }
+}
+
+/// What a call used that gave no answer, if its server said so. It is no step of the turn.
+pub(crate) fn used_in_vain(turn: TurnId, model: &Model, usage: Usage, elapsed_ms: u64) -> Option<EventBody> {
+    (usage.total() > 0).then(|| EventBody::UsageRecorded {
+        turn,
+        step: 0,
+        model: model.name.clone(),
+        usage,
+        cost_usd: llm::cost_usd(model, &usage),
+        first_token_ms: 0,
+        duration_ms: 0,
+        elapsed_ms,
+    })
 }
 
 /// The kind of failure in plain words.

@@ -82,7 +82,7 @@ impl Ledger {
     pub(super) fn was_warned(&self, turn: TurnId, line: &Line) -> bool {
         self.warned.iter().any(|warned| {
             let same_turn = warned.turn == turn || warned.scope == BudgetScope::Session;
-            same_turn && (warned.scope, warned.kind, warned.limit) == (line.scope, line.kind, line.limit)
+            same_turn && (warned.scope, warned.kind, warned.limit) == (line.scope, line.kind, line.limit())
         })
     }
 

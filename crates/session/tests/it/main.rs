@@ -13,6 +13,7 @@ mod delivered;
 mod failures;
 mod images;
 mod large;
+mod long_outputs;
 mod mistakes;
 mod models;
 mod modes;

@@ -1,6 +1,6 @@
 //! What a model does that cannot be used: it is answered, counted, and ends the turn when nothing helps.
 
-use protocol::{EventBody, Mistake, Mistakes, Outcome};
+use protocol::{EventBody, Mistake, Mistakes, Outcome, Usage};
 use serde_json::json;
 use testkit::model::{At, Gate, Reply, Script};
 
@@ -67,6 +67,23 @@ async fn an_answer_that_never_ends_is_cut_off_and_not_kept_whole() {
     assert!(sent.matches("I will look at the file again.").count() < 4, "{sent}");
     // Nobody said what it used, and it was paid for.
     assert!(finished.receipt.spend.usage.output > 2000, "{:?}", finished.receipt.spend);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_answer_used_is_counted_also_when_it_broke_off() {
+    let piece = r#"{"choices":[{"index":0,"delta":{"content":"Hel"}}],
+        "usage":{"prompt_tokens":7,"completion_tokens":2}}"#
+        .replace('\n', "");
+    let last = Reply::text("Nothing to do.").usage(Usage { input: 40, output: 5, ..Usage::default() });
+    let world = World::new(Script::new().answer(Reply::events([("", piece)])).answer(last)).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!((finished.outcome, finished.receipt.steps), (Outcome::Done, 1), "{:?}", finished.reason);
+    let used = finished.receipt.spend.usage;
+    assert_eq!((used.input, used.output), (47, 7));
     world.end(sessions).await;
 }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use llm::{Overrides, Provider};
 use protocol::chat::Message;
 use protocol::{
-    ActorKind, Code, CommandId, EditSession, Event, EventBody, Outcome, SessionId, SetQueue, Status,
+    ActorKind, Code, CommandId, EditSession, Event, EventBody, Outcome, SessionId, SetQueue, Status, Usage,
 };
 use serde_json::json;
-use session::{Before, Cause, Command, Sessions};
+use session::{Before, Cause, Command, Sessions, ShutDown};
 use testkit::model::{At, Format, Gate, Reply, Request, Script, Server, Small};
 
 use crate::support::{Follow, World, ann, create};
@@ -41,8 +41,9 @@ async fn world(script: Script, spares: &[(&str, Provider)]) -> World {
     spares.iter().fold(world, |world, (name, provider)| world.also(model(name, *provider, &url)))
 }
 
-fn overloaded() -> Reply {
-    Reply::status(503, "try later").header("retry-after", "0")
+/// No answer, which is worth two more attempts.
+fn rubbish() -> Reply {
+    Reply::raw(200, "text/html", "<p>try later</p>")
 }
 
 async fn choose(sessions: &Sessions, id: SessionId, model: &str) {
@@ -85,7 +86,7 @@ async fn the_next_model_takes_over_for_the_rest_of_the_turn_and_says_so() {
             ("scripted", true) if first_turn => {
                 Reply::new().call("shell", json!({"command": "cat answer.txt"}))
             }
-            ("scripted", false) => overloaded(),
+            ("scripted", false) => rubbish(),
             ("spare-model", false) if request.messages.len() < 4 => {
                 Reply::new().call("edit", json!({"path": "answer.txt", "old": "41", "new": "42"}))
             }
@@ -108,14 +109,14 @@ async fn the_next_model_takes_over_for_the_rest_of_the_turn_and_says_so() {
     let changed = told("model.changed")[0];
     assert_eq!(
         told("retry.scheduled").iter().filter(|at| **at < changed).count(),
-        5,
+        2,
         "its own attempts come first"
     );
-    assert_eq!(told("retry.scheduled").len(), 5);
+    assert_eq!(told("retry.scheduled").len(), 2);
     assert_eq!(told("error.raised").len(), 0, "nothing failed for good");
     match &follow.events[changed].body {
         EventBody::ModelChanged { reason: Some(reason), .. } => {
-            assert!(reason.contains("too much to do") && reason.contains("try later"), "{reason}");
+            assert!(reason.contains("could not be read") && reason.contains("try later"), "{reason}");
         }
         other => panic!("{other:?}"),
     }
@@ -137,7 +138,7 @@ async fn when_all_fail_the_turn_fails_with_each_error_and_what_waits_stays() {
             _ if mended.load(Ordering::SeqCst) => Reply::text("Nothing to do."),
             "scripted" if number == 0 => Reply::status(401, "bad key").stall(At::Response, &gate),
             "scripted" => Reply::status(401, "bad key"),
-            "spare-model" => overloaded(),
+            "spare-model" => rubbish(),
             _ => Reply::status(404, "no such model"),
         }
     });
@@ -158,7 +159,7 @@ async fn when_all_fail_the_turn_fails_with_each_error_and_what_waits_stays() {
     }
     assert_eq!(changes(&follow), [change("spare", "main", true), change("last", "spare", true)]);
     let retries = follow.names().iter().filter(|name| **name == "retry.scheduled").count();
-    assert_eq!(retries, 5, "a bad key and an unknown model are not tried again");
+    assert_eq!(retries, 2, "a bad key and an unknown model are not tried again");
     follow.until(|body| matches!(body, EventBody::QueuePaused { .. })).await;
     let held = sessions.get(id).await.unwrap();
     assert_eq!((held.paused, held.queued.len(), held.status), (true, 2, Status::Failed));
@@ -349,23 +350,19 @@ async fn a_smaller_window_is_compacted_for_before_the_first_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_would_not_take_is_told_once() {
-    let script = Script::from_fn(|request, _| match request.model.as_str() {
-        "one-model" => Reply::new().signed_reasoning("Hm.", "SIGone").say("Nothing to do."),
-        _ if request.json.to_string().contains("SIGone") => {
-            Reply::status(400, "messages.1.content.0: Invalid `signature` in `thinking` block")
-        }
-        _ => Reply::text("Nothing to do."),
+    let script = Script::from_fn(|request, _| match request.json.to_string().contains("SIGone") {
+        true => Reply::status(400, "messages.1.content.0: Invalid `signature` in `thinking` block"),
+        false => Reply::new().signed_reasoning("Hm.", "SIGone").say("Nothing to do."),
     });
     let world = World::new(script).await;
     let url = world.model.url();
-    let world =
-        world.also(model("one", Provider::Anthropic, &url)).also(model("two", Provider::Anthropic, &url));
+    let world = world.also(model("one", Provider::Anthropic, &url));
     let sessions = world.start().await;
     let id = create(&sessions, "Look around").await;
     let mut follow = Follow::new(&sessions, id).await;
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
-    for name in ["one", "two", "two"] {
-        choose(&sessions, id, name).await;
+    choose(&sessions, id, "one").await;
+    for _ in 0..3 {
         sessions.prompt(id, ann(), "Again".into()).await.unwrap();
         assert_eq!(follow.finished().await.outcome, Outcome::Done);
     }
@@ -377,10 +374,49 @@ async fn what_a_server_would_not_take_is_told_once() {
         .collect();
     match told.as_slice() {
         [EventBody::ErrorRaised { code: Code::ModelAdapted, message, .. }] => {
-            assert!(message.starts_with("two: ") && message.contains("earlier reasoning"), "{message}");
+            assert!(message.starts_with("one: ") && message.contains("earlier reasoning"), "{message}");
         }
         other => panic!("{other:?}"),
     }
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_drops_what_it_cannot_read_is_told_of_and_sent_less() {
+    let script = Script::from_fn(|request, step| {
+        let tokens = request.json.to_string().len() as u64 * 2 / 7;
+        let reply = if step < 16 {
+            Reply::new().call("shell", json!({"command": format!("seq {step}000 {step}900")}))
+        } else {
+            Reply::text("Done.")
+        };
+        reply.usage(Usage { input: tokens.min(8192), output: 30, ..Usage::default() })
+    });
+    let world = World::new(script).await;
+    let url = world.model.url();
+    let overrides = Overrides {
+        context: Some(128_000),
+        tool_mode: Some(protocol::ToolMode::Native),
+        ..Overrides::default()
+    };
+    let world = world.also(llm::Model { overrides, ..model("local", Provider::Ollama, &url) });
+    let sessions = world.start().await;
+    let request = protocol::CreateSession {
+        environment: "plain".into(),
+        prompt: "Look around".into(),
+        model: Some("local".into()),
+        budgets: None,
+    };
+    let id = sessions.create(ann(), request).await.unwrap().id;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let told = follow.events.iter().filter_map(|event| match &event.body {
+        EventBody::ErrorRaised { code: Code::ModelAdapted, message, .. } => Some(message.as_str()),
+        _ => None,
+    });
+    let told: Vec<&str> = told.collect();
+    assert!(told.len() == 1 && told[0].contains("reads only 8192 tokens"), "{told:?}");
+    assert!(follow.names().contains(&"context.compacted"));
     world.end(sessions).await;
 }
 
@@ -421,5 +457,104 @@ async fn a_session_is_edited_once_and_only_to_what_can_be() {
     assert_eq!((now.model.as_str(), now.seq), ("main", before.seq + 3));
     choose(&sessions, id, "main").await;
     assert_eq!(sessions.get(id).await.unwrap().seq, now.seq, "what is so already is not said");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signed_reasoning_stays_with_its_server_and_model_also_within_a_wire_format() {
+    let script = || {
+        Script::from_fn(|request, _| {
+            let signature = format!("SIG{}", request.model.replace("-model", ""));
+            Reply::new().signed_reasoning("Hm.", signature).say("Nothing to do.")
+        })
+    };
+    for provider in [Provider::Anthropic, Provider::OpenAiResponses, Provider::GeminiNative] {
+        let (world, elsewhere) = (World::new(script()).await, Server::start(script()).await);
+        let url = world.model.url();
+        let third = llm::Model { model: "one-model".into(), ..model("three", provider, &elsewhere.url()) };
+        let world = world.also(model("one", provider, &url)).also(model("two", provider, &url)).also(third);
+        let sessions = world.start().await;
+        let id = create(&sessions, "Look around").await;
+        let mut follow = Follow::new(&sessions, id).await;
+        assert_eq!(follow.finished().await.outcome, Outcome::Done);
+        for name in ["one", "two", "three", "one"] {
+            choose(&sessions, id, name).await;
+            sessions.prompt(id, ann(), "Again".into()).await.unwrap();
+            assert_eq!(follow.finished().await.outcome, Outcome::Done);
+        }
+        let sent = |server: &Server, place: usize, signature: &str| {
+            server.requests()[place].json.to_string().contains(signature)
+        };
+        // The first request is that of the session's first model, which signs nothing.
+        assert!(!sent(&world.model, 2, "SIG"), "{provider:?}: another model at the same address");
+        assert!(!sent(&elsewhere, 0, "SIG"), "{provider:?}: the same model at another address");
+        assert!(sent(&world.model, 3, "SIGone") && !sent(&world.model, 3, "SIGtwo"), "{provider:?}: its own");
+        assert_eq!((world.model.violations(), elsewhere.violations()), (Vec::new(), Vec::new()));
+        world.end(sessions).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_stays_too_long_is_for_the_next_model_and_what_waits_stays() {
+    for spared in [true, false] {
+        let gate = Gate::new();
+        let script = Script::from_fn({
+            let gate = gate.clone();
+            move |request, number| match (request.model.as_str(), number) {
+                ("scripted", 0) => Reply::status(413, "too long").stall(At::Response, &gate),
+                ("scripted", _) => Reply::status(413, "too long"),
+                _ => Reply::text("Nothing to do."),
+            }
+        });
+        let spares: &[(&str, Provider)] = if spared { &[("spare", Provider::Anthropic)] } else { &[] };
+        let world = world(script, spares).await;
+        let sessions = world.start().await;
+        let id = create(&sessions, "one").await;
+        gate.reached().await;
+        sessions.prompt(id, ann(), "two".into()).await.unwrap();
+        gate.open();
+        let mut follow = Follow::new(&sessions, id).await;
+        let finished = follow.finished().await;
+        if spared {
+            assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+            assert_eq!(changes(&follow), [change("spare", "main", true)]);
+            assert_eq!(follow.finished().await.outcome, Outcome::Done);
+        } else {
+            assert_eq!(finished.outcome, Outcome::Failed);
+            assert!(finished.reason.unwrap().contains("too long"));
+            follow.until(|body| matches!(body, EventBody::QueuePaused { .. })).await;
+            assert_eq!(sessions.get(id).await.unwrap().queued.len(), 1);
+            assert!(follow.names().contains(&"error.raised"), "{:?}", follow.names());
+        }
+        world.end(sessions).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_a_model_server_asked_for_outlasts_a_restart() {
+    let script = Script::from_fn(|_, number| match number {
+        0 => Reply::status(503, "try later").header("retry-after-ms", "2000"),
+        _ => Reply::status(503, "try later").header("retry-after", "200"),
+    });
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let first = follow.until(|body| matches!(body, EventBody::RetryScheduled { .. })).await;
+    sessions.shut_down(ShutDown::KeepSandboxes).await;
+    drop((sessions, follow));
+    let sessions = world.start().await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.until(|body| *body == first.body).await;
+    let second = follow.until(|body| matches!(body, EventBody::RetryScheduled { .. })).await;
+    let told = |body: &EventBody| match body {
+        EventBody::RetryScheduled { attempt, wake_at, .. } => (*attempt, wake_at.unwrap()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((told(&first.body).0, told(&second.body).0), (2, 3), "attempts are counted on");
+    assert!(second.at >= told(&first.body).1, "{} is too early", second.at);
+    assert_eq!(world.model.requests().len(), 2);
+    sessions.stop(id, ann()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Cancelled);
     world.end(sessions).await;
 }

@@ -119,6 +119,8 @@ async fn summaries(able: bool) -> Vec<String> {
     let beside: Vec<String> = beside.collect();
     assert_eq!(finished.receipt.spend.calls as usize, finished.receipt.steps as usize + beside.len());
     assert!(!summer.requests().is_empty());
+    let told = follow.names().iter().filter(|name| **name == "error.raised").count();
+    assert_eq!(told, usize::from(!able), "whoever named a model that cannot do it is told once");
     world.end(sessions).await;
     beside
 }

@@ -202,6 +202,26 @@ async fn time_that_is_over_ends_a_model_call_and_a_stop_is_still_a_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn time_in_a_call_that_a_server_did_not_live_to_see_the_end_of_is_not_forgotten() {
+    let gate = testkit::model::Gate::new();
+    let hangs = || Reply::text("Half of a sentence that is never finished").stall(At::Event(3), &gate);
+    let world = World::new(Script::new().answer(hangs()).answer(hangs())).await;
+    let world = world.budgets(of_turn(Budget { seconds: Some(600), ..Budget::default() }));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Talk").await;
+    let used = async |sessions: &Sessions| sessions.get(id).await.unwrap().used.turn.seconds;
+    // It is kept each second, so by then one was.
+    while used(&sessions).await < 2.5 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let sessions = restart(&world, sessions).await;
+    let after = used(&sessions).await;
+    assert!(after >= 1.0, "{after}");
+    sessions.stop(id, ann()).await.unwrap();
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_person_is_no_time_that_is_used() {
     let script = Script::new().call("shell", json!({"command": "echo 42 > answer.txt"})).say("Done.");
     let world = World::new(script).await.environment(|plain| plain.approve = vec![Gate::Delivery]);
@@ -239,5 +259,83 @@ async fn a_turn_that_says_it_is_finished_is_not_ended_before_its_checks() {
     assert_eq!(finished.outcome, Outcome::OutOfBudget);
     let reason = finished.reason.unwrap();
     assert!(reason.contains("2 of 2 steps") && reason.ends_with("checks still fail: test"), "{reason}");
+    world.end(sessions).await;
+}
+
+/// A model that tells at the beginning of an answer what it read.
+fn telling(world: &World) -> llm::Model {
+    crate::models::model("telling", llm::Provider::Anthropic, &world.model.url())
+}
+
+async fn choose_telling(sessions: &Sessions, id: SessionId) {
+    let edit = EditSession { model: Some("telling".into()), ..EditSession::default() };
+    sessions.edit(id, ann(), edit).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_call_has_read_is_counted_when_it_is_stopped() {
+    let gate = testkit::model::Gate::new();
+    let read = Usage { input: 50_000, cache_write: 7000, output: 900, ..Usage::default() };
+    let slow = Reply::text("It is a long story.".repeat(9)).usage(read).stall(At::Event(6), &gate);
+    let world = World::new(Script::new().answer(priced(Reply::text("Well."))).answer(slow)).await;
+    let model = telling(&world);
+    let world = world.also(model);
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    choose_telling(&sessions, id).await;
+    sessions.prompt(id, ann(), "Tell me".into()).await.unwrap();
+    gate.reached().await;
+    // What the server sent before is there once it is seen as text.
+    follow.until(|body| matches!(body, EventBody::ItemStarted { item, .. } if matches!(item.kind, protocol::ItemKind::Message { .. }))).await;
+    sessions.stop(id, ann()).await.unwrap();
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Cancelled);
+    let spend = finished.receipt.spend;
+    assert_eq!((spend.calls, spend.usage.input, spend.usage.cache_write), (1, 50_000, 7000), "{spend:?}");
+    assert!((1..900).contains(&spend.usage.output), "as much as came: {spend:?}");
+    assert_eq!(finished.receipt.steps, 0, "it is no step");
+    gate.open();
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_broke_off_is_not_made_again_when_nothing_is_left_to_pay_it() {
+    let read = Usage { input: 50_000, ..Usage::default() };
+    let broken = Reply::text("It is a long story.".repeat(9)).usage(read).cut(6);
+    let world = World::new(Script::new().answer(priced(Reply::text("Well."))).answer(broken)).await;
+    let model = telling(&world);
+    let world = world.also(model).budgets(of_turn(tokens(50_000)));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    choose_telling(&sessions, id).await;
+    sessions.prompt(id, ann(), "Tell me".into()).await.unwrap();
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::OutOfBudget, "{:?}", finished.reason);
+    assert_eq!((world.model.requests().len(), finished.receipt.spend.calls), (2, 1));
+    assert!(!follow.names().contains(&"retry.scheduled"));
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_does_not_tell_is_estimated_counts_and_is_said_once() {
+    let script = Script::from_fn(|_, step| {
+        Reply::new().call("shell", json!({"command": format!("echo {step}")})).without_usage()
+    });
+    let world = World::new(script).await.budgets(of_turn(tokens(20_000)));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Work").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::OutOfBudget);
+    let said = follow.events.iter().filter_map(|event| match &event.body {
+        EventBody::ErrorRaised { code: protocol::Code::ModelAdapted, message, .. } => Some(message.as_str()),
+        _ => None,
+    });
+    let said: Vec<&str> = said.collect();
+    assert!(said.len() == 1 && said[0].contains("estimated"), "{said:?}");
+    assert!(world.model.requests().len() > 1, "one call is not as much");
     world.end(sessions).await;
 }

@@ -21,8 +21,8 @@ async fn a_file_that_cannot_be_used_is_told_with_its_place() {
             ["vm", "host, tar:PATH", "[environments.x]"],
         ),
         ("[server]\nlisten = 7717\n", ["listen", "line 2", "socket address"]),
-        ("[agent]\nmax_steps = \"many\"\n", ["max_steps", "many", "u32"]),
-        ("this is not toml\n", ["line 1", "this is not toml", "="]),
+        ("[agent]\nmax_steps = \"many\"\n", ["max_steps", "line 2", "u32"]),
+        ("this is not toml\n", ["line 1", "column", "="]),
         ("[models.a]\nprovider = \"acme\"\nmodel = \"m\"\n", ["acme", "anthropic", "openai-compatible"]),
         (
             "[models.a]\nprovider = \"openai-compatible\"\nmodel = \"m\"\n",

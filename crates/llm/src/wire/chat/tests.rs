@@ -252,7 +252,12 @@ fn what_is_no_answer_is_refused() {
     assert!(matches!(fold(vec![json!("{\"choices\"")]), Err(Fault::Malformed(_))));
     assert!(matches!(fold(vec![json!({"error": {"message": "oh", "code": 500}})]), Err(Fault::Server(_))));
     let nameless = calls(json!([{"index": 0, "id": "a", "function": {"arguments": "{}"}}]));
-    assert!(matches!(fold(vec![nameless, end("tool_calls")]), Err(Fault::Malformed(_))));
+    let nameless = fold(vec![nameless, end("tool_calls")]).unwrap();
+    assert_eq!(nameless.stop, Stop::Tools, "the model is told that there is no such tool");
+    assert!(matches!(&nameless.parts[..], [Part::Call(call)] if call.tool == "unnamed"));
+    let filtered = fold(vec![delta(json!({"content": "I can"})), end("content_filter")]).unwrap();
+    let told = "I can [broken off by the model server: content_filter]";
+    assert_eq!(filtered.parts, [Part::Text { text: told.into() }]);
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn signatures_go_back_on_their_parts_and_results_follow_their_calls() {
         body(&model(), &request, Quirks::of(&model())),
         json!({
             "systemInstruction": {"parts": [{"text": "Be brief."}]},
-            "generationConfig": {"maxOutputTokens": 100},
+            "generationConfig": {"maxOutputTokens": 100 + crate::thinking::MOST},
             "tools": [{"functionDeclarations": [
                 {"name": "shell", "description": "d",
                     "parameters": {"type": "object", "properties": {"x": {"type": "string"}}}},
@@ -153,12 +153,50 @@ fn every_end_has_its_meaning() {
     assert_eq!(stop("MAX_TOKENS"), Ok(Stop::Length));
     assert_eq!(stop("SAFETY"), Ok(Stop::Refusal));
     assert_eq!(stop("PROHIBITED_CONTENT"), Ok(Stop::Refusal));
-    assert!(matches!(stop("MALFORMED_FUNCTION_CALL"), Err(Fault::Malformed(_))));
+    assert_eq!(stop("OTHER"), Ok(Stop::End));
     let blocked =
         json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}});
     let completion = fold(vec![blocked]).unwrap();
     assert_eq!((completion.stop, completion.usage.input), (Stop::Refusal, 5));
+    assert_eq!(
+        completion.parts,
+        [Part::Text { text: "[broken off by the model server: SAFETY]".into() }],
+        "people are told why"
+    );
+    for reason in ["OTHER", "MISSING_THOUGHT_SIGNATURE", "ADDED_LATER"] {
+        let stopped = Fault::Server(Complaint::stopped(reason));
+        assert_eq!(fold(vec![end(reason)]), Err(stopped), "an answer with nothing in it says why");
+    }
+    assert_eq!(fold(vec![end("STOP")]).unwrap().stop, Stop::End);
     assert_eq!(fold(vec![chunk(json!([{"text": "x"}]))]), Err(Fault::BrokeOff));
+}
+
+#[test]
+fn a_call_that_the_server_cannot_read_is_a_call_that_the_model_got_wrong() {
+    let tool = |name: &str| ToolSpec {
+        name: name.into(),
+        description: "d".into(),
+        schema: json!({"type": "object"}),
+    };
+    let request = Request { tools: vec![tool("read"), tool("shell")], ..Request::default() };
+    let ended = |reason: &str, said: &str| {
+        let mut fold = Box::new(Fold::new(Parts::after(&request)));
+        let mut last = end(reason);
+        last["candidates"][0]["finishMessage"] = json!(said);
+        fold.event(&Event { name: String::new(), data: last.to_string() }, &mut |_| {}).unwrap();
+        let completion = fold.finish().unwrap();
+        assert_eq!((completion.stop, completion.usage.output), (Stop::Tools, 30), "{reason}");
+        completion.parts
+    };
+    let said = "Malformed function call: print(default_api.shell(command='read it'";
+    let arguments = format!("MALFORMED_FUNCTION_CALL: {said}");
+    assert_eq!(ended("MALFORMED_FUNCTION_CALL", said), [call("call_1", "shell", &arguments)]);
+    let long = ended("MALFORMED_FUNCTION_CALL", &"é".repeat(100_000));
+    let [Part::Call(long)] = long.as_slice() else { panic!("{long:?}") };
+    assert_eq!((long.tool.as_str(), long.arguments.chars().count()), ("unreadable_call", 2000));
+    for reason in ["UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"] {
+        assert_eq!(ended(reason, ""), [call("call_1", "unreadable_call", &format!("{reason}: "))]);
+    }
 }
 
 #[test]

@@ -204,6 +204,30 @@ fn servers_that_number_nothing_are_understood() {
 }
 
 #[test]
+fn the_phase_of_a_message_goes_back_with_it() {
+    let message = |kind: &str, index: u64, phase: &str, text: &str| {
+        json!({"type": format!("response.output_item.{kind}"), "output_index": index, "item": {"type": "message",
+            "id": format!("msg_{index}"), "phase": phase, "content": [{"type": "output_text", "text": text}]}})
+    };
+    let delta = |index: u64, text: &str| json!({"type": "response.output_text.delta", "output_index": index, "delta": text});
+    let completion = fold(vec![
+        message("added", 0, "commentary", ""),
+        delta(0, "I will look."),
+        message("done", 0, "commentary", "I will look."),
+        message("done", 1, "final_answer", "Done."),
+        completed(),
+    ])
+    .unwrap();
+    let texts = completion.parts.iter().filter(|part| matches!(part, Part::Text { .. }));
+    assert_eq!(texts.count(), 2, "{:?}", completion.parts);
+    let later = Message::Assistant { parts: vec![Part::Text { text: "More.".into() }] };
+    let messages = vec![Message::Assistant { parts: completion.parts }, later];
+    let sent = body(&model(), &Request { messages, ..Request::default() }, Quirks::of(&model()));
+    let phases: Vec<&Value> = sent["input"].as_array().unwrap().iter().map(|item| &item["phase"]).collect();
+    assert_eq!(phases, [&json!("commentary"), &json!("final_answer"), &Value::Null]);
+}
+
+#[test]
 fn every_end_has_its_meaning() {
     let stop = |kind: &str, reason: Value| {
         fold(vec![json!({"type": format!("response.{kind}"), "response": {"status": kind,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use agent::tools::Invocation;
+use agent::tools::{Extent, Invocation};
 use protocol::ItemId;
 use protocol::item::Output;
 use sandbox::{Sandbox, WORKSPACE};
@@ -98,7 +98,10 @@ impl Runner {
             Invocation::Shell { command, timeout_ms } => {
                 return shell::run(&scope, &command, timeout_ms).await;
             }
-            Invocation::Read { path, offset, limit } => read::run(&scope, &path, offset, limit).await,
+            Invocation::Read { path, offset, limit, column } => {
+                let extent = Extent { offset, limit, column, most: scope.most };
+                read::run(&scope, &path, extent).await
+            }
             Invocation::Write { path, content } => {
                 let insists = self.insists(&path, &content);
                 write::run(&scope, &path, content, insists).await
@@ -145,7 +148,7 @@ impl Runner {
             let how_much =
                 if output.bytes > BLOB_LIMIT { "the first 16 MiB of the output" } else { "the whole output" };
             output.text.push_str(&format!(
-                "\n[{how_much} can be read with the read tool: path \"{}{blob}\", with offset and limit]",
+                "\n[{how_much} can be read with the read tool: path \"{}{blob}\", with offset and limit; search takes this path, too]",
                 read::OUTPUT
             ));
         }

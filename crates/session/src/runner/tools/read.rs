@@ -1,5 +1,6 @@
 //! `read`: a text file with line numbers.
 
+use agent::tools::{Extent, numbered};
 use guest::FileKind;
 
 use super::{Done, Scope, absolute, refused};
@@ -11,19 +12,19 @@ pub(super) const LIMIT: u64 = 2 * 1024 * 1024;
 /// What the name of an output that was cut begins with.
 pub(in crate::runner) const OUTPUT: &str = "output:";
 
-/// The whole of an output that was cut. It is kept on the host, beside the log.
-async fn earlier(scope: &Scope, name: &str, offset: u64, limit: u64) -> Done {
+/// The whole of an output that was cut, or what the model should know instead. It is kept on the host, beside the log.
+pub(super) async fn earlier(scope: &Scope, name: &str) -> Result<String, Done> {
     let plain = |stem: &str| stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !name.strip_suffix(".out").is_some_and(plain) {
-        return Done::error(format!(
+        return Err(Done::error(format!(
             "There is no output {name:?}. Its name stands where the output was cut."
-        ));
+        )));
     }
     match tokio::fs::read(scope.dir.join(name)).await {
-        Ok(bytes) => Done::ok(agent::tools::numbered(&String::from_utf8_lossy(&bytes), offset, limit)),
-        Err(error) => Done::error(format!(
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => Err(Done::error(format!(
             "The output {name:?} cannot be read any more ({error}). Make the call again."
-        )),
+        ))),
     }
 }
 
@@ -47,8 +48,8 @@ pub(super) async fn text(scope: &Scope, path: &str) -> Result<Result<String, Don
     };
     if size > LIMIT {
         return Ok(Err(Done::error(format!(
-            "{path} has {size} bytes, more than the {LIMIT} that can be read at once. Use search, or `sed -n` in a shell, \
-             for the part you need."
+            "{path} has {size} bytes, more than the {LIMIT} that can be read at once. Use search, or `sed -n` or `head -c` \
+             in a shell, for the part you need."
         ))));
     }
     Ok(String::from_utf8(bytes.to_vec()).map_err(|_| {
@@ -59,12 +60,10 @@ pub(super) async fn text(scope: &Scope, path: &str) -> Result<Result<String, Don
     }))
 }
 
-pub(super) async fn run(scope: &Scope, path: &str, offset: u64, limit: u64) -> Result<Done, Failure> {
-    if let Some(name) = path.trim().strip_prefix(OUTPUT) {
-        return Ok(earlier(scope, name, offset, limit).await);
-    }
-    Ok(match text(scope, path).await? {
-        Ok(text) => Done::ok(agent::tools::numbered(&text, offset, limit)),
-        Err(done) => done,
-    })
+pub(super) async fn run(scope: &Scope, path: &str, extent: Extent) -> Result<Done, Failure> {
+    let text = match path.trim().strip_prefix(OUTPUT) {
+        Some(name) => earlier(scope, name).await,
+        None => text(scope, path).await?,
+    };
+    Ok(text.map_or_else(|done| done, |text| Done::ok(numbered(&text, extent))))
 }

@@ -1,31 +1,47 @@
-//! `search`: a regular expression over the workspace's files, without what git ignores.
+//! `search`: a regular expression over the workspace's files, without what git ignores, or over an output that was cut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use bytes::Bytes;
 use sandbox::WORKSPACE;
 
-use super::{Done, Scope, absolute};
+use super::{Done, Scope, absolute, read, refused};
 use crate::failure::Failure;
-use crate::process::Command;
+use crate::process::{Captured, Command};
+use crate::workspace::prefix;
 
-/// Bytes of matches that are looked at; the model is shown less.
+/// Bytes of matches that are looked at.
 const LIMIT: usize = 256 * 1024;
-/// Bytes of matches that the model reads.
-const SHOWN: usize = 24 * 1024;
+/// Most lines of one file where several are looked at: no file may push out the others.
+const PER_FILE: usize = 50;
+/// Bytes of a line that are shown.
+const LINE: usize = 400;
+/// Bytes shown before a match in a line that is longer.
+const BEFORE: usize = 120;
 
-/// `$1` is the pattern, `$2` the path, `$3` a glob or nothing. Outside a repository plain grep does it.
+/// `$1` is the pattern, `$2` the path, `$3` a glob or nothing, `$4` what is printed: one line more of a file than is shown, or
+/// how many there are. Who names one file is shown all of it. Outside a repository plain grep does it.
 const SCRIPT: &str = r#"
-if [ -f "$2" ]; then exec grep -HnIE --max-count=50 -e "$1" -- "$2"; fi
+if [ -f "$2" ]; then exec grep -HnIE -e "$1" -- "$2"; fi
 cd "$2" || exit 2
 if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-  p=$1
+  p=$1 how=$4
   if [ -n "$3" ]; then set -- ":(glob)**/$3" ":(glob)$3"; else set -- .; fi
-  exec git -c safe.directory='*' -c core.fsmonitor=false --no-pager grep -nIE --full-name --untracked --no-color \
-    --max-count=50 -e "$p" -- "$@"
+  exec git -c safe.directory='*' -c core.fsmonitor=false --no-pager grep -IE --full-name --untracked --no-color \
+    $how -e "$p" -- "$@"
 fi
-if [ -n "$3" ]; then exec grep -rnIE --max-count=50 --include="$3" -e "$1" .; fi
-exec grep -rnIE --max-count=50 -e "$1" .
+if [ -n "$3" ]; then exec grep -rIE $4 --include="$3" -e "$1" .; fi
+exec grep -rIE $4 -e "$1" .
+"#;
+const LINES: &str = "-n --max-count=51";
+const COUNTS: &str = "-c";
+
+/// `$1` is the pattern, `$2` a copy of an output, which is gone before it is looked at. Prints where each match is.
+const IN_OUTPUT: &str = r#"
+exec 3<"$2" || exit 2
+rm -f -- "$2"
+exec grep -nobaE -e "$1" <&3
 "#;
 
 pub(super) async fn run(
@@ -34,39 +50,255 @@ pub(super) async fn run(
     path: Option<&str>,
     glob: Option<&str>,
 ) -> Result<Done, Failure> {
+    if let Some(name) = path.and_then(|path| path.trim().strip_prefix(read::OUTPUT)) {
+        return in_output(scope, pattern, name).await;
+    }
     let inside = absolute(path.unwrap_or("."));
+    let look = async |how| grep(scope, SCRIPT, &[pattern, &inside, glob.unwrap_or(""), how]).await;
+    let captured = match look(LINES).await? {
+        Ok(captured) => captured,
+        Err(done) => return Ok(done),
+    };
+    let matches = whole_lines(&captured);
+    if let Some(done) = nothing(&captured, &matches) {
+        return Ok(done);
+    }
+    let mut shown = Shown::new(&matches, &inside);
+    if shown.left_out() {
+        // How many there are is asked only where it is told.
+        let counts = look(COUNTS).await?;
+        shown.count(&counts.map(|captured| whole_lines(&captured)).unwrap_or_default());
+    }
+    Ok(Done::ok(shown.text() + &unfinished(&captured)))
+}
+
+/// Looks in an output that is kept on the host. The sandbox's own grep does it, on a copy, so that a pattern means the same.
+async fn in_output(scope: &Scope, pattern: &str, name: &str) -> Result<Done, Failure> {
+    let text = match read::earlier(scope, name).await {
+        Ok(text) => text,
+        Err(done) => return Ok(done),
+    };
+    let copy = format!("/tmp/slipway-search-{}", scope.item);
+    if let Err(error) = scope.sandbox.guest().write_file(&copy, Bytes::from(text.clone())).await {
+        return refused(error, &copy);
+    }
+    let captured = match grep(scope, IN_OUTPUT, &[pattern, &copy]).await? {
+        Ok(captured) => captured,
+        Err(done) => return Ok(done),
+    };
+    let places = whole_lines(&captured);
+    Ok(match nothing(&captured, &places) {
+        Some(done) => done,
+        None => Done::ok(excerpts(&text, &places) + &unfinished(&captured)),
+    })
+}
+
+/// Runs a script; what it cannot be given is the model's to put right.
+async fn grep(scope: &Scope, script: &str, args: &[&str]) -> Result<Result<Captured, Done>, Failure> {
     let command = Command {
-        script: SCRIPT,
-        args: &[pattern, &inside, glob.unwrap_or("")],
+        script,
+        args,
         env: BTreeMap::from([("LC_ALL".to_owned(), "C.UTF-8".to_owned())]),
         cwd: WORKSPACE,
         timeout: Duration::from_secs(60),
         limit: LIMIT,
     };
-    let captured = match command.run(&*scope.sandbox, Some(&scope.stop)).await {
-        // A pattern that no program can be given is the model's to put right.
+    match command.run(&*scope.sandbox, Some(&scope.stop)).await {
         Err(Failure::Problem(problem)) => {
-            return Ok(Done::error(format!("The search failed: {}", problem.title)));
+            Ok(Err(Done::error(format!("The search failed: {}", problem.title))))
         }
-        other => other?,
-    };
-    let matches = String::from_utf8_lossy(&captured.stdout);
-    Ok(match captured.code {
-        0 => Done::ok(shown(&matches)),
-        1 => Done::ok("No matches."),
-        _ if !matches.is_empty() => Done::ok(shown(&matches)),
+        other => other.map(Ok),
+    }
+}
+
+/// What was printed, without a last line that is broken off.
+fn whole_lines(captured: &Captured) -> String {
+    let text = String::from_utf8_lossy(&captured.stdout).into_owned();
+    match text.rfind('\n') {
+        Some(end) if captured.cut => text[..=end].to_owned(),
+        _ => text,
+    }
+}
+
+/// The answer where there are no matches.
+fn nothing(captured: &Captured, matches: &str) -> Option<Done> {
+    match captured.code {
+        1 => Some(Done::ok("No matches.")),
+        0 => matches.is_empty().then(|| Done::ok("No matches.")),
+        _ if !matches.is_empty() => None,
         code => {
             let said = captured.stderr.trim();
             let said = if said.is_empty() { format!("exit code {code}") } else { said.to_owned() };
-            Done::error(format!("The search failed: {said}"))
+            Some(Done::error(format!("The search failed: {said}")))
         }
-    })
+    }
 }
 
-/// The matches, with long lines and long lists cut.
-fn shown(matches: &str) -> String {
-    const LINE: usize = 400;
-    let short =
-        matches.lines().map(|line| crate::workspace::prefix(line, LINE)).collect::<Vec<_>>().join("\n");
-    agent::tools::cut(&short, SHOWN)
+/// What is said where the search saw more than it kept, or did not see everything.
+fn unfinished(captured: &Captured) -> String {
+    let mut text = String::new();
+    if captured.cut {
+        text.push_str(&format!(
+            "\n(there are more matches than the {} KiB that are looked at: search in less, or for less)",
+            LIMIT / 1024
+        ));
+    }
+    if captured.timed_out {
+        text.push_str("\n(the search took too long and did not come to its end: search in less)");
+    } else if captured.code > 1 {
+        text.push_str(&format!(
+            "\n(not everything could be looked at: {})",
+            prefix(captured.stderr.trim(), LINE)
+        ));
+    }
+    text
+}
+
+/// The matches of several files, with the most of each that is shown.
+struct Shown<'a> {
+    /// Each with its lines, in the order in which they came.
+    files: Vec<(&'a str, Vec<&'a str>)>,
+    counts: HashMap<String, usize>,
+    /// Whether one file was asked for, which is shown whole.
+    one: bool,
+}
+
+impl<'a> Shown<'a> {
+    /// Of what was found in `asked`. Files that were not asked for by name are named from the directory on.
+    fn new(matches: &'a str, asked: &str) -> Self {
+        let mut files: Vec<(&str, Vec<&str>)> = Vec::new();
+        for line in matches.lines() {
+            let name = file(line);
+            match files.last_mut() {
+                Some((last, lines)) if *last == name => lines.push(line),
+                _ => files.push((name, vec![line])),
+            }
+        }
+        let one = files.iter().all(|(name, _)| *name == asked);
+        Self { files, counts: HashMap::new(), one }
+    }
+
+    fn left_out(&self) -> bool {
+        !self.one && self.files.iter().any(|(_, lines)| lines.len() > PER_FILE)
+    }
+
+    /// Learns how many lines match in each file.
+    fn count(&mut self, counts: &str) {
+        let pairs = counts.lines().filter_map(|line| line.rsplit_once(':'));
+        self.counts =
+            pairs.filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?))).collect();
+    }
+
+    fn text(&self) -> String {
+        let mut shown = Vec::new();
+        for (name, lines) in &self.files {
+            let most = if self.one { lines.len() } else { PER_FILE };
+            shown.extend(lines.iter().take(most).map(|line| short(line)));
+            if lines.len() > most {
+                let more = match self.counts.get(*name) {
+                    Some(count) => format!("{} more lines match", count.saturating_sub(most)),
+                    None => "more lines match".to_owned(),
+                };
+                shown.push(format!("({name}: {more}; search in that file alone to see them)"));
+            }
+        }
+        shown.join("\n")
+    }
+}
+
+/// The file of a line such as `path:12:text`.
+fn file(line: &str) -> &str {
+    let is_number = |text: &str| text.starts_with(|letter: char| letter.is_ascii_digit());
+    line.match_indices(':')
+        .find(|(at, _)| {
+            let rest = line[at + 1..].trim_start_matches(|letter: char| letter.is_ascii_digit());
+            is_number(&line[at + 1..]) && rest.starts_with(':')
+        })
+        .map_or("", |(at, _)| &line[..at])
+}
+
+/// A line as it is shown.
+fn short(line: &str) -> String {
+    let start = prefix(line, LINE);
+    match line.len() - start.len() {
+        0 => line.to_owned(),
+        more => format!("{start}[… {more} bytes of the line cut; read shows it with column]"),
+    }
+}
+
+/// The lines of a text in which something was found, from `line:byte:match` for each match. In a long line each match is shown
+/// with what is around it, and the column to read from.
+fn excerpts(text: &str, places: &str) -> String {
+    let mut shown = String::new();
+    // The line that was looked at last, with where it starts and ends: a long one is not looked through for each match in it.
+    let mut last = (0, 0, 0);
+    for place in places.lines() {
+        let mut parts = place.splitn(3, ':');
+        let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok());
+        let (Some(line), Some(at)) = (number(), number()) else { continue };
+        let at = text.floor_char_boundary(at);
+        let again = line == last.0;
+        if !again {
+            let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+            last = (line, start, text[at..].find('\n').map_or(text.len(), |end| at + end));
+        }
+        let (_, start, end) = last;
+        if shown.len() > LIMIT {
+            shown.push_str("(there are more matches: search for less)\n");
+            break;
+        }
+        if end - start > LINE {
+            let from = text.ceil_char_boundary(at.saturating_sub(BEFORE).max(start));
+            let around = prefix(&text[from..end], LINE);
+            shown.push_str(&format!("{line}:[column {}] {around}\n", from - start + 1));
+        } else if !again {
+            shown.push_str(&format!("{line}:{}\n", &text[start..end]));
+        }
+    }
+    shown.trim_end_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_of_a_file_is_counted() {
+        let mut matches: String = (1..=51).map(|n| format!("a:1.txt:{n}:match {n}\n")).collect();
+        matches.push_str("b.txt:7:one\n");
+        let mut shown = Shown::new(&matches, "/workspace");
+        assert!(shown.left_out());
+        assert!(
+            shown.text().contains("\n(a:1.txt: more lines match; search in that file alone to see them)\n")
+        );
+        shown.count("a:1.txt:300\nb.txt:1\n");
+        let text = shown.text();
+        assert!(text.contains("a:1.txt:50:match 50\n(a:1.txt: 250 more lines match;"), "{text}");
+        assert!(text.ends_with("\nb.txt:7:one") && !text.contains("match 51"), "{text}");
+        let few = Shown::new("b.txt:7:one\nb.txt:8:two\n", "/workspace");
+        assert!(!few.left_out() && few.text() == "b.txt:7:one\nb.txt:8:two");
+    }
+
+    #[test]
+    fn one_file_is_shown_whole() {
+        let matches: String = (1..=51).map(|n| format!("/workspace/m.txt:{n}:match\n")).collect();
+        let shown = Shown::new(&matches, "/workspace/m.txt");
+        assert!(!shown.left_out() && shown.text() + "\n" == matches);
+    }
+
+    #[test]
+    fn a_long_line_says_that_it_is_cut() {
+        let text = Shown::new(&format!("a:1:{}\n", "x".repeat(500)), "/workspace").text();
+        assert!(text.ends_with("x[… 104 bytes of the line cut; read shows it with column]"), "{text}");
+    }
+
+    #[test]
+    fn a_match_in_a_long_line_is_shown_with_its_place() {
+        let text = format!("short one one\n{}one{}\n", "é".repeat(5000), "y".repeat(5000));
+        let places = "1:6:one\n1:10:one\n2:10014:one\n";
+        let found = excerpts(&text, places);
+        assert!(found.starts_with("1:short one one\n2:[column 9881] éé"), "{found}");
+        assert!(found.contains("éoneyyy") && found.len() < 600, "{found}");
+        assert_eq!(excerpts("a", "9:99:x\nrubbish\n"), "9:a");
+    }
 }
