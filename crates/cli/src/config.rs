@@ -326,7 +326,12 @@ fn unreadable(text: &str, error: &toml::de::Error) -> anyhow::Error {
     );
     let named = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
     let at = named.map(|key| format!(", {key}")).unwrap_or_default();
-    let mut said = format!("line {line}, column {column}{at}: {}", without_text(error.message().trim_end()));
+    let table = before.lines().rev().find(|line| line.starts_with('[')).unwrap_or_default();
+    let may_hold_keys =
+        !["[environments", "[agent", "[budget", "[routes"].iter().any(|one| table.starts_with(one));
+    let message = error.message().trim_end();
+    let message = if may_hold_keys { without_text(message) } else { message.to_owned() };
+    let mut said = format!("line {line}, column {column}{at}: {message}");
     if error.message().contains("`api_key`") {
         said.push_str(
             "\nkeys are not written here: use api_key_env, api_key_file, or api_key_secret with `slipway secret set NAME`",
