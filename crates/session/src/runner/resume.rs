@@ -5,15 +5,13 @@
 use std::time::Instant;
 
 use agent::history::{CANCELLED, INTERRUPTED};
+use protocol::item::ToolCall;
 use protocol::{Item, ItemKind, ItemStatus};
 
 use super::Runner;
 use super::tools::{ToolEnd, shell};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
-
-/// What the model is told of a call that waited for a sandbox when the server ended.
-const NOT_BEGUN: &str = "not run: the platform restarted before this began; call it again";
 
 impl Runner {
     /// Closes the items that a resumed turn finds open, in their order. In a turn that is being stopped nothing is waited
@@ -23,9 +21,13 @@ impl Runner {
         for item in &turn.open {
             let is_shell = matches!(&item.kind, ItemKind::ToolCall(call) if call.tool == "shell");
             let ended = if is_shell && turn.had_sandbox { self.reattach(item).await } else { None };
-            let closed = match ended {
-                Some((began, ended)) => self.close_call(item.clone(), began, ended).await.map(drop),
-                None => self.give_up(item, turn.had_sandbox).await,
+            let closed = match (ended, &item.kind) {
+                (Some((began, ended)), _) => self.close_call(item.clone(), began, ended).await.map(drop),
+                // There was no place for it yet, so it has not begun.
+                (None, ItemKind::ToolCall(call)) if !turn.had_sandbox && !self.stop.is_given() => {
+                    self.run_late(item, call).await
+                }
+                (None, _) => self.give_up(item).await,
             };
             match closed {
                 Err(Failure::Stopped) => stopped = true,
@@ -35,8 +37,20 @@ impl Runner {
         if stopped { Err(Failure::Stopped) } else { Ok(()) }
     }
 
-    /// Closes an item whose work cannot be followed any more, or for which there never was a place.
-    async fn give_up(&self, item: &Item, had_sandbox: bool) -> Result<(), Failure> {
+    /// Runs a call that waited for a sandbox when the server ended.
+    async fn run_late(&mut self, item: &Item, call: &ToolCall) -> Result<(), Failure> {
+        let format = self.find_model()?.profile().edit_format;
+        match agent::tools::parse(format, &call.tool, &call.input.to_string()) {
+            Ok(tool) => {
+                self.calls.push(item.clone());
+                self.run_tool(call.call_id.clone(), tool).await.map(drop)
+            }
+            Err(text) => Ok(self.complete(broken_off(item, ItemStatus::Failed, &text)).await?),
+        }
+    }
+
+    /// Closes an item whose work cannot be followed any more.
+    async fn give_up(&self, item: &Item) -> Result<(), Failure> {
         // A check is run anew; the one that is under way would be in its way.
         if matches!(item.kind, ItemKind::Report(_))
             && let Some(sandbox) = &self.sandbox
@@ -45,10 +59,8 @@ impl Runner {
         }
         let (status, text) = if self.stop.is_given() {
             (ItemStatus::Cancelled, CANCELLED)
-        } else if had_sandbox || !matches!(item.kind, ItemKind::ToolCall(_)) {
-            (ItemStatus::Interrupted, INTERRUPTED)
         } else {
-            (ItemStatus::Interrupted, NOT_BEGUN)
+            (ItemStatus::Interrupted, INTERRUPTED)
         };
         Ok(self.complete(broken_off(item, status, text)).await?)
     }
