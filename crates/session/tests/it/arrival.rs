@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::event::SandboxState;
-use protocol::{EventBody, ItemKind, Outcome, SessionId};
+use protocol::{EventBody, Item, ItemKind, Outcome, SessionId};
 use serde_json::json;
 use session::{Sessions, ShutDown};
 use testkit::model::{At, Gate, Reply, Script};
@@ -28,6 +28,16 @@ async fn without_a_sandbox(world: &World) -> (Sessions, SessionId) {
     (world.start().await, id)
 }
 
+/// Asks for work and waits until the model has called a tool for it.
+async fn until_called(sessions: &Sessions, id: SessionId) -> Follow {
+    sessions.prompt(id, ann(), "Correct the answer".into()).await.unwrap();
+    let mut follow = Follow::new(sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done, "the first turn");
+    let is_call = |item: &Item| matches!(item.kind, ItemKind::ToolCall(_));
+    follow.until(|body| matches!(body, EventBody::ItemStarted { item, .. } if is_call(item))).await;
+    follow
+}
+
 async fn until_asked(world: &World, times: usize) {
     while world.model.requests().len() < times {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -43,12 +53,8 @@ async fn the_model_is_asked_at_once_and_its_command_waits_for_the_sandbox() {
     let world = World::new(script).await;
     let (sessions, id) = without_a_sandbox(&world).await;
     let blocked = world.block_repository();
-    sessions.prompt(id, ann(), "Correct the answer".into()).await.unwrap();
-    let mut follow = Follow::new(&sessions, id).await;
-    assert_eq!(follow.finished().await.outcome, Outcome::Done, "the first turn");
-    let asks = |body: &EventBody| matches!(body, EventBody::ItemStarted { item, .. } if matches!(item.kind, ItemKind::ToolCall(_)));
     // Nobody can read the repository yet, so there is no sandbox.
-    follow.until(asks).await;
+    let mut follow = until_called(&sessions, id).await;
     blocked.release();
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
     assert!(follow.last_output().starts_with("42\n"), "{}", follow.last_output());
@@ -110,14 +116,9 @@ async fn a_call_that_waited_for_its_sandbox_runs_under_the_next_server() {
     let world = World::new(script).await;
     let (sessions, id) = without_a_sandbox(&world).await;
     let blocked = world.block_repository();
-    sessions.prompt(id, ann(), "Correct the answer".into()).await.unwrap();
-    let mut follow = Follow::new(&sessions, id).await;
-    assert_eq!(follow.finished().await.outcome, Outcome::Done, "the first turn");
-    follow
-        .until(|body| matches!(body, EventBody::ItemStarted { item, .. } if matches!(item.kind, ItemKind::ToolCall(_))))
-        .await;
+    drop(until_called(&sessions, id).await);
     sessions.shut_down(ShutDown::KeepSandboxes).await;
-    drop((follow, sessions));
+    drop(sessions);
     blocked.release();
     let sessions = world.start().await;
     let mut follow = Follow::new(&sessions, id).await;
