@@ -1,6 +1,6 @@
 #!/bin/sh
-# What is tested with a real model on this machine: our wire formats against llama.cpp's server, and small tasks from the
-# prompt to the branch. Where the model cannot be had, this says so and ends well.
+# What is tested with a real model on this machine: our wire formats against llama.cpp's server, small tasks from the prompt to
+# the branch, and the small tasks of the suite beside other harnesses. Where the model cannot be had, this says so and ends well.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,3 +15,5 @@ scripts/model.py with cargo nextest run --locked --package llm --all-features --
     --test-threads 1 -E 'test(/^local_model::/)'
 cargo build --release --locked --package cli
 scripts/model.py with scripts/small-tasks.py --least 3 --slipway "${CARGO_TARGET_DIR:-target}/release/slipway"
+# What a small model solves differs from run to run, so this fails only when a trial cannot be run at all.
+scripts/model.py with evals/compare.py --only small --repeat 2 --slipway "${CARGO_TARGET_DIR:-target}/release/slipway"

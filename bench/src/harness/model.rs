@@ -1,12 +1,12 @@
 //! A scripted model that takes requests as every harness writes them, in chat completions and in responses: it calls the
-//! shell that it is offered, one command for each step, and ends. The strict one of the tests would refuse what others
-//! send.
+//! shell that it is offered, one command for each step, looks at what each printed, and ends. The strict one of the tests
+//! would refuse what others send.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -34,6 +34,8 @@ struct Mark {
 struct Script {
     steps: usize,
     marks: Arc<Mutex<Vec<Mark>>>,
+    /// The first result of the turn that is not what its command prints.
+    failed: Arc<Mutex<Option<String>>>,
 }
 
 /// The model; it serves until dropped.
@@ -54,7 +56,7 @@ impl Model {
     pub(crate) async fn start(steps: usize) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let script = Script { steps, marks: Arc::default() };
+        let script = Script { steps, marks: Arc::default(), failed: Arc::default() };
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
             .route("/v1/responses", post(responses))
@@ -74,10 +76,14 @@ impl Model {
     /// Begins a new turn.
     pub(crate) fn forget(&self) {
         self.script.marks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.script.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// From each answer to the next request of the turn, which must have had every step.
+    /// From each answer to the next request of the turn, which must have had every step and run every command.
     pub(crate) fn gaps(&self) -> anyhow::Result<Vec<Duration>> {
+        if let Some(failed) = self.script.failed.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
+            bail!("{failed}");
+        }
         let marks = self.script.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let gaps: Vec<_> = marks.windows(2).map(|pair| pair[1].arrived - pair[0].answered).collect();
         let steps = self.script.steps;
@@ -90,7 +96,8 @@ async fn chat(State(script): State<Script>, request: Request) -> Response {
     script
         .answer(request, |json| {
             let tool = |message: &&Value| message["role"] == "tool";
-            let done = list(json, "messages").iter().filter(tool).count();
+            let results = list(json, "messages").iter().filter(tool).map(|message| &message["content"]);
+            let done = script.ran(results);
             let tools = list(json, "tools").iter().map(|tool| &tool["function"]);
             let delta = match script.call(done, tools) {
                 Some((name, arguments)) => {
@@ -119,7 +126,8 @@ async fn chat(State(script): State<Script>, request: Request) -> Response {
 async fn responses(State(script): State<Script>, request: Request) -> Response {
     script.answer(request, |json| {
         let output = |item: &&Value| item["type"] == "function_call_output";
-        let done = list(json, "input").iter().filter(output).count();
+        let results = list(json, "input").iter().filter(output).map(|item| &item["output"]);
+        let done = script.ran(results);
         let item = match script.call(done, list(json, "tools").iter()) {
             Some((name, arguments)) => json!({"type": "function_call", "id": format!("fc_{done}"),
                 "call_id": format!("call_{done}"), "name": name, "arguments": arguments, "status": "completed"}),
@@ -148,16 +156,40 @@ fn list<'a>(json: &'a Value, field: &str) -> &'a [Value] {
     json[field].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// The command of a step. Only a shell that ran it knows what it prints: who merely repeats or refuses it does not. The number
+/// makes each call a new one, because whoever goes in circles is stopped.
+fn command(step: usize) -> String {
+    format!("echo ran-$((1000 + {step}))")
+}
+
+/// What it prints.
+fn printed(step: usize) -> String {
+    format!("ran-{}", 1000 + step)
+}
+
 impl Script {
+    /// How many steps are over. The last one's result must have what its command prints; each was the last one once.
+    fn ran<'a>(&self, results: impl Iterator<Item = &'a Value>) -> usize {
+        let results: Vec<&Value> = results.collect();
+        if let Some((result, before)) = results.split_last() {
+            let (step, text) = (before.len(), result.to_string());
+            if !text.contains(&printed(step)) {
+                let said: String = text.chars().take(300).collect();
+                let failed = format!("the command of step {} did not run: {said}", step + 1);
+                self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failed);
+            }
+        }
+        results.len()
+    }
+
     /// The next call: the name of a shell that is offered, and arguments as its schema wants them. None after the last
     /// step, and for requests without tools, such as for a title.
     fn call<'a>(&self, done: usize, tools: impl Iterator<Item = &'a Value>) -> Option<(String, String)> {
         let mut shells = tools.filter(|tool| SHELLS.iter().any(|name| tool["name"] == *name));
         let shell = shells.next().filter(|_| done < self.steps)?;
         let has = |name: &str| shell["parameters"]["properties"][name].is_object();
-        // The number makes each call a new one: whoever goes in circles is stopped.
         let name = if has("cmd") { "cmd" } else { "command" };
-        let mut arguments = json!({ (name): format!("true {done}") });
+        let mut arguments = json!({ (name): command(done) });
         if has("description") {
             arguments["description"] = json!("Does nothing");
         }
@@ -176,5 +208,32 @@ impl Script {
             self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(mark);
         }
         ([(header::CONTENT_TYPE, "text/event-stream")], Body::from(Bytes::from(text))).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_did_not_run_ends_the_measurement() {
+        let script = |results: &[Value]| {
+            let script = Script { steps: 2, marks: Arc::default(), failed: Arc::default() };
+            assert_eq!(script.ran(results.iter()), results.len());
+            script.failed.lock().unwrap().take()
+        };
+        assert_eq!(script(&[]), None);
+        assert_eq!(script(&[json!("exit status 0\nran-1000\n")]), None);
+        assert_eq!(script(&[json!("ran-1000"), json!([{"type": "text", "text": "ran-1001\n"}])]), None);
+        for refused in [command(0), "exit status 127".to_owned(), "ran-1001".to_owned(), String::new()] {
+            let failed = script(&[json!(refused)]).unwrap();
+            assert!(failed.starts_with("the command of step 1 did not run"), "{failed}");
+        }
+    }
+
+    #[test]
+    fn the_shell_prints_what_is_looked_for() {
+        let output = std::process::Command::new("sh").args(["-c", &command(7)]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), printed(7));
     }
 }

@@ -97,8 +97,10 @@ impl World {
         let request = CreateSession {
             environment: "plain".to_owned(),
             prompt: "Print a lot".to_owned(),
+            images: Vec::new(),
             model: None,
             budgets: None,
+            policy: None,
         };
         let session = self.sessions.create(Actor::user("bench"), request).await?;
         // It is under way when its first output shows.
@@ -172,7 +174,7 @@ fn options(dir: &std::path::Path, repo: &str, model: &str) -> anyhow::Result<ses
         mirrors: forge::Mirrors::new(&dir.join("mirrors")),
         environments: vec![("plain".to_owned(), Environment { repos, ..Environment::default() })],
         limits: sandbox::Limits::default(),
-        turn: agent::Limits { steps: 5, rounds: 1, max_output_tokens: 100 },
+        turn: agent::Limits { rounds: 1, max_output_tokens: 100 },
         budgets: protocol::Budgets::default(),
         command_timeout: Duration::from_secs(600),
         idle: Duration::from_secs(600),

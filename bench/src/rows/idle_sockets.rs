@@ -134,9 +134,9 @@ fn a_turn(place: usize) -> Vec<EventBody> {
             forked_from: None,
             budgets: Default::default(),
         },
-        EventBody::PromptQueued { prompt, text: text.clone(), now: false },
+        EventBody::PromptQueued { prompt, text: text.clone(), now: false, images: Vec::new() },
         EventBody::TurnStarted { turn, prompt },
-        completed(ItemKind::Prompt { prompt, text }),
+        completed(ItemKind::Prompt { prompt, text, images: Vec::new() }),
         completed(ItemKind::Message { text: "It adds two numbers, in as few lines as it can. ".repeat(20) }),
         EventBody::UsageRecorded {
             turn,

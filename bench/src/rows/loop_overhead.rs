@@ -18,8 +18,9 @@ use super::{Settings, ms};
 use crate::peers::bare_loop::{self, Log};
 use crate::report::Table;
 use crate::served;
+use crate::stats::Summary;
 
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 30;
 const STEPS: usize = 20;
 
 /// When a request came, and when its answer was handed out.
@@ -45,7 +46,6 @@ struct Turn {
 #[derive(Default)]
 struct Samples {
     step: Vec<f64>,
-    overhead: Vec<f64>,
     command: Vec<f64>,
     ready: Vec<f64>,
     whole: Vec<f64>,
@@ -53,13 +53,15 @@ struct Samples {
 
 impl Samples {
     fn add(&mut self, turn: &Turn) {
-        for (step, command) in turn.steps.iter().zip(&turn.commands) {
-            self.step.push(ms(*step));
-            self.overhead.push(ms(step.saturating_sub(*command)));
-            self.command.push(ms(*command));
-        }
+        self.step.extend(turn.steps.iter().copied().map(ms));
+        self.command.extend(turn.commands.iter().copied().map(ms));
         self.ready.push(ms(turn.ready));
         self.whole.push(ms(turn.whole));
+    }
+
+    /// The steps without so much time of each.
+    fn less(&self, own: f64) -> Vec<f64> {
+        self.step.iter().map(|step| step - own).collect()
     }
 }
 
@@ -100,15 +102,17 @@ impl Bench {
         }
         let violations = self.model.violations();
         ensure!(violations.is_empty(), "the scripted model was asked wrongly: {}", violations.join("; "));
+        // The command's own time is what it takes with nothing around it: what the sandbox and the guest add is ours.
+        let own = Summary::of(&bare.command).context("no command was run")?.median;
         const BARE: &str = "bare loop, sh -c";
         const LOGGED: &str = "bare loop + synced log";
         Ok(vec![
+            Table::new("a step less the command's own time", "ms", "slipway", ours.less(own))
+                .against(BARE, bare.less(own))
+                .against(LOGGED, logged.less(own)),
             Table::new("a step", "ms", "slipway", ours.step)
                 .against(BARE, bare.step)
                 .against(LOGGED, logged.step),
-            Table::new("a step less its command", "ms", "slipway", ours.overhead)
-                .against(BARE, bare.overhead)
-                .against(LOGGED, logged.overhead),
             Table::new("the command (`true`)", "ms", "slipway, in the sandbox", ours.command)
                 .against(BARE, bare.command),
             Table::new(format!("turn of {STEPS} steps"), "ms", "slipway run, whole", ours.whole)
@@ -192,11 +196,11 @@ fn script(marks: Marks) -> Script {
     })
 }
 
-/// How long the command took that this event tells of; None for other events.
+/// How long the command took that this event tells of; None for other events, and for one that failed.
 fn command_time(line: &str) -> Option<Duration> {
     let event: Value = serde_json::from_str(line).ok()?;
     let item = &event["data"]["item"];
-    if event["type"] != "item.completed" || item["kind"] != "tool_call" {
+    if event["type"] != "item.completed" || item["kind"] != "tool_call" || item["exit_code"] != 0 {
         return None;
     }
     item["duration_ms"].as_u64().map(Duration::from_millis)

@@ -17,7 +17,7 @@ use crate::peers::Missing;
 use crate::report::Table;
 use crate::{process, served};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 10;
 const STEPS: usize = 20;
 const OURS: &str = "slipway run, with its sandbox";
 

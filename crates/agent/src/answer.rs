@@ -5,13 +5,34 @@ use std::collections::HashSet;
 
 use protocol::chat::{Call, Completion, Message, Part};
 
+use crate::loose::without_thoughts;
 use crate::tools::{recorded_input, replayed_arguments};
-use crate::{drone, salvage};
+use crate::{drone, quoting, salvage};
 
 /// The answer to a request with these messages, in the form in which it is recorded and replayed: calls that the model
 /// wrote as text are calls, and every call has an id of its own. Record what this gives: [`crate::Turn`] does the same to
 /// the answer it is handed, and doing it twice changes nothing.
-pub fn normalise(messages: &[Message], mut completion: Completion) -> Completion {
+///
+/// Where calls came in the provider's own way, a call beside other words is one that the model speaks of.
+pub fn normalise(messages: &[Message], completion: Completion) -> Completion {
+    if called_natively(messages) && !is_alone(&completion) {
+        return kept(completion);
+    }
+    with_calls_in_text(messages, completion)
+}
+
+/// Whether a model has called a tool in the provider's own way.
+pub(crate) fn called_natively(messages: &[Message]) -> bool {
+    messages.iter().flat_map(calls_of).any(|call| !call.id.starts_with(salvage::ID_PREFIX))
+}
+
+fn is_alone(completion: &Completion) -> bool {
+    let text: Vec<&str> = completion.parts.iter().filter_map(text).collect();
+    quoting::is_alone(without_thoughts(&text.join("\n")))
+}
+
+/// The same for a model that has no other way to call.
+pub(crate) fn with_calls_in_text(messages: &[Message], mut completion: Completion) -> Completion {
     if !completion.parts.iter().any(|part| matches!(part, Part::Call(_))) {
         let text: Vec<&str> = completion.parts.iter().filter_map(text).collect();
         let salvaged = salvage::calls(&text.join("\n"), next_number(messages));

@@ -8,7 +8,7 @@ use protocol::event::{Compaction, CompactionLevel, PlanItem, PlanState};
 use serde_json::Value;
 
 use crate::answer::calls_of;
-use crate::history::History;
+use crate::history::{History, seen_again};
 use crate::tools::{self, cut, plan_mark, recorded_input};
 use crate::window::{Window, message_bytes, messages_bytes};
 
@@ -26,6 +26,11 @@ const STATE: usize = 1500;
 const PLAN_ITEM: usize = 24;
 /// Most tokens of a summary.
 const SUMMARY_TOKENS: u64 = 2000;
+
+/// How many times the room of everything else the turn's prompt may have.
+pub(crate) const OF_PROMPT: u64 = 3;
+/// Bytes that it may have beyond that: estimates are rounded.
+const SLACK: u64 = 64;
 
 /// What is put back from the state of the work, never from a summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,8 +52,10 @@ pub struct Shortening<'a> {
     pub turn: TurnId,
     /// Tokens of the context as it is.
     pub tokens: u64,
-    /// Bytes that the conversation may have: what is left of the window without instructions, tools and the turn's prompt.
+    /// Bytes that the conversation may have: what is left of the window without instructions, tools and the prompts in force.
     pub room: u64,
+    /// How many of the last prompts are in force: the turn's own, and those of turns before it that were not done.
+    pub prompts: usize,
 }
 
 impl Shortening<'_> {
@@ -144,7 +151,8 @@ impl Shortening<'_> {
         let state = state.text(self.room);
         // The end that is kept may have half of the room, and the prompt has its own.
         let left = bytes(self.room, 45).saturating_sub(state.len());
-        let summary = summary.map(|text| cut(text, left.min(bytes(self.room, 12)).max(bytes(self.room, 4))));
+        let summary =
+            summary.map(|text| quoted(text, left.min(bytes(self.room, 12)).max(bytes(self.room, 4))));
         let left = left.saturating_sub(summary.as_ref().map_or(0, String::len)).min(bytes(self.room, 15));
         let (prompts, left_out) = self.prompts(keep_from, left);
         if left_out > 0 {
@@ -164,18 +172,40 @@ impl Shortening<'_> {
         text
     }
 
-    /// The prompts that are put back, and how many are not: the turn's own whole, unless it is longer than everything else
-    /// may be, and earlier ones in at most so many bytes.
+    /// The prompts that are put back, and how many are not: those in force whole, unless the turn's own is longer than a
+    /// context can have it, and earlier ones in at most so many bytes.
     fn prompts(&self, keep_from: Option<u64>, most: usize) -> (Vec<String>, usize) {
         let before = self.history.prompts_before(keep_from);
         let all = self.history.prompts_before(None).len();
-        let (earlier, own) = match before.split_last() {
-            Some((own, earlier)) if before.len() == all => (earlier, Some(cut(own, bytes(self.room, 100)))),
-            Some(_) | None => (before.as_slice(), None),
-        };
+        let earlier = all.saturating_sub(self.prompts.max(1)).min(before.len());
+        let (earlier, in_force) = before.split_at(earlier);
         let (mut kept, left_out) = last_within(earlier, most);
-        kept.extend(own);
+        kept.extend(in_force.iter().map(|prompt| self.in_force(prompt)));
         (kept, left_out)
+    }
+}
+
+impl Shortening<'_> {
+    /// The turn's prompt, if it is longer than a context can have it, with the name of the file beside the log in which the
+    /// model can read all of it.
+    pub fn long_prompt(&self) -> Option<(String, &str)> {
+        let own = *self.history.prompts_before(None).last()?;
+        (own.len() as u64 > self.prompt_room() + SLACK).then(|| (format!("{}.out", self.turn), own))
+    }
+
+    fn prompt_room(&self) -> u64 {
+        self.room.saturating_mul(OF_PROMPT)
+    }
+
+    fn in_force(&self, prompt: &str) -> String {
+        let Some((file, _)) = self.long_prompt().filter(|(_, long)| *long == prompt) else {
+            return prompt.to_owned();
+        };
+        let way = format!(
+            "[the whole prompt can be read with the read tool: path \"output:{file}\", with offset and limit; search takes this path, too]"
+        );
+        let most = bytes(self.prompt_room(), 100).saturating_sub(way.len() + 1);
+        format!("{}\n{way}", cut(prompt, most))
     }
 }
 
@@ -287,6 +317,11 @@ fn mask(message: &mut Message, open: &[String]) {
 }
 
 fn mask_result(result: &mut ToolResult) {
+    if !result.images.is_empty() {
+        let images = std::mem::take(&mut result.images);
+        let words: Vec<String> = images.iter().map(|image| seen_again(&image.file)).collect();
+        result.text = format!("{MASKED} an image, {}]", words.join("; "));
+    }
     if result.text.len() > SMALL && !result.text.starts_with(MASKED) {
         let first: String = result.text.lines().next().unwrap_or_default().chars().take(80).collect();
         result.text = format!(
@@ -337,21 +372,26 @@ fn bytes(room: u64, percent: u64) -> usize {
     usize::try_from(room * percent / 100).unwrap_or(usize::MAX)
 }
 
-/// The last of these texts that fit, and how many do not. The very last is cut if need be, where that leaves enough of it.
+/// A text in at most so many bytes with a mark before each line, so that nothing in it can be taken for a prompt or a plan: a
+/// summary may have words of a hostile file in it.
+fn quoted(text: &str, most: usize) -> String {
+    const MARK: &str = "> ";
+    let text = text.replace('\r', "\n");
+    let marks = text.lines().count() * MARK.len();
+    let kept = cut(&text, most.saturating_sub(marks.min(most / 2)));
+    let lines: Vec<String> = kept.lines().map(|line| format!("{MARK}{line}").trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+/// The last of these texts that fit, and how many do not. None is cut: half a prompt says something else.
 fn last_within(texts: &[&str], most: usize) -> (Vec<String>, usize) {
-    let mut kept: Vec<String> = Vec::new();
     let mut size = 0;
-    for text in texts.iter().rev() {
+    let fit = texts.iter().rev().take_while(|text| {
         size += text.len();
-        match (kept.is_empty(), size > most) {
-            (_, false) => kept.push((*text).to_owned()),
-            (true, true) if most > SMALL => kept.push(cut(text, most)),
-            (_, true) => break,
-        }
-    }
-    kept.reverse();
-    let left_out = texts.len() - kept.len();
-    (kept, left_out)
+        size <= most
+    });
+    let first = texts.len() - fit.count();
+    (texts[first..].iter().map(|text| (*text).to_owned()).collect(), first)
 }
 
 /// A conversation as text, for whoever sums it up.
@@ -359,8 +399,12 @@ fn transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
         match message {
-            Message::User { text: said, .. } => {
-                text.push_str(&format!("## User or platform\n{}\n\n", cut(said.trim(), 2 * QUOTED_OUTPUT)));
+            Message::User { text: said, images } => {
+                text.push_str(&format!("## User or platform\n{}\n", cut(said.trim(), 2 * QUOTED_OUTPUT)));
+                for image in images {
+                    text.push_str(&format!("[an image: {}]\n", seen_again(&image.file)));
+                }
+                text.push('\n');
             }
             Message::Assistant { parts } => {
                 text.push_str("## Agent\n");

@@ -13,7 +13,7 @@ const MARK: &str = " [… the same again and again, until it was cut off]";
 
 /// Shortens what an answer repeated until it was cut off. Doing it twice changes nothing.
 pub(crate) fn shorten(completion: &mut Completion) {
-    if completion.stop != Stop::Length {
+    if !matches!(completion.stop, Stop::Length | Stop::Window) {
         return;
     }
     for part in &mut completion.parts {

@@ -17,8 +17,10 @@ pub enum Effect {
         level: CompactionLevel,
         /// Tokens of the context as it is.
         tokens: u64,
-        /// Bytes that the conversation may have beside the turn's prompt.
+        /// Bytes that the conversation may have beside the prompts in force.
         room: u64,
+        /// How many of the last prompts are in force.
+        prompts: usize,
     },
     /// The conversation is too long for the model and cannot be made shorter: let another one go on and give back
     /// `ModelChanged`, or `ModelFailed` where there is none.

@@ -5,7 +5,7 @@ use protocol::Usage;
 use protocol::chat::{Message, Part, Request};
 use protocol::event::CompactionLevel;
 
-use crate::compaction::maskable;
+use crate::compaction::{OF_PROMPT, maskable};
 use crate::plateau::{Plateau, Seen};
 use crate::window::{Meter, Window, messages_bytes, part_bytes, request_bytes};
 
@@ -13,20 +13,30 @@ use crate::window::{Meter, Window, messages_bytes, part_bytes, request_bytes};
 const OVERFLOWS: u32 = 4;
 /// Tokens for a thousand bytes below which a rate is doubted once a server has cut conversations.
 const LOW_RATE: u64 = 200;
+/// Bytes of the manual of models that work in rounds, about.
+const MANUAL: u64 = 1000;
+/// Limits of answers are multiples of this.
+const ROUND: u64 = 128;
 /// Tokens that are masked at once at most, so that a provider's cache is thrown away rarely.
 const BATCH: u64 = 20_000;
+
+/// What the turn's prompt may have of the room: as much as leaves room for the work at all.
+fn prompt_share(room: u64) -> u64 {
+    room / (OF_PROMPT + 1) * OF_PROMPT
+}
 
 /// How requests fit.
 #[derive(Debug, Clone)]
 pub(crate) struct Fit {
     window: Window,
-    /// Bytes of the turn's prompt, which is sent each time.
+    /// Bytes of the prompts in force, which are sent each time.
     prompt: u64,
     meter: Meter,
     /// Where the server may cut conversations in silence.
     plateau: Option<Plateau>,
-    /// Bytes of the request that was sent last.
+    /// Bytes of the request that was sent last, and of its instructions and tools.
     sent: u64,
+    fixed: u64,
     /// How far the attempts to make this request shorter went.
     tried: Option<CompactionLevel>,
     /// What must be done because the model said so.
@@ -35,9 +45,21 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    pub(crate) fn new(window: Window, prompt: u64, cuts_in_silence: bool) -> Self {
+    pub(crate) fn new(window: Window, cuts_in_silence: bool) -> Self {
         let (meter, plateau) = (Meter::default(), cuts_in_silence.then(Plateau::default));
-        Self { window, prompt, meter, plateau, sent: 0, tried: None, forced: None, overflows: 0 }
+        let (prompt, sent, fixed) = (0, 0, 0);
+        Self { window, prompt, meter, plateau, sent, fixed, tried: None, forced: None, overflows: 0 }
+    }
+
+    /// The prompts in force have so many bytes.
+    pub(crate) fn with_prompt(&mut self, bytes: u64) {
+        self.prompt = bytes;
+    }
+
+    /// Most bytes of prompts that are told whole beside this request without its conversation.
+    pub(crate) fn prompt_bytes(&self, request: &Request) -> usize {
+        let bytes = self.meter.bytes(prompt_share(self.whole_room(request)));
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Most tokens of an answer.
@@ -52,25 +74,72 @@ impl Fit {
 
     /// Bytes of files that a round shows: half of what there is, less where the task is long.
     pub(crate) fn files_bytes(&self, system: &str) -> usize {
-        let room = self.meter.bytes(self.window.request()).saturating_sub(system.len() as u64);
-        let task = usize::try_from(self.prompt).unwrap_or(usize::MAX).min(self.task_bytes());
-        let half = usize::try_from(room / 2).unwrap_or(usize::MAX);
-        half.saturating_sub(task.saturating_sub(self.last_round_bytes())).min(48 * 1024)
+        let room = self.round_bytes(system);
+        let task = usize::try_from(self.prompt).unwrap_or(usize::MAX).min(self.task_bytes(system));
+        // The turns before are told beside what happened last.
+        let told = self.last_round_bytes(system) / 4 * 5;
+        room.saturating_sub(task + told).min(room / 2).min(48 * 1024)
     }
 
-    /// Most bytes of the task that a round can show.
-    pub(crate) fn task_bytes(&self) -> usize {
-        usize::try_from(self.meter.bytes(self.window.request()) / 2).unwrap_or(usize::MAX)
+    /// Most bytes of the task that a round can show. Without the files the model could do nothing.
+    pub(crate) fn task_bytes(&self, system: &str) -> usize {
+        self.round_bytes(system) / 8 * 5
     }
 
     /// Bytes of what happened last that a round shows.
-    pub(crate) fn last_round_bytes(&self) -> usize {
-        usize::try_from(self.meter.bytes(self.window.request()) / 5).unwrap_or(usize::MAX).min(16 * 1024)
+    pub(crate) fn last_round_bytes(&self, system: &str) -> usize {
+        (self.round_bytes(system) / 5).min(16 * 1024)
+    }
+
+    /// Bytes of what a round is told beside its instructions.
+    fn round_bytes(&self, system: &str) -> usize {
+        let room = self.meter.bytes(self.window.request()).saturating_sub(system.len() as u64 + MANUAL);
+        usize::try_from(room).unwrap_or(usize::MAX)
+    }
+
+    /// Why a task cannot be shown whole in a round; None where it can.
+    pub(crate) fn long_task(&self, task: &str, system: &str) -> Option<String> {
+        let most = self.task_bytes(system);
+        let (has, may) = (self.meter.rated(task.len() as u64), self.meter.rated(most as u64));
+        (task.len() > most).then(|| {
+            format!(
+                "the prompt has about {has} tokens, and the model can read {may} of one beside its instructions and the files (its context has {}): shorten it by about {} tokens, put what is long into a file of the repository, or choose a model with a larger context",
+                self.window.context,
+                has.saturating_sub(may).max(1)
+            )
+        })
+    }
+
+    /// What people are told of a prompt that is longer than a context can have it; None where it is not.
+    pub(crate) fn long_prompt(&self, prompt: &str, request: &Request) -> Option<String> {
+        let (has, may) = (self.meter.rated(self.prompt), prompt_share(self.whole_room(request)));
+        let begins: String = prompt.trim().chars().take(40).collect();
+        (has > may).then(|| {
+            format!(
+                "the prompt that begins with {begins:?} has about {has} tokens, and there is room for {may} of one beside the instructions and the work, so its middle is left out; the model can read that with its tools, and the log keeps all of it. Shorten the prompt, put what is long into a file of the repository, or choose a model with a larger context"
+            )
+        })
+    }
+
+    /// Why a request is too long that cannot be made shorter.
+    pub(crate) fn hopeless(&self, request: &Request) -> String {
+        let (has, may) = (self.meter.tokens(request_bytes(request)), self.window.request());
+        format!(
+            "the instructions and the prompt alone have about {has} tokens, and the model can read {may} beside its answer: shorten them by about {} tokens, or choose a model with a larger context",
+            has.saturating_sub(may).max(1)
+        )
+    }
+
+    /// Nothing but the prompt is there to be given up, so the attempt goes as far as it can.
+    pub(crate) fn begin_afresh(&mut self) -> CompactionLevel {
+        self.tried = Some(CompactionLevel::Fresh);
+        CompactionLevel::Fresh
     }
 
     /// Remembers what is sent.
     pub(crate) fn sent(&mut self, request: &Request) {
         self.sent = request_bytes(request);
+        self.fixed = self.sent.saturating_sub(messages_bytes(&request.messages));
         self.tried = None;
     }
 
@@ -109,17 +178,46 @@ impl Fit {
         self.meter.measure(request_bytes(request) + parts.iter().map(part_bytes).sum::<u64>(), tokens);
     }
 
-    /// The model could not read what was sent. False when there is nothing more to try.
-    pub(crate) fn overflowed(&mut self) -> bool {
+    /// The model could not read what was sent, and may have said how much it reads. False when there is nothing more to try.
+    pub(crate) fn overflowed(&mut self, takes: Option<u64>) -> bool {
         self.overflows += 1;
+        // It was longer than the meter said, so what that learned is too little.
+        self.meter.doubt();
         let sent = self.meter.tokens(self.sent).saturating_add(self.window.answer);
-        self.window = Window::new(self.window.context.min(sent) * 9 / 10, self.window.answer);
+        let known = self.window.context.min(sent);
+        // Who says that it takes more than was sent counts differently, so what is sent has to become less all the same. But
+        // no window is so small that there is no work in it.
+        let least = self.meter.rated(self.fixed).saturating_mul(2).min(known);
+        let context = takes.filter(|takes| *takes < known).unwrap_or((known * 9 / 10).max(least));
+        self.window = Window::new(context, self.window.answer);
         self.forced = Some(match self.overflows {
             1 => CompactionLevel::Masked,
             2 => CompactionLevel::Summarised,
             _ => CompactionLevel::Fresh,
         });
         self.overflows <= OVERFLOWS
+    }
+
+    /// Whether an answer that was cut off came to the end of the window rather than to that of an answer: far less was written
+    /// than could be. A server with a lower limit for answers has a round one.
+    pub(crate) fn is_full(&self, usage: &Usage) -> bool {
+        let wrote = usage.output.saturating_add(usage.reasoning);
+        let short = wrote > 0 && wrote < self.window.answer * 4 / 5;
+        short && !wrote.is_multiple_of(ROUND) && usage.prompt() > wrote
+    }
+
+    /// The window came to its end in an answer, so often in a row. What people should know of it, if something.
+    pub(crate) fn filled(&mut self, usage: &Usage, times: u32) -> Option<String> {
+        self.forced = Some(if times > 1 { CompactionLevel::Fresh } else { CompactionLevel::Summarised });
+        let (reads, known) = (usage.total(), self.window.context);
+        // Who reports less than the instructions have does not report what it reads.
+        if reads >= known || reads < self.meter.rated(self.fixed) {
+            return None;
+        }
+        self.window = Window::new(reads, self.window.answer);
+        Some(format!(
+            "the model's context was full with {reads} tokens, and {known} were expected, so less is sent from here on; start its server with a larger one, or set context of the model in slipway.toml to what it reads"
+        ))
     }
 
     /// The attempt that was made last gave nothing, so the next one goes further.
@@ -172,10 +270,15 @@ impl Fit {
     }
 
     /// Tokens that the conversation may have: the window without instructions, tools and the turn's prompt. The prompt
-    /// stays, so what is given up is measured by the rest; but it may have no more than half of the room.
+    /// stays, so what is given up is measured by the rest; but it may have no more than its share.
     fn room(&self, request: &Request) -> u64 {
+        let room = self.whole_room(request);
+        room - self.meter.rated(self.prompt).min(prompt_share(room))
+    }
+
+    /// The same with the prompt.
+    fn whole_room(&self, request: &Request) -> u64 {
         let fixed = request_bytes(request).saturating_sub(messages_bytes(&request.messages));
-        let room = self.window.request().saturating_sub(self.meter.rated(fixed));
-        room - self.meter.rated(self.prompt).min(room / 2)
+        self.window.request().saturating_sub(self.meter.rated(fixed))
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use protocol::chat::{Call, Message, Part, ToolResult};
+use protocol::chat::{Call, Image, Message, Part, ToolResult};
 use protocol::event::{Compaction, CompactionLevel};
 use protocol::item::ToolCall;
-use protocol::{Event, EventBody, Item, ItemId, ItemKind, ItemStatus};
+use protocol::{Event, EventBody, IMAGE_PATH, ImageFile, Item, ItemId, ItemKind, ItemStatus, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, calls_of};
@@ -43,9 +43,7 @@ pub(crate) fn answer_open_calls(messages: &mut Vec<Message>, given: &[Option<Too
         .enumerate()
         .map(|(index, call)| match given.get(index) {
             Some(Some(result)) => result.clone(),
-            Some(None) | None => {
-                ToolResult { call_id: call.id.clone(), text: otherwise.to_owned(), is_error: true }
-            }
+            Some(None) | None => failed(call.id.clone(), otherwise),
         })
         .collect();
     if !results.is_empty() {
@@ -93,6 +91,10 @@ impl Past {
     const FILES: usize = 20;
     /// Most characters of what was asked and said.
     const WORDS: usize = 600;
+
+    fn is_done(&self) -> bool {
+        self.ended == Outcome::Done.as_str()
+    }
 
     fn wrote(&mut self, call: &ToolCall) {
         let Some(path) = call.input.get("path").and_then(serde_json::Value::as_str) else { return };
@@ -170,6 +172,7 @@ impl History {
             | EventBody::TurnStopping { .. }
             | EventBody::ApprovalRequested { .. }
             | EventBody::ApprovalResolved { .. }
+            | EventBody::PolicyChanged { .. }
             | EventBody::PlanUpdated { .. }
             | EventBody::RetryScheduled { .. }
             | EventBody::MistakeMade { .. }
@@ -188,14 +191,15 @@ impl History {
     fn completed(&mut self, item: &Item, seq: u64) {
         let whole = item.status == ItemStatus::Completed;
         match &item.kind {
-            ItemKind::Prompt { text, .. } | ItemKind::Notice { text } => {
+            ItemKind::Prompt { text, images, .. } => {
                 self.close_step();
-                if matches!(item.kind, ItemKind::Prompt { .. }) {
-                    self.prompts.push((seq, text.clone()));
-                    self.turns.push(Past { prompt: beginning(text), ..Past::default() });
-                }
-                self.messages.push(Message::user(text.clone()));
-                self.starts.push(seq);
+                self.prompts.push((seq, with_images(text, images)));
+                self.turns.push(Past { prompt: beginning(text), ..Past::default() });
+                self.said(text, images, seq);
+            }
+            ItemKind::Notice { text } => {
+                self.close_step();
+                self.said(text, &[], seq);
             }
             ItemKind::Message { text } if whole => {
                 if let Some(turn) = self.turns.last_mut().filter(|_| !text.trim().is_empty()) {
@@ -223,6 +227,12 @@ impl History {
         }
     }
 
+    fn said(&mut self, text: &str, images: &[ImageFile], seq: u64) {
+        let images = images.iter().map(Image::from).collect();
+        self.messages.push(Message::User { text: text.to_owned(), images });
+        self.starts.push(seq);
+    }
+
     /// A call takes its place when it is first seen; what comes later under the same id is its result.
     fn call(&mut self, item: ItemId, call: &ToolCall) -> &mut Known {
         self.calls.entry(item).or_insert_with(|| {
@@ -232,8 +242,7 @@ impl History {
                 tool: call.tool.clone(),
                 arguments: replayed_arguments(&call.input),
             }));
-            let result =
-                ToolResult { call_id: call.call_id.clone(), text: INTERRUPTED.to_owned(), is_error: true };
+            let result = failed(call.call_id.clone(), INTERRUPTED);
             Known { result, answered: false, place: None }
         })
     }
@@ -254,6 +263,7 @@ impl History {
         };
         if let Some(result) = result {
             (result.text, result.is_error) = (text, is_error);
+            result.images = call.output.iter().flat_map(|output| &output.images).map(Image::from).collect();
         }
     }
 
@@ -267,8 +277,7 @@ impl History {
             .filter_map(|(place, item)| {
                 let known = self.calls.get_mut(item)?;
                 known.place = Some((message, place));
-                let nothing = ToolResult { call_id: String::new(), text: String::new(), is_error: false };
-                Some(std::mem::replace(&mut known.result, nothing))
+                Some(std::mem::replace(&mut known.result, failed(String::new(), "")))
             })
             .collect();
         if !results.is_empty() {
@@ -322,6 +331,14 @@ impl History {
         self.turns.split_last().map_or(&[], |(_, earlier)| earlier)
     }
 
+    /// The prompts of the turns before the one that is under way, back to the last that was done.
+    pub fn unfinished(&self) -> Vec<String> {
+        let open = self.earlier().iter().rev().take_while(|turn| !turn.is_done()).count();
+        let earlier = self.prompts.split_last().map_or(&[][..], |(_, earlier)| earlier);
+        let first = earlier.len().saturating_sub(open);
+        earlier[first..].iter().map(|(_, text)| text.clone()).collect()
+    }
+
     /// How many of the messages the last answer's server counted, and the tokens that they were.
     pub fn measured(&self) -> Option<(usize, u64)> {
         self.measured
@@ -332,6 +349,24 @@ impl History {
         self.close_step();
         self.messages
     }
+}
+
+/// A prompt for a context that is without its images.
+fn with_images(text: &str, images: &[ImageFile]) -> String {
+    let mut whole = text.to_owned();
+    for image in images {
+        whole.push_str(&format!("\n[With it came an image: {}]", seen_again(image)));
+    }
+    whole
+}
+
+/// What an image is, and how a model gets to see it again.
+pub(crate) fn seen_again(image: &ImageFile) -> String {
+    format!("{}; the read tool shows it: path \"{IMAGE_PATH}{}\"", image.describe(), image.name)
+}
+
+fn failed(call_id: String, text: &str) -> ToolResult {
+    ToolResult { call_id, text: text.to_owned(), is_error: true, images: Vec::new() }
 }
 
 fn result_text(call: &ToolCall, status: ItemStatus) -> String {

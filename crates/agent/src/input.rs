@@ -1,6 +1,6 @@
 //! What a turn is given: what it begins with, and what happens while it runs.
 
-use protocol::chat::{Completion, Message};
+use protocol::chat::{Completion, Image, Message};
 use protocol::{Check, EditFormat, Report, ToolMode};
 
 use crate::history::Past;
@@ -21,6 +21,8 @@ pub struct Setup {
     pub profile: Profile,
     /// What this turn is about: the prompt's own text.
     pub task: String,
+    /// The prompts of the turns before this one, back to the last that was done: they are still to be done.
+    pub unfinished: Vec<String>,
     /// The turns before this one.
     pub earlier: Vec<Past>,
     /// How many of the messages the last answer's server counted, and the tokens that they were.
@@ -58,8 +60,6 @@ impl Default for Profile {
 /// When a turn has had enough.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Steps before it is out of budget.
-    pub steps: u32,
     /// Check rounds without progress before it escalates.
     pub rounds: u32,
     /// Most tokens of one answer.
@@ -87,6 +87,8 @@ pub enum Input {
     Overflowed {
         /// What went wrong and what to do.
         message: String,
+        /// Tokens of request and answer that its server takes, where it said so.
+        takes: Option<u64>,
     },
     /// The context was made shorter; without messages it could not be.
     Compacted {
@@ -111,6 +113,8 @@ pub enum Input {
         text: String,
         /// Whether it failed.
         is_error: bool,
+        /// What the model sees with it.
+        images: Vec<Image>,
     },
     /// The gate before `done` was run.
     Verified(Verification),
@@ -128,7 +132,7 @@ pub struct Verification {
 }
 
 /// One check of the gate.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CheckResult {
     /// The check's name.
     pub name: String,
@@ -138,4 +142,8 @@ pub struct CheckResult {
     pub report: Report,
     /// The report as the model reads it.
     pub digest: String,
+    /// Whether only the part was run that the changes touch.
+    pub partial: bool,
+    /// How many of its failures are known to be older than the turn.
+    pub failed_before: usize,
 }

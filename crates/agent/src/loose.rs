@@ -36,6 +36,26 @@ pub(crate) fn without_thoughts(text: &str) -> &str {
     ends.map_or(text, |(_, answer)| answer.trim_start())
 }
 
+/// Marks of thoughts that servers leave in the text.
+const THOUGHTS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
+
+/// What a model says beside its thoughts; None where it says nothing else, or never came to the end of them.
+pub fn beside_thoughts(text: &str) -> Option<&str> {
+    let mut text = text.trim();
+    while let Some((inner, end)) =
+        THOUGHTS.iter().find_map(|(begin, end)| Some((text.strip_prefix(begin)?, end)))
+    {
+        text = inner.split_once(end)?.1.trim_start();
+    }
+    // Where the request ends with the first mark, the answer has only the second one.
+    let ended = THOUGHTS.iter().find_map(|(begin, end)| {
+        let (thoughts, said) = text.split_once(end)?;
+        let ends_line = said.is_empty() || said.starts_with(['\n', '\r']);
+        (ends_line && !thoughts.contains(begin)).then(|| said.trim_start())
+    });
+    Some(ended.unwrap_or(text)).filter(|said| !said.is_empty())
+}
+
 /// A call, whatever its fields are called.
 pub(crate) struct Spelled {
     pub(crate) tool: String,
@@ -162,6 +182,23 @@ mod tests {
             ("{\"a\": \"é\n\"}é", json!({"a": "é\n"})),
         ] {
             assert_eq!(object(text), Some(meant), "{text}");
+        }
+    }
+
+    #[test]
+    fn thoughts_are_not_what_a_model_says() {
+        for (text, said) in [
+            ("<think>\nOkay, …\n</think>\n\nDo the thing", Some("Do the thing")),
+            (" <thinking>a</thinking><think>b</think>\nDo it\n", Some("Do it")),
+            ("so it is.</think>\n\nDo it", Some("Do it")),
+            ("<think>\nOkay, it never ends", None),
+            ("<think>all</think>", None),
+            ("all\n</think>", None),
+            (" ", None),
+            ("Reads `</think>` now.\nAnd more.", Some("Reads `</think>` now.\nAnd more.")),
+            ("It keeps <think>x</think>\nin answers", Some("It keeps <think>x</think>\nin answers")),
+        ] {
+            assert_eq!(beside_thoughts(text), said, "{text}");
         }
     }
 

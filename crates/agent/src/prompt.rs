@@ -20,7 +20,7 @@ How to work
 
 /// The same for models that answer in rounds: they are shown the files and need few words.
 const WHO_IN_ROUNDS: &str = "\
-You are Slipway, a coding agent. Nobody can answer while you work: do not ask, decide. Do what the task says and nothing else. Fix the cause; never weaken a test to make it pass.
+You are Slipway, a coding agent. Nobody can answer while you work: do not ask, decide. Do what the task says and nothing else. Use what the project has; add no dependencies. Fix the cause; never weaken a test to make it pass.
 ";
 
 /// The system prompt of a model that works in rounds.

@@ -105,6 +105,12 @@ impl Repetition {
         }
     }
 
+    /// Whether this call was made of late.
+    pub(crate) fn knows(&self, call: &Call) -> bool {
+        let essence = essence(call);
+        self.seen.iter().any(|seen| seen.tool == call.tool && seen.essence == essence)
+    }
+
     fn push(&mut self, seen: Seen) {
         if self.seen.len() == self.give_up * MORE_PATIENCE * CYCLE {
             self.seen.pop_front();
@@ -152,8 +158,7 @@ impl Repetition {
             }
         };
         let text = format!(
-            "You have made the same call {count} times and got the same result each time{but}: {calls}. {advice} Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you. For the next step you have no {}.",
-            tools.join(" and no ")
+            "You have made the same call {count} times and got the same result each time{but}: {calls}. {advice} Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you."
         );
         Verdict::Nudge { text, tools }
     }
@@ -258,7 +263,12 @@ mod tests {
             .iter()
             .map(|(arguments, result)| {
                 let call = Call { id: "c".into(), tool: tool.into(), arguments: (*arguments).into() };
-                let result = ToolResult { call_id: "c".into(), text: (*result).into(), is_error: false };
+                let result = ToolResult {
+                    call_id: "c".into(),
+                    text: (*result).into(),
+                    is_error: false,
+                    images: Vec::new(),
+                };
                 repetition.saw(&call, &result);
                 match repetition.verdict() {
                     Verdict::GoOn => '.',

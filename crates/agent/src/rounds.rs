@@ -10,9 +10,13 @@ use crate::input::CheckResult;
 /// The rounds so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rounds {
+    /// What failed before the work, and what the checks said of it.
+    before: Option<(BTreeSet<Failure>, String)>,
     last: Option<BTreeSet<Failure>>,
     best: usize,
     stale: u32,
+    /// Whether the last round saw only a part of the checks.
+    partial: bool,
 }
 
 /// One thing that fails, named so that it is known again in the next round: without line numbers, which edits move.
@@ -23,18 +27,36 @@ struct Failure {
 }
 
 impl Rounds {
+    /// Keeps what fails before the work, with what the checks say of it.
+    pub(crate) fn begin(&mut self, failing: &[&CheckResult], said: &str) {
+        let failures = failing.iter().flat_map(|check| failures(check)).collect();
+        self.before = (!failing.is_empty()).then(|| (failures, said.to_owned()));
+    }
+
+    /// What the checks said before the work, where all that fails now is something else: the work brought it in.
+    pub(crate) fn before_all_that_is_new(&self, failing: &[&CheckResult]) -> Option<&str> {
+        let (before, said) = self.before.as_ref()?;
+        let new = failing.iter().flat_map(|check| failures(check)).all(|failure| !before.contains(&failure));
+        new.then_some(said)
+    }
+
     /// Adds a round and gives the number of rounds without progress up to now. The first round is the mark that later
     /// ones are measured by.
     pub(crate) fn add(&mut self, failing: &[&CheckResult]) -> u32 {
         let now: BTreeSet<Failure> = failing.iter().flat_map(|check| failures(check)).collect();
         let total = failing.iter().map(|check| count(check)).sum();
-        let progress = match &self.last {
-            None => true,
-            Some(last) => total < self.best || (now.is_subset(last) && now.len() < last.len()),
+        // A part and the whole are not measured by each other. That the part fails after the whole was run is no progress; that
+        // the whole is run after the part neither is nor is not.
+        let partial = failing.iter().any(|check| check.partial);
+        let other = std::mem::replace(&mut self.partial, partial) != partial;
+        self.stale = match &self.last {
+            None => 0,
+            Some(_) if other => self.stale + u32::from(partial),
+            Some(last) if total < self.best || (now.is_subset(last) && now.len() < last.len()) => 0,
+            Some(_) => self.stale + 1,
         };
-        self.best = if self.last.is_none() { total } else { self.best.min(total) };
+        self.best = if self.last.is_none() || other { total } else { self.best.min(total) };
         self.last = Some(now);
-        self.stale = if progress { 0 } else { self.stale + 1 };
         self.stale
     }
 }
@@ -83,16 +105,14 @@ mod tests {
             file: None,
             line: None,
             message: String::new(),
-            expected: None,
-            actual: None,
+            ..TestCase::default()
         };
         let error = |message: &&str| Diagnostic {
             severity: Severity::Error,
             file: Some("a.rs".into()),
             line: None,
-            column: None,
-            code: None,
             message: (*message).into(),
+            ..Diagnostic::default()
         };
         let report = Report {
             tests: tests.iter().map(test).collect(),
@@ -100,7 +120,7 @@ mod tests {
             tests_failed,
             ..Report::default()
         };
-        CheckResult { name: "test".into(), passed: false, report, digest: String::new() }
+        CheckResult { name: "test".into(), report, ..CheckResult::default() }
     }
 
     fn stale(rounds: &[CheckResult]) -> Vec<u32> {
@@ -114,6 +134,26 @@ mod tests {
         assert_eq!(stale(&[failing(&["a", "b"], &[], 2), failing(&["c"], &[], 1)]), [0, 0]);
         // The counts are the same because the list is shortened, but one of the listed ones is gone.
         assert_eq!(stale(&[failing(&["a", "b"], &[], 9), failing(&["a"], &[], 9)]), [0, 0]);
+    }
+
+    #[test]
+    fn a_part_and_the_whole_are_not_measured_by_each_other() {
+        let part = |tests: &[&str]| CheckResult { partial: true, ..failing(tests, &[], 0) };
+        let whole = |tests: &[&str]| failing(tests, &[], 0);
+        // The part passed, and the whole shows more than the part ever did; then it gets nowhere.
+        assert_eq!(stale(&[part(&["a"]), whole(&["b", "c"]), whole(&["b", "c"])]), [0, 0, 1]);
+        // Whoever breaks the part again after each run of the whole gets nowhere either.
+        assert_eq!(stale(&[whole(&["b"]), part(&["a"]), whole(&["b"]), part(&["a"])]), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn what_the_work_brought_in_is_told_from_what_failed_before() {
+        let mut rounds = Rounds::default();
+        let (test, error) = (failing(&["a"], &[], 1), failing(&[], &["no such crate"], 0));
+        assert_eq!(rounds.before_all_that_is_new(&[&error]), None, "nothing is known");
+        rounds.begin(&[&test], "a failed");
+        assert_eq!(rounds.before_all_that_is_new(&[&error]), Some("a failed"));
+        assert_eq!(rounds.before_all_that_is_new(&[&failing(&["a", "b"], &[], 2)]), None);
     }
 
     #[test]

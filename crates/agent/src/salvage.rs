@@ -1,38 +1,50 @@
 //! Tool calls that a model wrote as text. Small models often cannot do better, and what they meant is plain: a JSON object
-//! with a name and arguments, alone, in a fence or in tags, or elements as in XML.
+//! with a name and arguments, alone, in a fence or in tags, elements as in XML, or a call as in Python. What merely speaks of a
+//! call is none.
 
+use protocol::EditFormat;
 use protocol::chat::Call;
 use serde_json::{Map, Value};
 
 use crate::answer::text_call;
 use crate::loose::{self, spelled, without_thoughts};
-use crate::tools;
+use crate::{pythonic, quoting, tools};
 
 /// Ids of calls that were found in text begin with this.
 pub(crate) const ID_PREFIX: &str = "text_";
 
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 9] = [
     ("<tool_call>", "</tool_call>"),
     ("<tools>", "</tools>"),
     ("<function_call>", "</function_call>"),
     ("<|tool_call|>", "<|/tool_call|>"),
     ("[TOOL_CALLS]", "[/TOOL_CALLS]"),
     ("<|python_tag|>", "<|eom_id|>"),
+    ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
+    ("<|tool_call_begin|>", "<|tool_call_end|>"),
+    ("<|tool_call_start|>", "<|tool_call_end|>"),
 ];
+/// What stands between a name and its arguments.
+const BETWEEN: [&str; 3] = ["[ARGS]", "<｜tool▁sep｜>", "<|tool_call_argument_begin|>"];
 const ELEMENTS: [(&str, &str); 2] = [("<function=", "</function>"), ("<invoke name=", "</invoke>")];
 /// Who a message of some models is for.
 const RECIPIENT: &str = "to=functions.";
 const FENCE: &str = "```";
+/// What stands beside the fence of a call in Python.
+const PYTHON: [&str; 6] = ["", "python", "py", "tool_code", "tool_call", "tool_calls"];
 
 /// The calls that this text consists of, words before them aside. Tags and elements are meant as calls whatever comes after
-/// them. In a fence, or without anything around it, a call is only shown when there are words after it. Ids count from `first`.
+/// them, unless they are quoted. In a fence, or without anything around it, a call is only shown when there are words after it,
+/// or when those before it are about something else. Ids count from `first`.
 pub(crate) fn calls(text: &str, first: usize) -> Vec<Call> {
     let text = without_thoughts(text);
     let found = tagged(text)
         .or_else(|| elements(text))
         .or_else(|| addressed(text))
+        .or_else(|| recipient(text))
         .or_else(|| fenced(text))
         .or_else(|| last(text))
+        .or_else(|| spoken(text))
         .unwrap_or_default();
     found
         .into_iter()
@@ -43,17 +55,20 @@ pub(crate) fn calls(text: &str, first: usize) -> Vec<Call> {
 
 /// Whether a text that has no call for [`calls`] seems to have one all the same.
 pub(crate) fn seems_to_call(text: &str) -> bool {
-    let mut rest = without_thoughts(text);
-    let opened = |open: &str| after(rest, open);
+    let text = without_thoughts(text);
+    let opened = |open: &str| after(text, open);
     if ELEMENTS.iter().any(|(open, _)| opened(open).is_some())
         || TAGS.iter().any(|(open, _)| opened(open).is_some_and(|begun| begun.contains('{')))
         || opened(RECIPIENT).is_some()
     {
         return true;
     }
+    let mut rest = text;
     while let Some(piece) = loose::piece(rest) {
+        let at = text.len() - piece.rest.len() - piece.whole.len();
         rest = piece.rest;
         let seems = match piece.object {
+            _ if quoting::is_quoted(text, at) => false,
             Some(object) => spelled(object).is_some_and(|call| call.nested && tools::exists(&call.tool)),
             None => piece.whole.contains("\"arguments\"") && tools::exists(&name_in(piece.whole)),
         };
@@ -68,8 +83,13 @@ type Found = Vec<(String, String)>;
 
 /// What comes after a mark that is not merely quoted.
 fn after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
-    let at = text.match_indices(mark).find(|(at, _)| !text[..*at].ends_with('`'))?.0;
-    Some(&text[at + mark.len()..])
+    place(text, mark).map(|at| &text[at + mark.len()..])
+}
+
+/// Where such a mark stands.
+fn place(text: &str, mark: &str) -> Option<usize> {
+    let mut places = text.match_indices(mark).map(|(at, _)| at);
+    places.find(|at| !quoting::is_quoted(text, *at))
 }
 
 /// Tags are meant as calls and nothing else, so a broken one is a call too: its rejection tells the model what is wrong.
@@ -81,24 +101,20 @@ fn tagged(text: &str) -> Option<Found> {
         // The closing tag is often lost because it is a stop word of the model. Without anything else it is a word.
         let (inner, left) = match begun.split_once(close) {
             Some(parts) => parts,
-            None if begun.contains('{') || elements(begun).is_some() => (begun, ""),
+            None if begun.contains('{') || elements(begun).is_some() || is_marked(begun) => (begun, ""),
             None => break,
         };
         found.extend(in_tags(inner));
         rest = left;
     }
     // In a fence it may be an example.
-    let before = &text[..text.find(open)?];
+    let before = &text[..place(text, open)?];
     let example = before.matches(FENCE).count() % 2 == 1 && !rest.replace(FENCE, "").trim().is_empty();
-    (!found.is_empty() && !example).then_some(found)
+    (!found.is_empty() && !example && !quoting::tells_of(before)).then_some(found)
 }
 
 fn in_tags(inner: &str) -> Found {
-    if let Some((name, arguments)) = inner.split_once("[ARGS]") {
-        let arguments = loose::piece(arguments).map_or(arguments, |piece| piece.whole);
-        return vec![(name.trim().to_owned(), arguments.trim().to_owned())];
-    }
-    if let Some(found) = elements(inner) {
+    if let Some(found) = elements(inner).or_else(|| marked(inner)) {
         return found;
     }
     let mut found = Found::new();
@@ -116,9 +132,99 @@ fn in_tags(inner: &str) -> Found {
     if found.is_empty() { vec![(name_in(inner), inner.trim().to_owned())] } else { found }
 }
 
+/// A name with its arguments, in one of the ways that models have for the inside of tags: `read[ARGS]{…}`, `read{…}`, keys and
+/// values, a call in Python, or the name alone.
+fn marked(inner: &str) -> Option<Found> {
+    let inner = inner.trim();
+    if let Some((name, arguments)) = BETWEEN.iter().find_map(|mark| inner.split_once(mark)) {
+        // The kind of a call may stand where its name does.
+        let (name, arguments) = match name.trim() {
+            "function" | "" => arguments.trim_start().split_once('\n').unwrap_or((arguments, "")),
+            _ => (name, arguments),
+        };
+        let arguments = loose::piece(arguments).map_or(arguments, |piece| piece.whole);
+        return Some(vec![(plain_name(name), arguments.trim().to_owned())]);
+    }
+    if let Some((name, pairs)) = inner.split_once("<arg_key>") {
+        let mut arguments = Map::new();
+        for pair in pairs.split("<arg_key>") {
+            let Some((key, value)) = pair.split_once("</arg_key>") else { continue };
+            let value = value
+                .trim_start()
+                .strip_prefix("<arg_value>")
+                .and_then(|value| value.split_once("</arg_value>"));
+            let Some((value, _)) = value else { return Some(vec![(plain_name(name), inner.to_owned())]) };
+            arguments.insert(key.trim().to_owned(), Value::from(value));
+        }
+        return Some(vec![(plain_name(name), Value::Object(arguments).to_string())]);
+    }
+    if let Some(found) = pythonic::calls(inner) {
+        let known = found.iter().all(|call| tools::exists(&call.tool));
+        return known.then(|| found.into_iter().map(with_names).collect());
+    }
+    let (name, arguments) = inner.split_at(inner.find('{').unwrap_or(inner.len()));
+    let name = plain_name(name);
+    tools::exists(&name).then(|| vec![(name, arguments.trim().to_owned())])
+}
+
+/// Whether a text that nothing closes is the inside of tags all the same. A name alone is a word.
+fn is_marked(begun: &str) -> bool {
+    begun.contains(['(', '<', '[']) && marked(begun).is_some()
+}
+
+/// A tool's name without what some models write around it: `functions.read:0`.
+fn plain_name(name: &str) -> String {
+    let name = name.trim();
+    let name = name.strip_prefix("functions.").unwrap_or(name);
+    name.split([':', '[']).next().unwrap_or(name).to_owned()
+}
+
+/// A call in Python whose arguments without a name have the names that belong to their places.
+fn with_names(call: pythonic::Written) -> (String, String) {
+    let mut arguments = call.named;
+    let names = tools::field_names(&call.tool).into_iter();
+    arguments.extend(names.map(str::to_owned).zip(call.positional));
+    (call.tool, Value::Object(arguments).to_string())
+}
+
+/// Calls in Python at the end of a text, in a fence or on lines of their own. People's code has such lines as well, so they
+/// count only where each of them can be run as it is, and the words before them say that it is about to be done.
+fn spoken(text: &str) -> Option<Found> {
+    let text = text.trim();
+    let fenced = text.strip_suffix(FENCE).and_then(|text| text.rsplit_once(FENCE));
+    let (lead, found) = match fenced {
+        Some((lead, inner)) => {
+            let (beside, body) = inner.split_once('\n')?;
+            PYTHON.contains(&beside.trim()).then_some(())?;
+            (lead, pythonic::calls(body)?)
+        }
+        None => text
+            .match_indices('\n')
+            .map(|(at, _)| at + 1)
+            .chain([0])
+            .filter(|at| {
+                text[*at..].starts_with(|letter: char| letter == '[' || letter.is_ascii_alphabetic())
+            })
+            .filter_map(|at| Some((&text[..at], pythonic::calls(&text[at..])?)))
+            .min_by_key(|(lead, _)| lead.len())?,
+    };
+    let certain = |call: &pythonic::Written| {
+        let arguments = Value::Object(call.named.clone()).to_string();
+        call.positional.is_empty()
+            && !call.named.is_empty()
+            && tools::exists(&call.tool)
+            && tools::parse(EditFormat::default(), &call.tool, &arguments).is_ok()
+    };
+    let meant = lead.trim().is_empty() || quoting::intends(lead);
+    (meant && found.iter().all(certain)).then(|| found.into_iter().map(with_names).collect())
+}
+
 /// `<function=read><parameter=path>a</parameter></function>`, and the same with `<invoke name="read">`.
 fn elements(text: &str) -> Option<Found> {
     let (open, close) = ELEMENTS.into_iter().find(|(open, _)| after(text, open).is_some())?;
+    if quoting::tells_of(&text[..place(text, open)?]) {
+        return None;
+    }
     let mut found = Found::new();
     let mut rest = text;
     while let Some(begun) = after(rest, open) {
@@ -162,7 +268,7 @@ fn parameters(body: &str) -> Option<Map<String, Value>> {
 fn addressed(text: &str) -> Option<Found> {
     let mut found = Found::new();
     let mut rest = text.contains("<|channel|>").then_some(text)?;
-    while let Some((_, begun)) = rest.split_once(RECIPIENT) {
+    while let Some(begun) = after(rest, RECIPIENT) {
         let (to, begun) = begun.split_once("<|message|>")?;
         let name = to.split(|letter: char| letter.is_whitespace() || letter == '<').next()?;
         let (arguments, left) = begun.split_once("<|call|>").unwrap_or((begun, ""));
@@ -172,10 +278,28 @@ fn addressed(text: &str) -> Option<Found> {
     (!found.is_empty()).then_some(found)
 }
 
+/// `>>>read` and its arguments on the lines after it.
+fn recipient(text: &str) -> Option<Found> {
+    let mut found = Found::new();
+    let mut rest = text.strip_prefix(">>>").or_else(|| text.split_once("\n>>>").map(|(_, rest)| rest))?;
+    loop {
+        let (name, body) = rest.split_once('\n')?;
+        let (body, next) = body.split_once("\n>>>").map_or((body, None), |(body, next)| (body, Some(next)));
+        let piece = loose::piece(body)
+            .filter(|_| body.trim_start().starts_with('{') && tools::exists(name.trim()))?;
+        found.push((name.trim().to_owned(), piece.whole.to_owned()));
+        match next {
+            Some(next) => rest = next,
+            None => return Some(found),
+        }
+    }
+}
+
 /// Fences hold all kinds of JSON, so only those count that name one of our tools.
 fn fenced(text: &str) -> Option<Found> {
     let mut found = Found::new();
     let mut rest = text;
+    quoting::announces(&text[..text.find(FENCE)?]).then_some(())?;
     while let Some((_, after)) = rest.split_once(FENCE) {
         let (inner, after) = after.split_once(FENCE)?;
         let body = inner.strip_prefix("json").or_else(|| inner.strip_prefix("tool_call")).unwrap_or(inner);
@@ -191,9 +315,17 @@ fn last(text: &str) -> Option<Found> {
     let mut found = Found::new();
     let mut rest = text;
     while let Some(piece) = loose::piece(rest) {
+        let at = text.len() - piece.rest.len() - piece.whole.len();
         rest = piece.rest;
         let call = piece.object.and_then(spelled);
         match call.filter(|call| call.nested && tools::exists(&call.tool)) {
+            Some(_) if quoting::is_quoted(text, at) => return None,
+            // The bracket of a list is no word.
+            Some(_)
+                if found.is_empty() && !quoting::announces(text[..at].trim_end().trim_end_matches('[')) =>
+            {
+                return None;
+            }
             Some(call) => found.push(written(call)),
             None if found.is_empty() => {}
             None => return None,
@@ -250,6 +382,23 @@ mod tests {
             "<think>Hm, {x}.</think>\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}",
             "```json\n{\"function\": {\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}}\n```",
             "```json\n{\"tool\": \"shell\", \"arguments\": {\"command\": \"ls\"},}\n```",
+            "[shell(command=\"ls\")]",
+            "shell(command='ls')",
+            "I will look first.\n\nshell(command='ls')",
+            "Let me look:\n```python\nshell(command=\"ls\")\n```",
+            "```tool_code\nprint(default_api.shell(command=\"ls\"))\n```",
+            "<|python_tag|>shell.call(command=\"ls\")",
+            "<|python_tag|>shell(command=\"ls\")<|eom_id|>",
+            "<tool_call>shell(\"ls\")</tool_call>",
+            "<|tool_call_start|>[shell(command=\"ls\")]<|tool_call_end|>",
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>shell\n```json\n{\"command\": \"ls\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            "Look.\n<｜tool▁call▁begin｜>shell<｜tool▁sep｜>{\"command\": \"ls\"}<｜tool▁call▁end｜>",
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.shell:0<|tool_call_argument_begin|>{\"command\": \"ls\"}<|tool_call_end|><|tool_calls_section_end|>",
+            "[TOOL_CALLS]shell{\"command\": \"ls\"}",
+            "[TOOL_CALLS]shell[CALL_ID]a1[ARGS]{\"command\": \"ls\"}",
+            "<tool_call>shell\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>",
+            "<tool_call>shell<arg_key>command</arg_key><arg_value>ls</arg_value>",
+            ">>>shell\n{\"command\": \"ls\"}",
         ];
         for form in forms {
             let found: Vec<_> = found(form)
@@ -269,6 +418,10 @@ mod tests {
         let elements = "<function=list></function>\n<function=check></function>";
         let tools = |text: &str| calls(text, 1).into_iter().map(|call| call.tool).collect::<Vec<_>>();
         assert_eq!([tools(list), tools(elements)], [["list", "check"], ["list", "check"]]);
+        let deepseek = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>list<｜tool▁sep｜>{}<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>check<｜tool▁sep｜>{}<｜tool▁call▁end｜>";
+        let glm = "<tool_call>list</tool_call>\n<tool_call>check</tool_call>";
+        assert_eq!([tools(deepseek), tools(glm)], [["list", "check"], ["list", "check"]]);
+        assert_eq!(tools("[list(path='a'), read(path='b')]"), ["list", "read"]);
     }
 
     #[test]
@@ -283,6 +436,25 @@ mod tests {
             "All tests pass.",
             "The parser knows `<tool_call>` and `<function=` now.",
             "It reads <tool_call> as well.",
+            "You can call it so:\n```python\nsearch(pattern='x')\n```",
+            "I added search. Use it like this:\nsearch(pattern='x')",
+            "The new function is called as\n```\nread(path='x')\n```",
+            "shell(command='ls') shows the files.",
+            "It begins with <tool_call> list",
+            "Llama writes <|python_tag|> (and its calls after it).",
+            "list()",
+            "check()\n",
+            "search('x')",
+            "search(needle='x')",
+            "I will run shell(command='ls') next.",
+            "```python\nimport os\nshell(command='ls')\n```",
+            "DeepSeek begins with <｜tool▁call▁begin｜> and Llama with <|python_tag|>.",
+            ">>> shell(command='ls')\n'a'",
+            "I finished. To run it by hand, a client sends:\n\n```json\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\n```",
+            "The README says:\n\n> <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>\n\nI removed nothing.",
+            "The README says:\n<tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>",
+            "It ends with:\n> {\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}",
+            "I wrote down the format:\n```xml\n<function_calls><invoke name=\"shell\"><parameter name=\"command\">ls</parameter></invoke></function_calls>\n```\nFinished.",
             "Models write\n```\n<tool_call>{\"name\": \"shell\", \"arguments\": {}}</tool_call>\n```\nand that is read.",
         ] {
             assert_eq!(found(text), [], "{text}");
@@ -320,6 +492,7 @@ mod tests {
             "Done: `fn main() {}` is there.",
             "{\"name\": \"slipway\", \"arguments\": {}}",
             "It reads `<function=x>` and <tool_call> now.",
+            "The README says:\n> {\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\nand no more.",
         ] {
             assert!(!seems_to_call(text), "{text}");
         }

@@ -1,6 +1,8 @@
 //! The machine. A turn waits for exactly one kind of input at a time (its [`State`]); what comes late or out of order is
 //! ignored, and it finishes exactly once whatever happens.
 
+mod gate;
+
 use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec};
 use protocol::event::CompactionLevel;
 use protocol::{Check, EditFormat, Mistake, Outcome};
@@ -10,11 +12,11 @@ use crate::drone;
 use crate::effect::Effect;
 use crate::fit::Fit;
 use crate::history::{self, CANCELLED, INTERRUPTED, Past, STOPPED_HERE};
-use crate::input::{CheckResult, Input, Limits, Profile, Setup, Verification};
+use crate::input::{Input, Limits, Profile, Setup};
 use crate::mode::{self, FileText, Mode, View};
 use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
-use crate::rounds::{self, Rounds};
+use crate::rounds::Rounds;
 use crate::salvage;
 use crate::tools;
 use crate::window::Window;
@@ -26,8 +28,6 @@ const REJECTED_STEPS: u32 = 5;
 /// How many of the last steps may have had something that could not be used, and how many steps that is judged by.
 const FAULTY_STEPS: u32 = 20;
 const JUDGED_STEPS: u32 = 40;
-/// Most bytes of one check's digest that the model is sent.
-const DIGEST_BYTES: usize = 16 * 1024;
 /// Most characters of the model's words in a reason.
 const QUOTED: usize = 300;
 
@@ -81,6 +81,10 @@ pub struct Turn {
     rounds: Rounds,
     mode: &'static dyn Mode,
     edit_format: EditFormat,
+    /// The prompts in force, the turn's own last.
+    prompts: Vec<String>,
+    /// The first of them that the model is told whole, and the task that it is told so.
+    first_told: usize,
     task: String,
     /// What came before this turn, for a model that is not sent the conversation.
     earlier: Vec<Past>,
@@ -114,7 +118,7 @@ impl Turn {
             tools: tools::specs(profile.edit_format),
             messages: setup.messages,
             checks: setup.checks,
-            fit: fit(profile, &setup.limits, &setup.task),
+            fit: fit(profile, &setup.limits),
             limits: setup.limits,
             state: State::New,
             steps: 0,
@@ -127,7 +131,9 @@ impl Turn {
             rounds: Rounds::default(),
             mode,
             edit_format: profile.edit_format,
-            task: setup.task,
+            prompts: setup.unfinished.into_iter().chain([setup.task]).collect(),
+            first_told: 0,
+            task: String::new(),
             earlier: setup.earlier,
             withheld: Vec::new(),
             files: None,
@@ -138,6 +144,7 @@ impl Turn {
             untouched: false,
             overflow: None,
         };
+        turn.take_in_prompts();
         if let Some((counted, tokens)) = setup.measured.filter(|_| !mode.in_rounds()) {
             let counted = counted.min(turn.messages.len());
             let request = turn.mode.request(&View { messages: &turn.messages[..counted], ..turn.view() });
@@ -146,7 +153,7 @@ impl Turn {
         turn
     }
 
-    /// The same turn with steps taken before a restart, so that its budget goes on from there.
+    /// The same turn with steps taken before a restart.
     pub fn after_steps(mut self, steps: u32) -> Self {
         self.steps = steps;
         self
@@ -160,6 +167,11 @@ impl Turn {
     /// Tokens that the model can read, as far as is known by now.
     pub fn context(&self) -> u64 {
         self.fit.context()
+    }
+
+    /// What is to be done: the turn's prompt, after those of the turns before it that were not done.
+    pub fn task(&self) -> String {
+        joined(&self.prompts)
     }
 
     /// The conversation so far. While tools run, their results are not in it yet.
@@ -180,11 +192,12 @@ impl Turn {
             tools: &self.tools,
             messages: &self.messages,
             task: &self.task,
+            prompts: &self.prompts[self.first_told..],
             files: self.files.as_deref().unwrap_or_default(),
             earlier: &self.earlier,
             round: self.steps,
-            task_room: self.fit.task_bytes(),
-            room: self.fit.last_round_bytes(),
+            task_room: self.fit.task_bytes(&self.system),
+            room: self.fit.last_round_bytes(&self.system),
             max_output_tokens: self.fit.answer(),
         }
     }
@@ -197,11 +210,11 @@ impl Turn {
             (_, Input::ModelFailed { message }) => self.finish(Outcome::Failed, message),
             (State::New, Input::Begin) => self.begin(),
             (State::Calling, Input::Answered(completion)) => self.answered(completion),
-            (State::Running(_), Input::ToolEnded { call_id, text, is_error }) => {
-                self.tool_ended(ToolResult { call_id, text, is_error })
+            (State::Running(_), Input::ToolEnded { call_id, text, is_error, images }) => {
+                self.tool_ended(ToolResult { call_id, text, is_error, images })
             }
             (State::Verifying, Input::Verified(verification)) => self.verified(&verification),
-            (State::Calling, Input::Overflowed { message }) => self.overflowed(message),
+            (State::Calling, Input::Overflowed { message, takes }) => self.overflowed(message, takes),
             (State::Calling, Input::ModelChanged { profile }) => self.change_model(profile),
             (State::Compacting, Input::Compacted { messages }) => self.compacted(messages),
             (State::Surveying, Input::Surveyed { files }) => {
@@ -229,7 +242,9 @@ impl Turn {
             None => self.finish(Outcome::Failed, "there is no prompt to work on".to_owned()),
             // A model that works in rounds runs little by itself, so it is told at first what fails.
             Some(Message::User { text, .. })
-                if self.mode.in_rounds() && !self.checks.is_empty() && *text == self.task =>
+                if self.mode.in_rounds()
+                    && !self.checks.is_empty()
+                    && self.prompts.last().is_some_and(|prompt| prompt == text) =>
             {
                 self.untouched = true;
                 self.verify()
@@ -256,28 +271,44 @@ impl Turn {
         self.overflow = None;
         let note = self.fit.answered(&parts, &usage);
         let endless = is_endless(&parts);
+        let full = !endless && (stop == Stop::Window || stop == Stop::Length && self.fit.is_full(&usage));
         let message = answer::message(parts);
         let calls: Vec<Call> = message.iter().flat_map(calls_of).cloned().collect();
         let said = message.as_ref().map(words).unwrap_or_default();
-        self.cut_off = if calls.is_empty() && stop == Stop::Length { self.cut_off + 1 } else { 0 };
-        self.empty = if message.is_none() && stop != Stop::Length { self.empty + 1 } else { 0 };
+        let is_cut = matches!(stop, Stop::Length | Stop::Window);
+        self.cut_off = if calls.is_empty() && is_cut { self.cut_off + 1 } else { 0 };
+        self.empty = if message.is_none() && !is_cut { self.empty + 1 } else { 0 };
         self.unread = if calls.is_empty() { self.unread } else { 0 };
         self.messages.extend(message);
         let mistake = match stop {
             Stop::Length if endless => Some(Mistake::EndlessAnswer),
             Stop::End | Stop::Tools if self.empty > 0 => Some(Mistake::EmptyAnswer),
-            Stop::End | Stop::Tools | Stop::Length | Stop::Refusal => None,
+            Stop::End | Stop::Tools | Stop::Length | Stop::Window | Stop::Refusal => None,
         };
+        let note = note.or(full.then(|| self.fit.filled(&usage, self.cut_off)).flatten());
         let mut effects: Vec<Effect> = note.map(|text| Effect::Note { text }).into_iter().collect();
         effects.extend(mistake.map(|mistake| self.count(mistake)));
         effects.extend(match stop {
             Stop::Refusal => self.refused(calls, &said),
-            Stop::End | Stop::Tools | Stop::Length if !calls.is_empty() => self.run(calls, stop),
+            Stop::End | Stop::Tools | Stop::Length | Stop::Window if !calls.is_empty() => {
+                self.run(calls, stop)
+            }
+            Stop::Length | Stop::Window if full && self.cut_off > NUDGES => self.finish(
+                Outcome::Failed,
+                format!(
+                    "the model's answers do not come to an end, because its context is full with {} tokens: start its server with a larger one, or use another model",
+                    self.fit.context()
+                ),
+            ),
+            Stop::Length | Stop::Window if full => self.call_model(Some(
+                "Your answer was broken off because your context was full. Older parts of it are left out from here on. Go on where the answer stopped, in smaller pieces."
+                    .to_owned(),
+            )),
             Stop::Length if endless && self.cut_off > NUDGES => self.finish(
                 Outcome::Failed,
                 "the model's answers say the same again and again: choose another model, or another tool_mode for this one".to_owned(),
             ),
-            Stop::Length if self.cut_off > NUDGES => self.finish(
+            Stop::Length | Stop::Window if self.cut_off > NUDGES => self.finish(
                 Outcome::Failed,
                 format!(
                     "the model's answers were cut off at the limit of {} tokens again and again; raise max_output_tokens of [agent] (or max_output of the model) in slipway.toml, or use another model",
@@ -288,7 +319,7 @@ impl Turn {
                 "Your answer said the same again and again until it was cut off. Stop that, and take one next step."
                     .to_owned(),
             )),
-            Stop::Length => self.call_model(Some(
+            Stop::Length | Stop::Window => self.call_model(Some(
                 "Your answer was cut off at the token limit. Continue where it stopped, in smaller pieces: one tool call at a time, and large files in several edits."
                     .to_owned(),
             )),
@@ -312,7 +343,10 @@ impl Turn {
         };
         self.unread += 1;
         let again = self.unread > NUDGES;
-        if again && !said.contains('{') && !salvage::seems_to_call(said) {
+        // Who can call in the provider's own way, and was told, only shows it.
+        let shown = !said.contains('{') && !salvage::seems_to_call(said)
+            || answer::called_natively(&self.messages) && self.mode.is_native();
+        if again && shown {
             return self.verify();
         }
         let mut effects = vec![self.count(Mistake::BrokenArguments)];
@@ -341,7 +375,9 @@ impl Turn {
         let mut problem = None;
         let withheld = std::mem::take(&mut self.withheld);
         for (index, call) in calls.iter().enumerate() {
-            let parsed = if withheld.contains(&call.tool) {
+            // Who works in rounds has nothing else, and may use it for something new.
+            let same = !self.mode.in_rounds() || self.repetition.knows(call);
+            let parsed = if same && withheld.contains(&call.tool) {
                 self.repetition.saw_again(call);
                 let text = format!(
                     "{} is withheld for this step, because it was repeated without a new result. Use another tool, or finish.",
@@ -359,7 +395,7 @@ impl Turn {
                 }
                 Err((mistake, mut text)) => {
                     effects.extend(mistake.map(|mistake| self.count(mistake)));
-                    if stop == Stop::Length && index + 1 == calls.len() {
+                    if matches!(stop, Stop::Length | Stop::Window) && index + 1 == calls.len() {
                         text.push_str(
                             "\nThe answer was cut off at the token limit in this call. Send less at once.",
                         );
@@ -369,6 +405,7 @@ impl Turn {
                         call_id: call.id.clone(),
                         text: text.clone(),
                         is_error: true,
+                        images: Vec::new(),
                     }));
                     effects.push(reject(call.clone(), text));
                 }
@@ -426,7 +463,11 @@ impl Turn {
                 effects.extend(self.finish(Outcome::Escalated, reason));
                 effects
             }
-            Verdict::Nudge { text, tools } => {
+            Verdict::Nudge { mut text, tools } => {
+                text.push_str(&match self.mode.in_rounds() {
+                    true => " The same again is not done in the next step.".to_owned(),
+                    false => format!(" For the next step you have no {}.", tools.join(" and no ")),
+                });
                 self.withhold(tools);
                 let mut effects = vec![self.count(Mistake::RepeatedCalls)];
                 effects.extend(self.call_model(Some(text)));
@@ -443,67 +484,8 @@ impl Turn {
         vec![Effect::Verify]
     }
 
-    fn verified(&mut self, verification: &Verification) -> Vec<Effect> {
-        let failing: Vec<&CheckResult> = verification.checks.iter().filter(|check| !check.passed).collect();
-        if std::mem::take(&mut self.untouched) {
-            let fails = self.digests(&failing);
-            let tell = (!fails.is_empty()).then(|| format!("Before your work this fails:\n{fails}"));
-            return self.call_model(tell);
-        }
-        if !verification.changed
-            && self.mode.in_rounds()
-            && let Some(effects) = self.nothing_changed(&failing)
-        {
-            return effects;
-        }
-        if !verification.changed || failing.is_empty() {
-            if self.mode.in_rounds() && !self.unwritten.is_empty() {
-                return self.not_all_written();
-            }
-            self.state = State::Over;
-            return vec![Effect::Finish { outcome: Outcome::Done, reason: None }];
-        }
-        let stale = self.rounds.add(&failing);
-        if stale >= self.limits.rounds {
-            let reason = format!(
-                "checks still fail after {} without progress: {}",
-                plural(stale as usize, "round"),
-                left(&failing)
-            );
-            return self.finish(Outcome::Escalated, reason);
-        }
-        if self.out_of_steps() {
-            let reason = format!("{}; checks still fail: {}", self.step_limit(), left(&failing));
-            return self.finish(Outcome::OutOfBudget, reason);
-        }
-        let text = self.failing_text(&failing);
-        self.call_model(Some(text))
-    }
-
-    fn failing_text(&self, failing: &[&CheckResult]) -> String {
-        let mut text = "These checks must pass before the work can be called done. Fix the cause; do not weaken the checks. If one cannot pass for a reason outside your work, say so and why.\n".to_owned();
-        text.push_str(&self.digests(failing));
-        text
-    }
-
-    /// What each check that fails says.
-    fn digests(&self, failing: &[&CheckResult]) -> String {
-        let mut text = String::new();
-        for check in failing {
-            let command = self.checks.iter().find(|known| known.name == check.name);
-            let command = command.map(|known| format!(" (`{}`)", known.run)).unwrap_or_default();
-            let digest = tools::cut(check.digest.trim_end(), DIGEST_BYTES);
-            text.push_str(&format!("\n{}{command} failed:\n{digest}\n", check.name));
-        }
-        text
-    }
-
-    /// Says something first, if there is something to say, and calls the model, unless the budget is used up.
+    /// Says something first, if there is something to say, and calls the model.
     fn call_model(&mut self, tell: Option<String>) -> Vec<Effect> {
-        if self.out_of_steps() {
-            let reason = format!("{} before the work was finished", self.step_limit());
-            return self.finish(Outcome::OutOfBudget, reason);
-        }
         if (self.faults << (u64::BITS - JUDGED_STEPS)).count_ones() >= FAULTY_STEPS {
             let reason = format!(
                 "{FAULTY_STEPS} of the model's last {JUDGED_STEPS} answers could not be used: choose another model, or another tool_mode for this one"
@@ -521,11 +503,10 @@ impl Turn {
 
     /// Calls the model once the request fits its window.
     fn proceed(&mut self) -> Vec<Effect> {
-        if self.mode.in_rounds() && self.task.trim().len() > self.fit.task_bytes() {
-            let ours = format!(
-                "the prompt alone is longer than half of what the model can read in its {} tokens: shorten it, put what is long into a file, or choose a model with a larger context",
-                self.fit.context()
-            );
+        self.take_in_prompts();
+        if self.mode.in_rounds()
+            && let Some(ours) = self.fit.long_task(self.task.trim(), &self.system)
+        {
             let reason = self.overflow.take().unwrap_or(ours);
             return self.too_long(reason);
         }
@@ -536,19 +517,17 @@ impl Turn {
             return vec![Effect::Survey { hints, room: self.fit.files_bytes(&self.system) }];
         }
         let mut request = self.mode.request(&self.view());
-        if !self.withheld.is_empty() {
+        // Tools stand before the conversation: without one of them nothing of what a provider has cached could be used.
+        if !self.withheld.is_empty() && !self.mode.is_native() {
             let tools: Vec<ToolSpec> =
                 self.tools.iter().filter(|tool| !self.withheld.contains(&tool.name)).cloned().collect();
             request = self.mode.request(&View { tools: &tools, ..self.view() });
         }
         if !self.mode.in_rounds() {
             match self.fit.due(&request, &self.messages) {
-                Some(level) => return self.compact(level, &request),
+                Some(level) => return self.give_up(level, &request),
                 None if self.fit.is_hopeless(&request) => {
-                    let ours = format!(
-                        "the instructions and the prompt alone are longer than the {} tokens that the model can read: shorten them, or choose a model with a larger context",
-                        self.fit.context()
-                    );
+                    let ours = self.fit.hopeless(&request);
                     let reason = self.overflow.take().unwrap_or(ours);
                     return self.too_long(reason);
                 }
@@ -560,10 +539,48 @@ impl Turn {
         vec![Effect::CallModel(request)]
     }
 
+    /// Makes the context shorter. A prompt that is longer than it can be loses its middle by that, and people are told at
+    /// once; where there is nothing else, nothing is summed up first.
+    fn give_up(&mut self, level: CompactionLevel, request: &Request) -> Vec<Effect> {
+        let prompt = self.prompts.last().map(String::as_str).unwrap_or_default();
+        let is_prompt = |message: &Message| matches!(message, Message::User { text, .. } if text == prompt);
+        let whole = self.messages.iter().any(is_prompt);
+        let note = self.fit.long_prompt(prompt, request);
+        let Some(text) = note.filter(|_| whole && level != CompactionLevel::Masked) else {
+            return self.compact(level, request);
+        };
+        let alone = self.messages.iter().all(is_prompt);
+        let level = if alone { self.fit.begin_afresh() } else { level };
+        let mut effects = vec![Effect::Note { text }];
+        effects.extend(self.compact(level, request));
+        effects
+    }
+
     fn compact(&mut self, level: CompactionLevel, request: &Request) -> Vec<Effect> {
         self.state = State::Compacting;
         let (tokens, room) = self.fit.measures(request);
-        vec![Effect::Compact { level, tokens, room }]
+        vec![Effect::Compact { level, tokens, room, prompts: self.in_force() }]
+    }
+
+    /// How many of the last prompts are in force and told whole: the turn's own, and those before it as far as they fit beside it.
+    fn in_force(&self) -> usize {
+        let most = match self.mode.in_rounds() {
+            true => self.fit.task_bytes(&self.system),
+            false => self.fit.prompt_bytes(&self.mode.request(&View { messages: &[], ..self.view() })),
+        };
+        let mut size = 0;
+        let fits = self.prompts.iter().rev().take_while(|prompt| {
+            size += prompt.len() + THEN.len();
+            size <= most
+        });
+        fits.count().max(1)
+    }
+
+    /// Makes the task of the prompts in force.
+    fn take_in_prompts(&mut self) {
+        self.first_told = self.prompts.len().saturating_sub(self.in_force());
+        self.task = joined(&self.prompts[self.first_told..]);
+        self.fit.with_prompt(self.task.len() as u64);
     }
 
     fn compacted(&mut self, messages: Option<Vec<Message>>) -> Vec<Effect> {
@@ -575,9 +592,9 @@ impl Turn {
     }
 
     /// The model says that the request is too long: its window is smaller than was thought.
-    fn overflowed(&mut self, message: String) -> Vec<Effect> {
+    fn overflowed(&mut self, message: String, takes: Option<u64>) -> Vec<Effect> {
         self.files = None;
-        if !self.fit.overflowed() {
+        if !self.fit.overflowed(takes) {
             return self.too_long(message);
         }
         self.overflow = Some(message);
@@ -597,7 +614,7 @@ impl Turn {
         self.system = system(self.mode, &self.instructions, &self.checks);
         self.tools = tools::specs(profile.edit_format);
         self.edit_format = profile.edit_format;
-        self.fit = fit(profile, &self.limits, &self.task);
+        self.fit = fit(profile, &self.limits);
         self.repetition = Repetition::new(self.mode.patience());
         (self.cut_off, self.empty, self.rejected, self.unchanged) = (0, 0, 0, 0);
         (self.faults, self.incomplete, self.unread) = (0, 0, 0);
@@ -622,69 +639,10 @@ impl Turn {
         }
     }
 
-    /// A round that changed nothing: the model is told, unless it has only answered and means it.
-    fn nothing_changed(&mut self, failing: &[&CheckResult]) -> Option<Vec<Effect>> {
-        let told = |text: &str| match self.digests(failing) {
-            fails if fails.is_empty() => Some(text.to_owned()),
-            fails => Some(format!("{text}\n{fails}")),
-        };
-        let same = told("Your answer changed nothing: the files are as they were. Change what must change.");
-        let nothing = told(
-            "Your answer has no file and no command. If something must change, write the path and the whole new text of the file; if nothing must, say so again.",
-        );
-        let unplaced = told(
-            "Your answer has code, but not the path of its file. Write the path on a line of its own, and then the whole new text of the file in a fenced block.",
-        );
-        let last: Vec<&Message> = self.messages.iter().rev().take(2).collect();
-        let wrote =
-            last.iter().flat_map(|message| calls_of(message)).any(|call| tools::changes_files(&call.tool));
-        // Code in an answer is a change where something fails, and may be an explanation where nothing does.
-        let code = !failing.is_empty() && last.iter().any(|message| words(message).contains("```"));
-        self.unchanged += 1;
-        match (wrote, self.unchanged) {
-            (true, 1..=NUDGES) => Some(self.call_model(same)),
-            (true, _) => Some(
-                self.finish(Outcome::Escalated, "the model writes files without changing them".to_owned()),
-            ),
-            (false, 1..=NUDGES) if code => Some(self.call_model(unplaced)),
-            (false, _) if code => {
-                let reason = format!(
-                    "the model does not say which files it means, and checks fail: {}",
-                    left(failing)
-                );
-                Some(self.finish(Outcome::Escalated, reason))
-            }
-            (false, 1) => Some(self.call_model(nothing)),
-            (false, _) => None,
-        }
-    }
-
-    /// The work seems done, but some of what the model wrote was refused: it is told, because nobody else would be.
-    fn not_all_written(&mut self) -> Vec<Effect> {
-        let files = self.unwritten.join(", ");
-        self.incomplete += 1;
-        if self.incomplete > NUDGES {
-            let reason =
-                format!("the model does not get these files written, what it sends is refused: {files}");
-            return self.finish(Outcome::Escalated, reason);
-        }
-        self.call_model(Some(format!(
-            "Not all of your answer was written. See above why, and write again what is missing: {files}. If nothing of it must change, say so."
-        )))
-    }
-
     /// Something that could not be used, counted for the log and for this turn.
     fn count(&mut self, mistake: Mistake) -> Effect {
         self.faults |= 1;
         Effect::Mistake { mistake }
-    }
-
-    fn out_of_steps(&self) -> bool {
-        self.steps >= self.limits.steps
-    }
-
-    fn step_limit(&self) -> String {
-        format!("the limit of {} was reached", plural(self.limits.steps as usize, "step"))
     }
 
     /// Ends the turn. Calls that have no result get one, so that the conversation can go on in the next turn.
@@ -711,10 +669,17 @@ fn system(mode: &dyn Mode, instructions: &str, checks: &[Check]) -> String {
 }
 
 /// How requests fit a model.
-fn fit(profile: Profile, limits: &Limits, prompt: &str) -> Fit {
+fn fit(profile: Profile, limits: &Limits) -> Fit {
     let answer = profile.max_output.unwrap_or(u32::MAX).min(limits.max_output_tokens);
     let window = Window::new(profile.context, answer.into());
-    Fit::new(window, prompt.len() as u64, profile.cuts_in_silence)
+    Fit::new(window, profile.cuts_in_silence)
+}
+
+/// What stands between the prompt of a turn that was not done and the next one.
+const THEN: &str = "\n\nAnd then, before that was done:\n";
+
+fn joined(prompts: &[String]) -> String {
+    prompts.join(THEN)
 }
 
 fn reject(call: Call, text: String) -> Effect {
@@ -768,21 +733,4 @@ fn refusal(said: &str) -> String {
         all => said[..QUOTED / 2].iter().chain(&['…']).chain(&said[all - QUOTED / 2..]).collect(),
     };
     if quoted.is_empty() { "the model declined".to_owned() } else { format!("the model declined: {quoted}") }
-}
-
-/// The failing checks with their number of failures.
-fn left(failing: &[&CheckResult]) -> String {
-    let total: usize = failing.iter().map(|check| rounds::count(check)).sum();
-    let names: Vec<String> = failing
-        .iter()
-        .map(|check| format!("{} ({})", check.name, plural(rounds::count(check), "failure")))
-        .collect();
-    match names.as_slice() {
-        [one] => one.clone(),
-        several => format!("{}; {} left", several.join(", "), plural(total, "failure")),
-    }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -1,7 +1,7 @@
 //! How much of a model's context a request takes. Tokens are counted by whoever serves the model; between two answers they
 //! are estimated from bytes, at the rate that the last answer showed.
 
-use protocol::chat::{Message, Part, Request};
+use protocol::chat::{Image, Message, Part, Request, ToolResult};
 
 /// Tokens for a thousand bytes until an answer has shown the rate: more than any usual text needs.
 const RATE: u64 = 340;
@@ -9,8 +9,6 @@ const RATE: u64 = 340;
 const RATES: std::ops::RangeInclusive<u64> = 120..=800;
 /// What a message costs beside its text.
 const FRAME: u64 = 16;
-/// What a picture counts as.
-const IMAGE: u64 = 4800;
 
 /// What a model can read, and how much of that an answer may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +30,14 @@ impl Window {
         self.context.saturating_sub(self.answer).saturating_sub(self.context / 16)
     }
 
-    /// Most bytes of one tool's output in this window: no single one may push out everything else.
-    pub fn output_bytes(self) -> usize {
-        usize::try_from(self.context / 8 * 3).unwrap_or(usize::MAX).clamp(2 * 1024, 30 * 1024)
+    /// Most bytes of one tool's output in this window beside a prompt of so many bytes, which is sent each time: no single one
+    /// may push out everything else.
+    pub fn output_bytes(self, prompt: usize) -> usize {
+        let usual = self.context / 8 * 3;
+        // A quarter is for instructions and tools; of what is left the conversation bears two fifths at once.
+        let left = (self.request() / 4 * 3).saturating_sub(Meter::default().rated(prompt as u64));
+        let most = Meter::default().bytes(left) / 5 * 2;
+        usize::try_from(usual.min(most)).unwrap_or(usize::MAX).clamp(2 * 1024, 30 * 1024)
     }
 }
 
@@ -48,9 +51,17 @@ pub(crate) struct Meter {
 impl Meter {
     /// Learns from an answer: so many bytes were so many tokens.
     pub(crate) fn measure(&mut self, bytes: u64, tokens: u64) {
-        // A server that reports nothing teaches nothing.
-        if bytes > 0 && tokens > 0 {
+        // A server that reports nothing teaches nothing; and who reports less than any text has, counts only what it had not
+        // read before.
+        if bytes > 0 && tokens.saturating_mul(1000) >= bytes.saturating_mul(*RATES.start()) {
             self.measured = Some((bytes, tokens));
+        }
+    }
+
+    /// What was measured turned out to be too little.
+    pub(crate) fn doubt(&mut self) {
+        if self.rate() < RATE {
+            self.measured = None;
         }
     }
 
@@ -98,12 +109,20 @@ pub(crate) fn messages_bytes(messages: &[Message]) -> u64 {
 pub(crate) fn message_bytes(message: &Message) -> u64 {
     FRAME
         + match message {
-            Message::User { text, images } => len(text) + IMAGE * images.len() as u64,
+            Message::User { text, images } => len(text) + images_bytes(images),
             Message::Assistant { parts } => parts.iter().map(part_bytes).sum(),
             Message::Tools { results } => {
-                results.iter().map(|result| len(&result.text) + len(&result.call_id) + FRAME).sum()
+                let each = |result: &ToolResult| {
+                    len(&result.text) + len(&result.call_id) + images_bytes(&result.images) + FRAME
+                };
+                results.iter().map(each).sum()
             }
         }
+}
+
+/// Bytes of text that cost about as much as these images do.
+fn images_bytes(images: &[Image]) -> u64 {
+    images.iter().map(|image| image.file.tokens() * 1000 / RATE).sum()
 }
 
 /// Bytes of one part, about as it is sent.
@@ -133,6 +152,8 @@ mod tests {
         assert_eq!(meter.tokens(2000), 500, "a shorter request is rated as a whole");
         meter.measure(4000, 0);
         assert_eq!(meter.tokens(4000), 1000, "no report changes nothing");
+        meter.measure(8000, 40);
+        assert_eq!(meter.tokens(8000), 2000, "nor does one of what was new");
         meter.measure(10, 1_000_000);
         assert_eq!(meter.rated(1000), 800, "no text has more tokens than that");
     }
@@ -141,8 +162,9 @@ mod tests {
     fn a_small_window_leaves_room_for_the_answer_and_for_errors() {
         let window = Window::new(16_384, 8192);
         assert_eq!((window.answer, window.request()), (4096, 11_264));
-        assert_eq!(window.output_bytes(), 6144);
-        assert_eq!(Window::new(200_000, 8192).output_bytes(), 30 * 1024);
+        assert_eq!(window.output_bytes(100), 6144);
+        assert_eq!(window.output_bytes(18_000), 2738, "a long prompt leaves less");
+        assert_eq!(Window::new(200_000, 8192).output_bytes(100), 30 * 1024);
         assert_eq!(Window::new(0, 10).request(), 0);
     }
 }

@@ -1,16 +1,17 @@
-//! The text output of `cargo build`, `check`, `clippy`, `test` and `nextest run`: compiler diagnostics and test results, as
-//! they come interleaved on one terminal. [`rustc`] reads the first, [`libtest`] the second, [`panic`] what a failed
-//! test prints.
+//! The output of `cargo build`, `check`, `clippy`, `test` and `nextest run`: compiler diagnostics and test results, as they
+//! come interleaved on one terminal. [`rustc`] reads the first, [`json`] those of `--message-format=json`, [`libtest`] the
+//! second, [`panic`] what a failed test prints.
 
+mod json;
 mod libtest;
 mod panic;
 mod rustc;
 
-use protocol::Report;
+use protocol::{Diagnostic, Report};
 
 use self::libtest::Libtest;
 use self::rustc::Rustc;
-use crate::Parser;
+use crate::{Parser, scan};
 
 /// The parser `cargo`.
 pub(crate) struct Cargo;
@@ -24,6 +25,8 @@ impl Parser for Cargo {
         output.lines().any(|line| {
             let trimmed = line.trim_start();
             line.starts_with("test result: ")
+                || json::is_message(line)
+                || short(line).is_some()
                 || line.starts_with("error[E")
                 || line.starts_with("error: could not compile `")
                 || line.starts_with("error: test run failed")
@@ -39,13 +42,35 @@ impl Parser for Cargo {
         let mut rustc = Rustc::default();
         let mut libtest = Libtest::default();
         for line in output.lines() {
+            if json::is_message(line) {
+                json::message(line, &mut rustc);
+                continue;
+            }
             let region = libtest.line(line);
-            rustc.line(line, region);
+            match short(line).filter(|_| region != Region::Captured) {
+                Some(found) => rustc.push(found),
+                None => rustc.line(line, region),
+            }
         }
         let mut report = Report { diagnostics: rustc.finish(), ..Report::default() };
         libtest.finish(&mut report);
         report
     }
+}
+
+/// `src/lib.rs:4:34: error[E0425]: cannot find value`, as `--message-format=short` prints it.
+fn short(line: &str) -> Option<Diagnostic> {
+    let place = scan::place(line).filter(|place| place.file.ends_with(".rs") && place.column.is_some())?;
+    let (severity, code, message) = rustc::headline(place.rest.strip_prefix(": ")?)?;
+    Some(Diagnostic {
+        severity,
+        file: Some(place.file.to_owned()),
+        line: Some(place.line),
+        column: place.column,
+        code: code.map(str::to_owned),
+        message: message.to_owned(),
+        ..Diagnostic::default()
+    })
 }
 
 /// What surrounds a line, which decides how far it may be taken for the compiler's word.

@@ -22,6 +22,7 @@ pub(crate) fn failed(name: &str) -> TestCase {
         message: String::new(),
         expected: None,
         actual: None,
+        ..TestCase::default()
     }
 }
 

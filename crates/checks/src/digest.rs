@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use protocol::{Diagnostic, Report, Severity, TestCase};
+use protocol::{Diagnostic, Excerpt, Report, Severity, TestCase};
 
 use crate::clean::clip;
 
@@ -16,6 +16,8 @@ const MAX_MESSAGE: usize = 600;
 const MAX_MESSAGE_LINES: usize = 8;
 const MAX_VALUE: usize = 300;
 const MAX_NAME: usize = 200;
+/// Most entries that are shown with the lines around them.
+const MAX_SOURCES: usize = 10;
 
 /// The report as a model (and a terminal) reads it: what failed, where, why; short.
 pub fn digest(report: &Report) -> String {
@@ -37,10 +39,12 @@ pub fn digest(report: &Report) -> String {
     for test in tests.iter().take(tests_shown) {
         room -= 1;
         write_test(&mut out, test);
+        write_source(&mut out, test.source.as_ref().filter(|_| room + MAX_SOURCES >= MAX_SHOWN), test.line);
     }
     for found in errors.iter().chain(&warnings).take(room) {
         room -= 1;
         write_diagnostic(&mut out, found);
+        write_source(&mut out, found.source.as_ref().filter(|_| room + MAX_SOURCES >= MAX_SHOWN), found.line);
     }
     let shown = MAX_SHOWN - room;
     let failed = tests.len().max(usize::try_from(report.tests_failed).unwrap_or(usize::MAX));
@@ -136,6 +140,15 @@ fn write_diagnostic(out: &mut String, found: &Diagnostic) {
     }
 }
 
+/// The lines around the place, the place marked.
+fn write_source(out: &mut String, source: Option<&Excerpt>, place: Option<u32>) {
+    let Some(source) = source else { return };
+    for (number, line) in (source.first..).zip(source.text.lines()) {
+        let mark = if Some(number) == place { '>' } else { ' ' };
+        out.push_str(format!("\n  {mark}{number:>5} | {line}").trim_end());
+    }
+}
+
 fn place(file: Option<&str>, line: Option<u32>, column: Option<u32>) -> Option<String> {
     let mut place = one_line(file?, MAX_NAME);
     for number in [line, line.and(column)].into_iter().flatten() {
@@ -177,6 +190,7 @@ mod tests {
             message: "it broke".to_owned(),
             expected: Some("5".to_owned()),
             actual: Some("3".to_owned()),
+            ..TestCase::default()
         }
     }
 
@@ -188,6 +202,7 @@ mod tests {
             column: Some(1),
             code: Some("E1".to_owned()),
             message: "bad".to_owned(),
+            ..Diagnostic::default()
         }
     }
 

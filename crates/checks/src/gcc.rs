@@ -3,7 +3,7 @@
 use protocol::{Diagnostic, Report, Severity};
 
 use crate::findings::Findings;
-use crate::{Parser, places};
+use crate::{Parser, places, scan, words};
 
 /// The parser `gcc`.
 pub(crate) struct Gcc;
@@ -31,16 +31,25 @@ impl Parser for Gcc {
 
 /// `main.c:4:14: error: …`; what has a place but no word for how bad it is comes from other tools.
 fn compiler(line: &str) -> Option<Diagnostic> {
-    const WORDS: [&str; 4] = [": error: ", ": fatal error: ", ": warning: ", ": note: "];
-    let told = !line.starts_with(' ') && WORDS.iter().any(|word| line.contains(word));
-    told.then(|| places::placed(line)).flatten()
+    let place = scan::place(line).filter(|place| !line.starts_with(' ') && places::is_path(place.file))?;
+    words::leading(place.rest.strip_prefix(": ")?)?;
+    places::placed(line)
 }
 
-/// ``a.c:(.text+0xa): undefined reference to `f'``, and what a linker says of a symbol that is there twice.
+/// ``a.c:(.text+0xa): undefined reference to `f'``, and what a linker says of a symbol that is there twice. The place in
+/// the object file tells it in any language.
 fn undefined(line: &str) -> Option<Diagnostic> {
+    let sections = [".text", ".data", ".rodata", ".bss", ".init_array"];
+    let in_object = || {
+        let at = line.find("):")?;
+        let section = line[..at].rfind(":(").map(|begin| &line[begin + 2..at])?;
+        sections.iter().any(|known| section.starts_with(known)).then_some(at + 1)
+    };
     let at = [": undefined reference to ", ": multiple definition of "]
         .iter()
-        .find_map(|words| line.find(words))?;
+        .find_map(|words| line.find(words))
+        .or_else(in_object)
+        .filter(|at| line.len() > at + 2)?;
     let place = line[..at].rsplit_once(": ").map_or(&line[..at], |(_, last)| last);
     let file = place.split(":(").next().filter(|file| places::is_path(file));
     Some(Diagnostic {
@@ -49,7 +58,8 @@ fn undefined(line: &str) -> Option<Diagnostic> {
         line: None,
         column: None,
         code: None,
-        message: line[at + 2..].to_owned(),
+        message: line[at + 1..].trim_start().to_owned(),
+        ..Diagnostic::default()
     })
 }
 

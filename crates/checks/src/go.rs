@@ -72,6 +72,14 @@ fn texts_of_events(output: &str) -> BTreeMap<String, String> {
 /// What a test logged.
 type Log = Vec<(String, u32, String)>;
 
+/// Whether a file is the language's own, wherever it is installed, or of another module.
+fn is_library(file: &str) -> bool {
+    let own = ["/src/testing/", "/src/runtime/", "/src/reflect/", "/src/internal/"];
+    file.contains("/go/src/")
+        || file.contains("/pkg/mod/")
+        || own.iter().any(|folder| file.contains(folder) && file.contains("/go"))
+}
+
 #[derive(Default)]
 struct Reader {
     cases: Cases,
@@ -163,6 +171,7 @@ impl Reader {
                 column: None,
                 code: None,
                 message: format!("panic: {what}"),
+                ..Diagnostic::default()
             });
         }
     }
@@ -172,7 +181,7 @@ impl Reader {
         let Some(place) = scan::place(line.trim_start()).filter(|place| place.file.ends_with(".go")) else {
             return;
         };
-        if place.file.contains("/go/src/") || place.file.contains("/pkg/mod/") {
+        if is_library(place.file) {
             return;
         }
         if let Some(panic) = self.panic.as_mut().filter(|panic| panic.line.is_none()) {

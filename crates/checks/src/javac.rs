@@ -7,7 +7,7 @@ use protocol::{Diagnostic, Report, Severity, TestCase};
 
 use crate::cases::{Cases, failed};
 use crate::findings::Findings;
-use crate::{Parser, js, places, scan};
+use crate::{Parser, js, places, scan, words};
 
 /// The parser `javac`.
 pub(crate) struct Javac;
@@ -98,24 +98,39 @@ impl Reader {
     }
 }
 
+/// How lines begin that explain a finding, in the languages of the JDK.
+const EXPLAINS: [&str; 12] = [
+    "symbol:",
+    "location:",
+    "reason:",
+    "Symbol:",
+    "Ort:",
+    "Position:",
+    "シンボル:",
+    "場所:",
+    "理由:",
+    "符号:",
+    "位置:",
+    "原因:",
+];
+
 /// The lines below a finding of the compiler: the code, a caret that tells the column, and what it means.
-fn explain(found: &mut Diagnostic, line: &str) {
+pub(crate) fn explain(found: &mut Diagnostic, line: &str) {
     let text = line.trim();
     if text == "^" {
         found.column = u32::try_from(line.len()).ok().or(found.column);
-    } else if text.starts_with("symbol:") || text.starts_with("location:") || text.starts_with("reason:") {
+    } else if EXPLAINS.iter().any(|word| text.starts_with(word)) {
         scan::push_line(&mut found.message, text);
     }
 }
 
 /// `shop/Till.java:8: error: ';' expected`, and `warning: [rawtypes] found raw type: List`.
-fn compiler(line: &str) -> Option<Diagnostic> {
+pub(crate) fn compiler(line: &str) -> Option<Diagnostic> {
     let place = scan::place(line).filter(|place| is_java(place.file) && place.column.is_none())?;
-    let text = place.rest.strip_prefix(": ")?;
-    let (severity, message) = match text.strip_prefix("error: ") {
-        Some(message) => (Severity::Error, message),
-        None => (Severity::Warning, text.strip_prefix("warning: ")?),
-    };
+    let (severity, message) = words::leading(place.rest.strip_prefix(": ")?)?;
+    if severity == Severity::Note {
+        return None;
+    }
     let lint = message.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     let (code, message) = lint.map_or((None, message), |(code, message)| (Some(code.to_owned()), message));
     Some(Diagnostic { code, ..places::found(severity, place.file, place.line, message) })

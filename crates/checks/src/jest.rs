@@ -1,4 +1,4 @@
-//! The text output of jest, with and without `--verbose`: one block per failed test below the file's `FAIL` line.
+//! jest's output, with and without `--verbose`: one block per failed test below the file's `FAIL` line; also its JSON.
 
 use std::collections::HashSet;
 
@@ -7,6 +7,7 @@ use protocol::Report;
 use crate::Parser;
 use crate::cases::{Cases, carried};
 use crate::js::{self, Failure};
+use crate::js_json::Runner;
 
 /// The parser `jest`.
 pub(crate) struct Jest;
@@ -17,12 +18,16 @@ impl Parser for Jest {
     }
 
     fn recognises(&self, output: &str) -> bool {
-        output.lines().any(|line| {
-            (line.starts_with("Test Suites: ") && line.ends_with(" total")) || line.starts_with("  ● ")
-        })
+        Runner::Jest.wrote(output)
+            || output.lines().any(|line| {
+                (line.starts_with("Test Suites: ") && line.ends_with(" total")) || line.starts_with("  ● ")
+            })
     }
 
     fn parse(&self, output: &str) -> Report {
+        if let Some(report) = Runner::Jest.report(output) {
+            return report;
+        }
         let mut reader = Reader::default();
         output.lines().for_each(|line| reader.line(line));
         reader.finish()

@@ -1,6 +1,7 @@
 //! From the text that compilers, linters and test runners print to one [`Report`]. Pure: text in, report out; no
 //! parser panics or takes more than linear time, whatever it is given.
 
+mod affected;
 mod cargo;
 mod cases;
 mod clean;
@@ -11,9 +12,11 @@ mod fallback;
 mod findings;
 mod gcc;
 mod go;
+mod gradle;
 mod javac;
 mod jest;
 mod js;
+mod js_json;
 mod json;
 mod junit;
 mod mypy;
@@ -24,16 +27,24 @@ mod pytest;
 mod ruff;
 mod sarif;
 mod scan;
+mod since;
+mod source;
 mod tap;
 mod tsc;
 mod unittest;
 mod vitest;
+mod weakened;
+mod words;
 
 use protocol::{Report, Severity};
 
+pub use affected::{Workspace, affected};
 pub use clean::clean;
 pub use digest::digest;
-pub use discover::discover;
+pub use discover::{Found, Role, discover, find_checks};
+pub use since::{Known, changes, digest_since, failed_before, line};
+pub use source::{files_of, locate, show_sources};
+pub use weakened::weakened;
 
 /// Most diagnostics, and most failed tests, that a report keeps.
 pub const MAX_ENTRIES: usize = 500;
@@ -64,6 +75,7 @@ const PARSERS: &[&dyn Parser] = &[
     &junit::Junit,
     &tsc::Tsc,
     &eslint::Eslint,
+    &gradle::Gradle,
     &javac::Javac,
     &mypy::Mypy,
     &ruff::Ruff,
@@ -80,13 +92,26 @@ pub fn names() -> Vec<&'static str> {
     std::iter::once("auto").chain(PARSERS.iter().map(|parser| parser.name())).collect()
 }
 
-/// Parses with the named parser; `auto` picks one by what the output looks like. None when no parser has that name.
-pub fn parse(parser: &str, output: &str) -> Option<Report> {
-    let name = match parser {
-        "cargo-test" => "cargo",
+/// Whether a parser has this name, or this is another name for one.
+pub fn is_known(name: &str) -> bool {
+    names().contains(&named(name))
+}
+
+/// The name that a parser goes by.
+fn named(parser: &str) -> &str {
+    match parser {
+        "cargo-test" | "rustc" | "clippy" | "nextest" => "cargo",
+        "clang" => "gcc",
+        "maven" | "java" => "javac",
+        "node" => "node-test",
         "generic" => "fallback",
         other => other,
-    };
+    }
+}
+
+/// Parses with the named parser; `auto` picks one by what the output looks like. None when no parser has that name.
+pub fn parse(parser: &str, output: &str) -> Option<Report> {
+    let name = named(parser);
     if name != "auto" {
         let parser = PARSERS.iter().find(|parser| parser.name() == name)?;
         return Some(read(*parser, &clean(output)));

@@ -3,7 +3,7 @@
 
 use protocol::{Diagnostic, Severity};
 
-use crate::scan;
+use crate::{scan, words};
 
 /// Longest part of a line that is looked at.
 const MAX_LINE: usize = 4 * 1024;
@@ -22,6 +22,7 @@ pub(crate) fn found(severity: Severity, file: &str, line: u32, message: &str) ->
         column: None,
         code: None,
         message: message.to_owned(),
+        ..Diagnostic::default()
     }
 }
 
@@ -67,19 +68,13 @@ pub(crate) fn is_path(text: &str) -> bool {
 
 /// A diagnostic whose severity and code are taken from its words.
 pub(crate) fn diagnostic(file: &str, line: u32, column: Option<u32>, text: &str) -> Diagnostic {
-    let (word, rest) = text.split_at(text.find([':', ' ']).unwrap_or(text.len()));
-    let severity = match word.to_ascii_lowercase().as_str() {
-        "error" | "fatal" | "err" => Some(Severity::Error),
-        "warning" | "warn" => Some(Severity::Warning),
-        "note" | "info" | "information" | "help" | "hint" | "debug" | "remark" => Some(Severity::Note),
-        _ => None,
-    };
-    let message = match severity {
-        Some(_) => {
-            let rest = rest.trim_start_matches([':', ' ']);
-            if word == "fatal" { rest.strip_prefix("error: ").unwrap_or(rest) } else { rest }
-        }
-        None => text,
+    let (severity, message) = match words::leading(text) {
+        Some((severity, rest)) => (Some(severity), rest),
+        // `error TS2322: …` and `warning CS0168: …` have the code before the colon.
+        None => match text.split_once(' ').and_then(|(word, rest)| Some((words::severity(word)?, rest))) {
+            Some((severity, rest)) => (Some(severity), rest.trim_start()),
+            None => (None, text),
+        },
     };
     let (code, message) = split_code(message);
     // A place without a word for how bad it is, a column or a rule is more often a log line than a finding.
@@ -91,6 +86,7 @@ pub(crate) fn diagnostic(file: &str, line: u32, column: Option<u32>, text: &str)
         column,
         code,
         message: message.to_owned(),
+        ..Diagnostic::default()
     }
 }
 

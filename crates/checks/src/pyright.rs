@@ -71,6 +71,8 @@ fn from_json(value: &Value) -> Option<Diagnostic> {
     let line = json::number(value, "/range/start/line")?.checked_add(1)?;
     Some(Diagnostic {
         column: json::number(value, "/range/start/character").and_then(|column| column.checked_add(1)),
+        end_line: json::number(value, "/range/end/line").and_then(|line| line.checked_add(1)),
+        end_column: json::number(value, "/range/end/character").and_then(|column| column.checked_add(1)),
         code: json::text(value, "/rule").map(str::to_owned),
         ..places::found(severity, json::text(value, "/file")?, line, json::text(value, "/message")?)
     })

@@ -206,6 +206,7 @@ impl Reader {
             column: None,
             code: message.split_once(": ").map(|(category, _)| category.to_owned()),
             message: message.to_owned(),
+            ..Diagnostic::default()
         });
     }
 
@@ -283,7 +284,15 @@ impl Reader {
 }
 
 fn error(message: String) -> Diagnostic {
-    Diagnostic { severity: Severity::Error, file: None, line: None, column: None, code: None, message }
+    Diagnostic {
+        severity: Severity::Error,
+        file: None,
+        line: None,
+        column: None,
+        code: None,
+        message,
+        ..Diagnostic::default()
+    }
 }
 
 fn or_else(message: &str, otherwise: &str) -> String {

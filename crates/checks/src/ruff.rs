@@ -45,6 +45,8 @@ fn from_json(value: &Value) -> Option<Diagnostic> {
     let line = json::number(value, "/location/row")?;
     Some(Diagnostic {
         column: json::number(value, "/location/column"),
+        end_line: json::number(value, "/end_location/row"),
+        end_column: json::number(value, "/end_location/column"),
         code: json::text(value, "/code").map(str::to_owned),
         ..places::found(Severity::Error, file, line, json::text(value, "/message")?)
     })

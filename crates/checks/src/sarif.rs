@@ -48,8 +48,11 @@ fn diagnostic(result: &Value) -> Diagnostic {
         file: file.map(str::to_owned),
         line: json::number(location, "/region/startLine"),
         column: json::number(location, "/region/startColumn"),
+        end_line: json::number(location, "/region/endLine"),
+        end_column: json::number(location, "/region/endColumn"),
         code: rule.map(str::to_owned),
         message: json::text(result, "/message/text").or(rule).unwrap_or_default().to_owned(),
+        ..Diagnostic::default()
     }
 }
 

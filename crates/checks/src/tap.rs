@@ -102,6 +102,7 @@ impl Reader {
                 column: None,
                 code: None,
                 message: format!("Bail out! {}", why.trim()).trim_end().to_owned(),
+                ..Diagnostic::default()
             });
         } else if let Some(comment) = text.strip_prefix('#').filter(|_| self.told == Told::Comments) {
             self.comment(comment);

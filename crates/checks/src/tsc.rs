@@ -49,6 +49,7 @@ fn found(line: &str) -> Option<Diagnostic> {
             column: None,
             code: Some(format!("TS{number}")),
             message: message.strip_prefix(": ")?.to_owned(),
+            ..Diagnostic::default()
         });
     }
     let found = parenthesised(line).or_else(|| placed(line)).filter(|_| !line.starts_with(' '))?;

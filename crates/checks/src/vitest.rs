@@ -6,6 +6,7 @@ use protocol::{Diagnostic, Report, Severity, TestCase};
 use crate::cases::{Cases, carried, failed};
 use crate::findings::Findings;
 use crate::js::{self, Failure};
+use crate::js_json::Runner;
 use crate::{Parser, scan};
 
 /// What vitest draws its lines with.
@@ -20,16 +21,20 @@ impl Parser for Vitest {
     }
 
     fn recognises(&self, output: &str) -> bool {
-        output.lines().any(|line| {
-            let text = line.trim_start();
-            line.starts_with(" RUN  v")
-                || (line.starts_with(" Test Files  ") && line.ends_with(')'))
-                || (text.starts_with(RULE)
-                    && rule_title(text).is_some_and(|title| title.starts_with("Failed ")))
-        })
+        Runner::Vitest.wrote(output)
+            || output.lines().any(|line| {
+                let text = line.trim_start();
+                line.starts_with(" RUN  v")
+                    || (line.starts_with(" Test Files  ") && line.ends_with(')'))
+                    || (text.starts_with(RULE)
+                        && rule_title(text).is_some_and(|title| title.starts_with("Failed ")))
+            })
     }
 
     fn parse(&self, output: &str) -> Report {
+        if let Some(report) = Runner::Vitest.report(output) {
+            return report;
+        }
         let mut reader = Reader::default();
         output.lines().for_each(|line| reader.line(line));
         reader.finish()
@@ -150,6 +155,7 @@ impl Reader {
                     column: None,
                     code: None,
                     message: test.message,
+                    ..Diagnostic::default()
                 });
             }
         }

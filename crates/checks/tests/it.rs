@@ -1,5 +1,5 @@
 //! The parsers against output of real runs (`tests/golden`), and against damaged and hostile text. Written by hand, after
-//! the tools' documentation, are only `go_*`, `javac_maven*` and `tap_bail`.
+//! the protocol's documentation, is only `tap_bail`.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first thing that is not as it must be")]
 
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ fn how_the_tests_are_shown_does_not_change_what_failed() {
 fn names_and_aliases_are_known() {
     assert_eq!(
         names().join(" "),
-        "auto cargo pytest vitest jest node-test tap junit tsc eslint javac mypy ruff pyright gcc sarif unittest go fallback"
+        "auto cargo pytest vitest jest node-test tap junit tsc eslint gradle javac mypy ruff pyright gcc sarif unittest go fallback"
     );
     assert_eq!(parse("cargo-test", "").unwrap().parser, "cargo");
     assert_eq!(parse("generic", "").unwrap().parser, "fallback");
@@ -164,89 +164,105 @@ fn check_bounds(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What the parsers look for.
+const PIECES: &[&str] = &[
+    "\n",
+    "\n",
+    "\n",
+    " ",
+    "    ",
+    "error",
+    "error[E0308]: ",
+    "warning: ",
+    " --> ",
+    "a.rs:1:2",
+    ":",
+    "| ",
+    "^^ é",
+    "Caused by:\n  ",
+    "running 2 tests\n",
+    "test a ... FAILED\n",
+    "test a - should panic ... ",
+    "failures:\n",
+    "---- a stdout ----\n",
+    "thread 'a' panicked at ",
+    "thread 'é' (1) panicked at 'x",
+    "', a.rs:1:1",
+    "  left: ",
+    " right: ",
+    "note: ",
+    "test result: ",
+    "FAILED. 1 passed; 2 failed; 3 ignored;",
+    "=== FAILURES ===\n",
+    "___ test_a[é] ___\n",
+    "E   assert ",
+    "1 == 'é",
+    "\\",
+    "=== short test summary info ===\n",
+    "FAILED a.py::test_a[é - ",
+    "] - ",
+    "1 failed in 1s\n",
+    "    FAIL [ 1s] a b\n",
+    " Nextest run ID 1\n",
+    "a.ts(3,4): ",
+    "  File \"a\", line 3\n",
+    " FAIL  a.ts > é",
+    "⎯⎯⎯ Failed Tests 1 ⎯⎯⎯\n",
+    " ❯ a.ts:1:2\n",
+    "      Tests  1 failed (1)\n",
+    "FAIL a.js\n",
+    "  ● é › b\n",
+    "    at f (a.js:1:2)\n",
+    "Tests: 1 failed, 2 total\n",
+    "test at a.js:1:2\n",
+    "✖ é (1ms)\n",
+    "ℹ fail 1\n",
+    "TAP version 14\n",
+    "not ok 1 - é \\# TODO\n",
+    "# Subtest: é\n",
+    "  ---\n",
+    "  error: |-\n",
+    "  ...\n",
+    "<testsuite name='é'>",
+    "<testcase name=\"é\" line='1'>",
+    "<failure message='&#x",
+    "</testcase>",
+    "<![CDATA[",
+    "]]>",
+    "--- FAIL: TestA/é (0s)\n",
+    "=== RUN   TestA/é\n",
+    "    a_test.go:1: é\n",
+    "panic: é\n",
+    "\ta.go:1 +0x1\n",
+    "{\"Action\":\"output\",\"Output\":\"\\u001b[1m--- FAIL: A\"}\n",
+    "======================================================================\n",
+    "----------------------------------------------------------------------\n",
+    "FAIL: test_a (é.A)\n",
+    "Ran 2 tests in 1s\n",
+    "A.java:1: error: é\n",
+    "[ERROR] A.java:[1,2] é\n",
+    "[ERROR] a(é) Time elapsed: 1 s <<< FAILURE!\n",
+    ": undefined reference to `é'\n",
+    "{\"runs\":[{\"results\":[{}]}]} sarif\n",
+    "Found 1 error in 1 file\n",
+    "{\"reason\":\"compiler-message\",\"message\":{\"level\":\"error\",\"rendered\":\"error: é\"}}\n",
+    "[{\"filePath\":\"a\",\"messages\":[",
+    "{\"numTotalTestSuites\":1,\"testResults\":[",
+    "a.rs:1:2: error[E0001]: é\n",
+    "a.c:1:2: Fehler: é\n",
+    "A.java:1: エラー: é\n",
+    "a.c:(.text+0x1): é\n",
+    "a.B > é FAILED\n",
+    "    java.lang.Error: é at B.java:1\n",
+    "3 tests completed, 1 failed\n",
+    "* What went wrong:\n",
+    ":compileJava/a/B.java:1: error: é\n",
+    "> Task :test FAILED\n",
+    "e: /a/T.kt: (1, 2): é\n",
+];
+
 /// Text made of pieces that the parsers look for, so that chance reaches their corners.
 fn pieces() -> impl Strategy<Value = String> {
-    const PIECES: &[&str] = &[
-        "\n",
-        "\n",
-        "\n",
-        " ",
-        "    ",
-        "error",
-        "error[E0308]: ",
-        "warning: ",
-        " --> ",
-        "a.rs:1:2",
-        ":",
-        "| ",
-        "^^ é",
-        "Caused by:\n  ",
-        "running 2 tests\n",
-        "test a ... FAILED\n",
-        "test a - should panic ... ",
-        "failures:\n",
-        "---- a stdout ----\n",
-        "thread 'a' panicked at ",
-        "thread 'é' (1) panicked at 'x",
-        "', a.rs:1:1",
-        "  left: ",
-        " right: ",
-        "note: ",
-        "test result: ",
-        "FAILED. 1 passed; 2 failed; 3 ignored;",
-        "=== FAILURES ===\n",
-        "___ test_a[é] ___\n",
-        "E   assert ",
-        "1 == 'é",
-        "\\",
-        "=== short test summary info ===\n",
-        "FAILED a.py::test_a[é - ",
-        "] - ",
-        "1 failed in 1s\n",
-        "    FAIL [ 1s] a b\n",
-        " Nextest run ID 1\n",
-        "a.ts(3,4): ",
-        "  File \"a\", line 3\n",
-        " FAIL  a.ts > é",
-        "⎯⎯⎯ Failed Tests 1 ⎯⎯⎯\n",
-        " ❯ a.ts:1:2\n",
-        "      Tests  1 failed (1)\n",
-        "FAIL a.js\n",
-        "  ● é › b\n",
-        "    at f (a.js:1:2)\n",
-        "Tests: 1 failed, 2 total\n",
-        "test at a.js:1:2\n",
-        "✖ é (1ms)\n",
-        "ℹ fail 1\n",
-        "TAP version 14\n",
-        "not ok 1 - é \\# TODO\n",
-        "# Subtest: é\n",
-        "  ---\n",
-        "  error: |-\n",
-        "  ...\n",
-        "<testsuite name='é'>",
-        "<testcase name=\"é\" line='1'>",
-        "<failure message='&#x",
-        "</testcase>",
-        "<![CDATA[",
-        "]]>",
-        "--- FAIL: TestA/é (0s)\n",
-        "=== RUN   TestA/é\n",
-        "    a_test.go:1: é\n",
-        "panic: é\n",
-        "\ta.go:1 +0x1\n",
-        "{\"Action\":\"output\",\"Output\":\"\\u001b[1m--- FAIL: A\"}\n",
-        "======================================================================\n",
-        "----------------------------------------------------------------------\n",
-        "FAIL: test_a (é.A)\n",
-        "Ran 2 tests in 1s\n",
-        "A.java:1: error: é\n",
-        "[ERROR] A.java:[1,2] é\n",
-        "[ERROR] a(é) Time elapsed: 1 s <<< FAILURE!\n",
-        ": undefined reference to `é'\n",
-        "{\"runs\":[{\"results\":[{}]}]} sarif\n",
-        "Found 1 error in 1 file\n",
-    ];
     prop::collection::vec(prop::sample::select(PIECES), 0..60).prop_map(|pieces| pieces.concat())
 }
 
@@ -288,4 +304,69 @@ proptest! {
             prop_assert!(twice.diagnostics.len() <= 2 * once.diagnostics.len());
         }
     }
+}
+
+/// What a piece repeated without end would cost a parser that looks back: each input is so long that quadratic work does not
+/// come to its end within a test's time.
+fn long_inputs(size: usize) -> impl Iterator<Item = String> {
+    PIECES.iter().flat_map(move |piece| {
+        ["", "\n", " "].into_iter().map(move |glue| {
+            let one = format!("{piece}{glue}");
+            one.repeat(size / one.len().max(1))
+        })
+    })
+}
+
+#[test]
+fn a_piece_repeated_is_read_in_one_go() {
+    for text in long_inputs(16 * 1024) {
+        let report = parse("auto", &text).unwrap();
+        assert!(report.diagnostics.len() <= MAX_ENTRIES && report.tests.len() <= MAX_ENTRIES);
+    }
+}
+
+#[test]
+#[ignore = "64 KiB of each piece, for each parser, takes a minute"]
+fn long_floods_are_read_in_one_go() {
+    for text in long_inputs(64 * 1024) {
+        for name in names() {
+            assert!(parse(name, &text).unwrap().diagnostics.len() <= MAX_ENTRIES, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_same_failures_are_told_in_every_language() {
+    let places = |name: &str| {
+        let report = parse("auto", golden(name)).unwrap();
+        let mut places: Vec<_> = report
+            .diagnostics
+            .into_iter()
+            .map(|found| (found.file, found.line, found.column, found.severity))
+            .collect();
+        places.sort();
+        places
+    };
+    assert_eq!(places("gcc_french"), places("gcc_japanese"));
+    assert!(places("gcc_french").iter().all(|place| places("gcc_german").contains(place)));
+    for other in ["javac_japanese", "javac_chinese"] {
+        assert_eq!(places(other), places("javac"), "{other}");
+    }
+    assert_eq!(places("tsc_german"), places("tsc_japanese"));
+    assert_eq!(places("cargo_short"), places("cargo_json"));
+}
+
+#[test]
+fn a_parser_has_the_names_of_the_tools_that_it_reads() {
+    for (name, parser) in [
+        ("clippy", "cargo"),
+        ("nextest", "cargo"),
+        ("clang", "gcc"),
+        ("maven", "javac"),
+        ("node", "node-test"),
+    ] {
+        assert!(checks::is_known(name));
+        assert_eq!(parse(name, "").unwrap().parser, parser);
+    }
+    assert!(!checks::is_known("nothing"));
 }

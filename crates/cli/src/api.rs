@@ -144,13 +144,7 @@ impl Api {
         self.get(&format!("/sessions/{id}")).await
     }
 
-    pub(crate) async fn prompt(
-        &self,
-        id: SessionId,
-        prompt: &str,
-        now: bool,
-    ) -> anyhow::Result<PromptCreated> {
-        let body = CreatePrompt { prompt: prompt.to_owned(), now };
+    pub(crate) async fn prompt(&self, id: SessionId, body: &CreatePrompt) -> anyhow::Result<PromptCreated> {
         self.ask(Method::POST, &format!("/sessions/{id}/prompts"), Some(body)).await
     }
 
@@ -252,6 +246,36 @@ impl Api {
 
     pub(crate) async fn fork(&self, id: SessionId, request: &ForkSession) -> anyhow::Result<Session> {
         self.ask(Method::POST, &format!("/sessions/{id}/fork"), Some(request)).await
+    }
+
+    pub(crate) async fn notes(&self, scope: Option<&NoteScope>) -> anyhow::Result<NoteList> {
+        let query = scope.map(|scope| format!("?scope={}", segment(&scope.to_string()))).unwrap_or_default();
+        self.get(&format!("/memory{query}")).await
+    }
+
+    pub(crate) async fn search_notes(
+        &self,
+        text: &str,
+        scope: Option<&NoteScope>,
+    ) -> anyhow::Result<FoundNotes> {
+        let scope = scope.map(|scope| format!("&scope={}", segment(&scope.to_string()))).unwrap_or_default();
+        self.get(&format!("/memory/search?text={}{scope}", segment(text))).await
+    }
+
+    pub(crate) async fn note(&self, id: NoteId) -> anyhow::Result<Note> {
+        self.get(&format!("/memory/{id}")).await
+    }
+
+    pub(crate) async fn remember(&self, note: &NewNote) -> anyhow::Result<Remembered> {
+        self.ask(Method::POST, "/memory", Some(note)).await
+    }
+
+    pub(crate) async fn edit_note(&self, id: NoteId, edit: &EditNote) -> anyhow::Result<Note> {
+        self.ask(Method::PATCH, &format!("/memory/{id}"), Some(edit)).await
+    }
+
+    pub(crate) async fn remove_note(&self, id: NoteId) -> anyhow::Result<()> {
+        self.send(Method::DELETE, &format!("/memory/{id}"), None).await.map(|_| ())
     }
 
     pub(crate) async fn secrets(&self) -> anyhow::Result<SecretList> {

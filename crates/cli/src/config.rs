@@ -2,6 +2,7 @@
 //! error, because a misspelled key that is ignored is a setting that silently does not hold.
 
 pub(crate) mod budget;
+mod keys;
 mod models;
 mod outside;
 
@@ -15,7 +16,7 @@ use anyhow::{Context, bail};
 use protocol::Environment;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use models::Model;
+pub(crate) use models::{Model, in_order};
 
 /// Name of the configuration file in the data directory.
 const FILE: &str = "slipway.toml";
@@ -74,7 +75,7 @@ impl Default for Server {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Agent {
-    /// Name of the model used when neither the prompt nor the environment names one; empty: the only one, or the first.
+    /// Name of the model used when neither the prompt nor the environment names one; empty: the first of the file.
     pub(crate) model: String,
     /// What it was called before there were other budgets.
     #[serde(skip_serializing)]
@@ -218,8 +219,10 @@ impl Config {
 
     /// Reads the text of a configuration file.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let config: Self = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
+        let mut config: Self = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
+        models::place(&mut config.models, text).map_err(|error| unreadable(text, &error))?;
         models::check(&config.models)?;
+        config.check_variables()?;
         if let Some(steps) = config.agent.max_steps {
             bail!("max_steps in [agent] is now steps in [budget.turn]: write steps = {steps} there");
         }
@@ -240,6 +243,21 @@ impl Config {
             );
         }
         Ok(config)
+    }
+
+    /// Refuses tokens that were written where the name of their variable belongs.
+    fn check_variables(&self) -> anyhow::Result<()> {
+        let server = [("[server] token_env".to_owned(), &self.server.token_env)].into_iter();
+        let people = self.server.tokens.iter().map(|(who, name)| (format!("[server] tokens: {who}"), name));
+        let notify = [("[notify] secret_env".to_owned(), &self.notify.secret_env)];
+        let forges = self.forges.iter();
+        let forges = forges.map(|(name, forge)| (format!("[forges.{name}] token_env"), &forge.token_env));
+        for (setting, name) in server.chain(people).chain(notify).chain(forges) {
+            if !name.is_empty() {
+                keys::check_variable(&setting, name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Paths of repositories, bases, keys, secrets and certificates are relative to the file they stand in.
@@ -331,8 +349,10 @@ fn unreadable(text: &str, error: &toml::de::Error) -> anyhow::Error {
         !["[environments", "[agent", "[budget", "[routes"].iter().any(|one| table.starts_with(one));
     let message = error.message().trim_end();
     let message = if may_hold_keys { without_text(message) } else { message.to_owned() };
-    let mut said = format!("line {line}, column {column}{at}: {message}");
-    if error.message().contains("`api_key`") {
+    let mut said = keys::covered(&format!("line {line}, column {column}{at}: {message}"));
+    let of_model =
+        table.starts_with("[models") && ["`key`", "`token`"].iter().any(|one| message.contains(one));
+    if of_model || message.contains("`api_key`") {
         said.push_str(
             "\nkeys are not written here: use api_key_env, api_key_file, or api_key_secret with `slipway secret set NAME`",
         );
@@ -373,6 +393,19 @@ mod tests {
             (key, "slipway secret set"),
             (broken, "line "),
             (text, "invalid type: text, expected a map"),
+            ("[models.a]\nprovider = \"sk-secret-1\"\nmodel = \"m\"\n", "unknown provider"),
+            ("[models.a]\nsk-secret-1 = \"x\"\n", "unknown field"),
+            ("[models.a]\nkey = \"sk-secret-1\"\n", "slipway secret set"),
+            ("[server]\ntoken_env = \"sk-secret-1\"\n", "[server] token_env is the name of a variable"),
+            (
+                "[server]\ntokens = { ann = \"sk-secret-1\" }\n",
+                "[server] tokens: ann is the name of a variable",
+            ),
+            ("[notify]\nsecret_env = \"sk-secret-1\"\n", "[notify] secret_env is the name of a variable"),
+            (
+                "[forges.g]\nkind = \"github\"\nurl = \"https://g\"\ntoken_env = \"sk-secret-1\"\n",
+                "[forges.g] token_env is the name of a variable",
+            ),
         ] {
             let error = format!("{:?}", Config::parse(text).unwrap_err());
             assert!(error.contains(said) && !error.contains("sk-secret-1"), "{error}");

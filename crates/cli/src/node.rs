@@ -70,7 +70,8 @@ const BUILT_IN: [(&str, llm::Provider, &str); 3] = [
 pub(crate) fn models(config: &Config) -> Vec<llm::Model> {
     let secrets = config.secrets();
     if !config.models.is_empty() {
-        return config.models.iter().map(|(name, model)| model.callable(name, &secrets)).collect();
+        let models = crate::config::in_order(&config.models).into_iter();
+        return models.map(|(name, model)| model.callable(name, &secrets)).collect();
     }
     let built_in = |&(name, provider, model): &(&str, llm::Provider, &str)| {
         Some(crate::config::Model::new(provider, model).callable(name, &secrets)).filter(llm::Model::has_key)
@@ -323,8 +324,6 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         environments: config.environments.clone().into_iter().collect(),
         limits: config.sandbox.limits(),
         turn: agent::Limits {
-            // The session's budget counts them.
-            steps: u32::MAX,
             rounds: config.agent.check_rounds,
             max_output_tokens: config.agent.max_output_tokens,
         },

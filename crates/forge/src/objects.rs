@@ -34,6 +34,14 @@ impl Mirror {
         Ok(output.text().split_terminator('\0').map(Into::into).collect())
     }
 
+    /// The paths in a folder of a commit; none where it has no such folder.
+    pub async fn folder(&self, commit: &str, folder: &str) -> Result<Vec<String>, Error> {
+        let inside = format!("{}/", folder.trim_end_matches('/'));
+        let git = self.git("ls-tree").args(["-z", "--name-only", name::commit(commit)?, "--", &inside]);
+        let output = git.confined().succeed().await?;
+        Ok(output.text().split_terminator('\0').map(Into::into).collect())
+    }
+
     /// A unified diff between two commits with counts. Binary files are named in it and not shown.
     pub async fn diff(&self, base: &str, commit: &str) -> Result<protocol::Diff, Error> {
         let (base, commit) = (name::commit(base)?, name::commit(commit)?);

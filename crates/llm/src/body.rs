@@ -75,7 +75,11 @@ impl Body {
                 let mut progress = Progress::Open;
                 for event in &events {
                     *any = true;
-                    progress = fold.event(event, sink)?;
+                    progress = match fold.event(event, sink) {
+                        // Whatever failed after it, the answer is whole.
+                        Err(_) if progress == Progress::Settled => return Ok(Progress::Closed),
+                        progress => progress?,
+                    };
                     if progress == Progress::Closed {
                         return Ok(progress);
                     }

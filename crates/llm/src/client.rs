@@ -15,11 +15,14 @@ use crate::complaint::Complaint;
 use crate::convert;
 use crate::error::{Class, Error, excerpt};
 use crate::hints;
+use crate::images;
 use crate::key::Key;
-use crate::meter::{Meter, TOKEN, estimated, with_answer};
+use crate::meter::{Meter, TOKEN, estimated, request_tokens, with_answer};
 use crate::model::{Model, is_loopback};
 use crate::prepare::{Prepared, completion_as_text, delta_as_text, prepare};
+use crate::provider::Provider;
 use crate::quirks::Quirks;
+use crate::veil::Veil;
 use crate::wire::{self, Fault, Fold, Progress, Sink};
 
 /// The most bytes of one answer; more than any model writes, and less than would hurt.
@@ -34,7 +37,10 @@ const SETTLED_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait for the end of the body after the end of the answer, which usually comes with it.
 const DRAIN_WAIT: Duration = Duration::from_millis(100);
 
-/// The most signatures that are remembered as refused by one server; they are of a few conversations.
+/// The least tokens of an answer that are worth a call.
+const LEAST_ANSWER: u32 = 512;
+
+/// The most signatures and images that are remembered as refused by one server; they are of a few conversations.
 const REFUSED_LIMIT: usize = 4096;
 
 /// A piece of the answer while it streams.
@@ -55,6 +61,11 @@ pub enum Delta {
     },
     /// What the call has used so far, as its server tells. The last one counts, and nobody reads it.
     Usage(Usage),
+    /// The server took the request, which has about so many tokens: from now on it is paid for. Nobody reads it.
+    Accepted {
+        /// Tokens of the request.
+        tokens: u64,
+    },
 }
 
 /// A whole answer.
@@ -70,6 +81,8 @@ pub struct Answer {
     pub streamed: bool,
     /// Whether the server told what the call used; it is estimated otherwise.
     pub usage_told: bool,
+    /// What the call cost in dollars, where the server tells.
+    pub cost_usd: Option<f64>,
     /// What had to be left out or written differently, and what was learned about the server, for people.
     pub notes: Vec<String>,
 }
@@ -99,13 +112,16 @@ impl Default for Timeouts {
 #[derive(Debug, Clone, Default)]
 struct Learned {
     quirks: Option<Quirks>,
-    /// Signatures that it would not take.
+    /// Signatures and images that it would not take.
     refused: HashSet<u64>,
+    /// Most tokens of an answer, thoughts included, where a key may send only so many.
+    most: Option<u32>,
 }
 
 /// A call that was accepted.
 struct Opened {
-    response: Response,
+    /// The answer to come, or what the server says of one that it could not read.
+    response: Result<Response, Complaint>,
     answer_is_call: bool,
     notes: Vec<String>,
     /// Bytes of the request.
@@ -179,9 +195,10 @@ impl Client {
         // What is sent is what must not be shown, also where the key is another one by then.
         let model = &Model { key: model.key.as_ref().map(Key::as_it_is_now), ..model.clone() };
         let mut meter = Meter::default();
+        let mut veil = Veil::over(model);
         let mut metered = |delta: Delta| {
             meter.push(&delta);
-            sink(delta);
+            veil.push(delta, sink);
         };
         let call = self.call(model, request, &mut metered);
         let answer = match tokio::time::timeout(total, call).await {
@@ -196,7 +213,18 @@ impl Client {
                 ),
             )),
         };
-        answer.map_err(|error| Error { usage: meter.used(), ..error.redact(&model.secrets()) })
+        veil.end(sink);
+        match answer {
+            Ok(mut answer) => {
+                veil.cover(&mut answer.completion.parts);
+                Ok(answer)
+            }
+            Err(error) => {
+                let given_up = error.class == Class::TimedOut;
+                let usage = if given_up { meter.used() } else { meter.used_by_a_failure() };
+                Err(Error { usage, ..error.redact(&model.secrets()) })
+            }
+        }
     }
 
     async fn call(&self, model: &Model, request: &Request, sink: &mut Sink<'_>) -> Result<Answer, Error> {
@@ -205,7 +233,7 @@ impl Client {
         tracing::debug!(model = model.name, elapsed = ?started.elapsed(), "the model server accepted the call");
         let mut first_token = None;
         let mut timed = |delta: Delta| {
-            if matches!(delta, Delta::Usage(_)) {
+            if matches!(delta, Delta::Usage(_) | Delta::Accepted { .. }) {
                 return sink(delta);
             }
             first_token.get_or_insert_with(|| started.elapsed());
@@ -217,9 +245,19 @@ impl Client {
         let mut fold = wire::fold(model, request);
         let mut body = Body::default();
         let most = longest(model, request.max_output_tokens);
-        let read = self.read(model, response, &mut body, fold.as_mut(), &mut timed, most).await;
+        let read = match response {
+            Ok(response) => {
+                timed(Delta::Accepted { tokens: request_tokens(request, sent) });
+                self.read(model, response, &mut body, fold.as_mut(), &mut timed, most).await
+            }
+            Err(complaint) => Err(Trouble::Fault(Fault::server(complaint))),
+        };
         let streamed = matches!(body, Body::Events { .. });
-        let finish = |fold: Box<dyn Fold>| fold.finish().map_err(Trouble::Fault);
+        let (mut cost_usd, mut broken) = (None, false);
+        let mut finish = |fold: Box<dyn Fold>| {
+            cost_usd = fold.cost_usd().filter(|_| model.provider == Provider::OpenRouter);
+            fold.finish().map_err(Trouble::Fault)
+        };
         let completion = match read {
             Ok(Ended::Whole) => finish(fold),
             Ok(Ended::Body) => {
@@ -235,19 +273,28 @@ impl Client {
                 notes.push("the server let an answer grow beyond its limit, so it was cut off".to_owned());
                 Ok(cut_off(fold.as_mut(), sent))
             }
+            // The model's own mistake, which it is told of as of any other call that cannot be read.
+            Err(Trouble::Fault(Fault::Server(complaint)))
+                if let Some(said) = complaint.broken_call().filter(|_| !request.tools.is_empty()) =>
+            {
+                broken = true;
+                Ok(with_broken_call(fold.as_mut(), &said, &mut timed))
+            }
             Err(trouble) => Err(trouble),
         };
         let mut completion = completion.map_err(|trouble| self.explain(trouble, model))?;
         let usage_told = completion.usage.prompt() > 0;
         if !usage_told {
             completion.usage = estimated(completion.usage, request, sent, &completion.parts);
-            notes.push("the server does not tell what a call used, so that is estimated".to_owned());
+            if !broken {
+                notes.push("the server does not tell what a call used, so that is estimated".to_owned());
+            }
         }
         convert::sign(&mut completion.parts, &model.maker());
         let completion = if answer_is_call { completion_as_text(completion) } else { completion };
         let duration = started.elapsed();
         let first_token = first_token.unwrap_or(duration);
-        Ok(Answer { completion, first_token, duration, streamed, usage_told, notes })
+        Ok(Answer { completion, first_token, duration, streamed, usage_told, cost_usd, notes })
     }
 
     /// Sends the request, at most once more for each thing that the server turns out not to understand.
@@ -262,6 +309,8 @@ impl Client {
         let mut notes = Vec::new();
         loop {
             let quirks = learned.quirks.unwrap_or(first);
+            let brief = learned.most.map(|most| model.at_most(most));
+            let model = brief.as_ref().unwrap_or(model);
             let Prepared { request: prepared, notes: changed, answer_is_call } =
                 prepare(model, request, quirks, &learned.refused);
             let body = wire::text(&wire::body(model, &prepared, quirks));
@@ -270,21 +319,35 @@ impl Client {
             let status = response.status();
             if status.is_success() {
                 notes.extend(changed);
-                return Ok(Opened { response, answer_is_call, notes, sent });
+                return Ok(Opened { response: Ok(response), answer_is_call, notes, sent });
             }
             let hints = hints::from_headers(response.headers());
             let body = self.complaint(model, response).await;
             let complaint = Complaint::from_response(status.as_u16(), hints, &body);
             let foreign = signatures(request, &maker).filter(|mark| !learned.refused.contains(mark));
             let foreign: Vec<u64> = foreign.collect();
+            let seen = images::latest(request, &learned.refused);
             let taught = if complaint.refuses_signatures() && !foreign.is_empty() {
                 learned.refused.extend(foreign);
                 "the server does not take earlier reasoning of this conversation, so it was left out"
+            } else if quirks.images && complaint.refuses_images() && !seen.is_empty() {
+                learned.refused.extend(seen);
+                "the server does not take an image of this conversation, so it is told of in words"
+            } else if let Some(most) = shorter_answer(&complaint, model, prepared.max_output_tokens) {
+                learned.most = Some(most);
+                "the key may send few tokens in a minute, and the room for an answer counts among them, so answers are shorter"
+            } else if let Some(most) = longest_taken(&complaint, model, prepared.max_output_tokens) {
+                learned.most = Some(most);
+                "the server takes no answers that are so long, so they are shorter"
             } else if let Some((adapted, taught)) = quirks.adapt(first, &complaint) {
                 learned.quirks = Some(adapted);
                 taught
+            } else if complaint.broken_call().is_some() {
+                return Ok(Opened { response: Err(complaint), answer_is_call, notes, sent });
             } else {
-                return Err(complaint.into_error(model));
+                let thinking = model.thinking(prepared.max_output_tokens);
+                let takes = complaint.takes().map(|tokens| tokens.saturating_sub(thinking.into()));
+                return Err(Error { takes, ..complaint.into_error(model) });
             };
             tracing::warn!(model = model.name, "{taught}");
             notes.push(taught.to_owned());
@@ -301,6 +364,7 @@ impl Client {
         let mut known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = known.entry(place.clone()).or_default();
         entry.quirks = learned.quirks.or(entry.quirks);
+        entry.most = learned.most.or(entry.most);
         if entry.refused.len() > REFUSED_LIMIT {
             entry.refused.clear();
         }
@@ -363,18 +427,21 @@ impl Client {
     ) -> Result<Ended, Trouble> {
         let idle = self.idle(model);
         let mut progress = Progress::Open;
+        let mut settled = None;
         let mut received = 0;
         let mut told = Usage::default();
         loop {
-            let wait = match progress {
-                Progress::Open => idle,
-                Progress::Settled => SETTLED_WAIT.min(idle),
+            let now = tokio::time::Instant::now();
+            let until = match progress {
+                Progress::Open => now + idle,
+                // Signs of life do not put it off.
+                Progress::Settled => *settled.get_or_insert(now + SETTLED_WAIT.min(idle)),
                 Progress::Closed => {
                     drain(response).await;
                     return Ok(Ended::Whole);
                 }
             };
-            let piece = match tokio::time::timeout(wait, response.chunk()).await {
+            let piece = match tokio::time::timeout_at(until, response.chunk()).await {
                 Ok(Ok(Some(piece))) => piece,
                 Ok(Ok(None)) => return Ok(Ended::Body),
                 // The answer itself is whole; only its usage is lost.
@@ -395,7 +462,11 @@ impl Client {
             if usage != std::mem::replace(&mut told, usage) {
                 sink(Delta::Usage(usage));
             }
-            progress = pushed?.max(progress);
+            progress = match pushed {
+                // Whatever failed after it, the answer is whole.
+                Err(_) if progress == Progress::Settled => return Ok(Ended::Whole),
+                pushed => pushed?.max(progress),
+            };
             if progress == Progress::Open && parts.is_endless() {
                 return Ok(Ended::Endless);
             }
@@ -453,6 +524,26 @@ enum Ended {
 /// The most bytes of an answer of so many tokens and of what is thought before it. Few tokens have more than a dozen.
 fn longest(model: &Model, answer: u32) -> u64 {
     64 * 1024 + 16 * (u64::from(answer) + u64::from(model.thinking(answer)))
+}
+
+/// The answer that leaves room for a request, where the key may send few tokens and the room for the answer counts among
+/// them; none when the answer is not what takes the room.
+fn shorter_answer(complaint: &Complaint, model: &Model, answer: u32) -> Option<u32> {
+    let most = u32::try_from(complaint.allowed_at_once()? / 4).unwrap_or(u32::MAX).max(LEAST_ANSWER);
+    (most < answer.saturating_add(model.thinking(answer))).then_some(most)
+}
+
+/// The longest answer that the server takes, where it says so and was asked for a longer one.
+fn longest_taken(complaint: &Complaint, model: &Model, answer: u32) -> Option<u32> {
+    complaint.longest_answer().filter(|most| *most < answer.saturating_add(model.thinking(answer)))
+}
+
+/// What came of an answer whose server could not read the call in it, with that call.
+fn with_broken_call(fold: &mut dyn Fold, said: &str, sink: &mut Sink<'_>) -> Completion {
+    let (parts, usage) = fold.so_far();
+    let mut parts = std::mem::take(parts);
+    parts.broken_call("the model server could not read this call", said, sink);
+    Completion { parts: parts.finish(), stop: Stop::Tools, usage }
 }
 
 /// What an answer was until it was cut off. Servers tell what a call used with its end, so what they did not tell is

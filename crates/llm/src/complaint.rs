@@ -9,6 +9,8 @@ use crate::error::{Class, Error, excerpt};
 use crate::hints::{self, Hints};
 use crate::model::Model;
 
+mod numbers;
+
 /// What a server said about a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
@@ -21,6 +23,10 @@ pub(crate) struct Complaint {
     parameter: String,
     /// How long it asks us to wait, and whether to come back at all.
     hints: Hints,
+    /// What the model wrote that the server could not read, where it tells.
+    written: String,
+    /// Whether it tells why it does not like what is said in the conversation.
+    moderated: bool,
 }
 
 impl Complaint {
@@ -41,7 +47,8 @@ impl Complaint {
 
     fn saying(message: String) -> Self {
         let hints = Hints { wait: hints::from_body(&Value::Null, &message), retry: None };
-        Self { status: None, kind: String::new(), message, parameter: String::new(), hints }
+        let (kind, parameter, written) = Default::default();
+        Self { status: None, kind, message, parameter, hints, written, moderated: false }
     }
 
     /// From JSON that has an `error` in it; `None` when it has not.
@@ -61,7 +68,10 @@ impl Complaint {
         let status = status.filter(|code| (300..600).contains(code));
         let parameter = field("param").map(words).unwrap_or_default();
         let hints = Hints { wait: hints::from_body(error, &message), retry: None };
-        Some(Self { status, kind: kind.join(" ").to_lowercase(), message, parameter, hints })
+        let written = field("failed_generation").map(words).unwrap_or_default();
+        let moderated = error.pointer("/metadata/reasons").is_some_and(Value::is_array);
+        let kind = kind.join(" ").to_lowercase();
+        Some(Self { status, kind, message, parameter, hints, written, moderated })
     }
 
     /// The server stopped in the middle and gave this as its reason.
@@ -89,6 +99,35 @@ impl Complaint {
                 || (said.contains("signature") && (said.contains("thinking") || said.contains("thought"))))
     }
 
+    /// Whether the trouble is one image: its size, its format or its bytes, and not that the model sees none.
+    pub(crate) fn refuses_images(&self) -> bool {
+        let said = format!("{} {}", self.kind, self.message).to_lowercase();
+        matches!(self.status, Some(400 | 413 | 422))
+            && said.contains("image")
+            && [
+                "image exceeds",
+                "dimensions exceed",
+                "process image",
+                "process input image",
+                "valid image",
+                "image is not valid",
+                "invalid_image",
+                "invalid image",
+                "unsupported image",
+                "unsupported mime type: image",
+                "image_parse",
+                "load image",
+                "decode image",
+                "identify image",
+                "image appears to be",
+                "image too large",
+                "image_too_large",
+                "image is too",
+            ]
+            .iter()
+            .any(|words| said.contains(words))
+    }
+
     /// Whether the trouble is that the server does not take a parameter, rather than its value.
     pub(crate) fn says_unsupported(&self) -> bool {
         let said = format!("{} {}", self.kind, self.message).to_lowercase();
@@ -108,11 +147,73 @@ impl Complaint {
         .any(|word| said.contains(word))
     }
 
+    /// Tokens that the key may send in a time, where this request alone has more: no waiting cures that. Without a number
+    /// where the server names none.
+    fn beyond_the_key(&self) -> Option<Option<u64>> {
+        if !matches!(self.status, None | Some(413 | 429)) {
+            return None;
+        }
+        let said = self.message.to_lowercase();
+        match numbers::at_once(&said) {
+            Some(told) => (told.requested > told.limit && told.limit > 0).then_some(Some(told.limit)),
+            None => (said.contains("request too large for") && said.contains("token")).then_some(None),
+        }
+    }
+
+    /// Tokens that the key may send in a time, where this request alone has more and the server says how many.
+    pub(crate) fn allowed_at_once(&self) -> Option<u64> {
+        self.beyond_the_key()?
+    }
+
+    /// Tokens of request and answer together that the server takes, where that is the trouble and it says so.
+    pub(crate) fn takes(&self) -> Option<u64> {
+        if self.class() != Class::ContextOverflow {
+            return None;
+        }
+        self.allowed_at_once().or_else(|| numbers::window(&self.message.to_lowercase()))
+    }
+
+    /// The call that the model wrote and its server could not read, in the server's words.
+    pub(crate) fn broken_call(&self) -> Option<String> {
+        let said = format!("{} {}", self.kind, self.message).to_lowercase();
+        let broken = BROKEN_CALL.iter().any(|words| said.contains(words));
+        broken.then(|| format!("{} {}", self.message, self.written).trim().to_owned())
+    }
+
+    /// The most tokens of an answer that the server takes, where that is the trouble and it says so.
+    pub(crate) fn longest_answer(&self) -> Option<u32> {
+        let ours = self.names("max_tokens") || self.names("max_completion_tokens");
+        let limit = || numbers::longest_answer(&self.message.to_lowercase());
+        (ours && self.class() == Class::BadRequest).then(limit).flatten()
+    }
+
+    /// Whether the trouble is what is said in the conversation.
+    fn is_filtered(&self) -> bool {
+        let said = self.message.to_lowercase();
+        let words = ["was flagged", "requires moderation", "content_filter", "content filter"];
+        self.moderated
+            || self.kind.contains("content_filter")
+            || words.iter().any(|words| said.contains(words))
+    }
+
     pub(crate) fn class(&self) -> Class {
+        match self.class_by_words() {
+            // A server that says so knows better than a status that says nothing.
+            Class::BadRequest if self.hints.retry == Some(true) => Class::Overloaded,
+            class => class,
+        }
+    }
+
+    fn class_by_words(&self) -> Class {
         let said = format!("{} {}", self.kind, self.message).to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
         match self.status {
+            // Another attempt is another answer.
+            _ if self.broken_call().is_some() => Class::BadResponse,
             _ if has(UNPAID) || self.status == Some(402) => Class::Unpaid,
+            // It is cured like a context that is too long.
+            _ if self.beyond_the_key().is_some() => Class::ContextOverflow,
+            Some(403) if self.is_filtered() => Class::BadRequest,
             Some(401 | 403) => Class::Auth,
             Some(408) => Class::TimedOut,
             Some(429) => Class::RateLimited,
@@ -120,10 +221,11 @@ impl Complaint {
             Some(413) => Class::ContextOverflow,
             _ if has(OVERFLOW) => Class::ContextOverflow,
             Some(400) if has(&["api key not valid", "invalid api key", "incorrect api key"]) => Class::Auth,
-            Some(300..=499) if has(UNSUPPORTED) => Class::Unsupported,
+            Some(501) => Class::Unsupported,
+            Some(300..=599) if has(UNSUPPORTED) => Class::Unsupported,
             Some(404 | 405) => Class::UnknownModel,
             Some(300..=499) if has(UNKNOWN_MODEL) => Class::UnknownModel,
-            Some(500..) => Class::Overloaded,
+            Some(409 | 500..) => Class::Overloaded,
             Some(_) => Class::BadRequest,
             None => {
                 let kind = |words: &[&str]| words.iter().any(|word| self.kind.contains(word));
@@ -189,6 +291,13 @@ impl Complaint {
             Class::TimedOut => {
                 format!("The model server gave up waiting{what}. Try again, or choose a faster model.")
             }
+            Class::ContextOverflow if let Some(limit) = self.beyond_the_key() => {
+                let limit = limit.map(|limit| format!(" than {limit}")).unwrap_or_default();
+                format!(
+                    "The key of model \"{name}\" may not send more tokens in a minute{limit}, and this request alone has \
+                     more{what}. Shorten the conversation, have the provider raise the limit, or choose another model."
+                )
+            }
             Class::ContextOverflow => format!(
                 "The conversation is too long for model \"{name}\"{what}. Shorten it, or choose a model with a larger \
                  context."
@@ -209,11 +318,19 @@ impl Complaint {
                  [models.{name}] in slipway.toml to the final address.",
                 model.address()
             ),
-            Class::BadRequest if self.kind.contains("content_filter") => format!(
+            Class::BadRequest if self.is_filtered() => format!(
                 "The provider's content filter refused the conversation{what}. Say it in other words, or choose another \
                  model."
             ),
-            Class::Unreachable | Class::BadRequest | Class::BadResponse => format!(
+            Class::BadRequest if self.names("max_tokens") || self.names("max_completion_tokens") => format!(
+                "The model server takes no answer of that length{what}. Set max_output of [models.{name}] in slipway.toml \
+                 to what it takes."
+            ),
+            Class::BadResponse => format!(
+                "The model wrote a call that its server could not read{what}. Try again; if it happens often, set \
+                 tool_mode of [models.{name}] in slipway.toml, or choose another model."
+            ),
+            Class::Unreachable | Class::BadRequest => format!(
                 "The model server would not take the request{what}. Check [models.{name}] in slipway.toml."
             ),
         }
@@ -225,6 +342,10 @@ impl Complaint {
         if said.contains("enable-auto-tool-choice") {
             "Start the server with --enable-auto-tool-choice and --tool-call-parser, or set tool_mode = \"json_step\" in \
              [models] of slipway.toml."
+        } else if said.contains("--jinja") {
+            "Start llama-server with --jinja, or set tool_mode = \"json_step\" or \"fenced\" in [models] of slipway.toml."
+        } else if said.contains("system memory") {
+            "Free memory on the machine of the model server, or choose a smaller model."
         } else if said.contains("image") || said.contains("vision") || said.contains("multimodal") {
             "Leave images out, or choose a model that sees."
         } else if said.contains("tool") || said.contains("function") {
@@ -272,6 +393,15 @@ const UNPAID: &[&str] = &[
     "billing_hard_limit",
     "billing_not_active",
     "enforced_spend_limit",
+    "specified api usage limits",
+];
+
+/// How servers say that they could not read a call that the model wrote.
+const BROKEN_CALL: &[&str] = &[
+    "tool_use_failed",
+    "error parsing tool call",
+    // llama.cpp's server, of what its model wrote.
+    "failed to parse input at pos",
 ];
 
 /// How servers say that something is beyond the model.
@@ -293,6 +423,9 @@ const UNSUPPORTED: &[&str] = &[
     "is not a vision",
     "does not support vision",
     "does not support streaming",
+    "requires --jinja",
+    "unsupported param: tool",
+    "requires more system memory",
 ];
 
 /// How servers say that a model is unknown, apart from 404.

@@ -158,7 +158,12 @@ impl State {
         for open in self.open.drain(..) {
             results.push(open.result.unwrap_or_else(|| {
                 self.missing += 1;
-                ToolResult { call_id: open.sent, text: NO_RESULT.to_owned(), is_error: true }
+                ToolResult {
+                    call_id: open.sent,
+                    text: NO_RESULT.to_owned(),
+                    is_error: true,
+                    images: Vec::new(),
+                }
             }));
         }
         if !results.is_empty() {
@@ -223,6 +228,7 @@ mod tests {
             call_id: (*id).into(),
             text: (*text).into(),
             is_error: false,
+            images: Vec::new(),
         };
         Message::Tools { results: pairs.iter().map(result).collect() }
     }
@@ -254,7 +260,12 @@ mod tests {
             Message::user("Next."),
             calls(&["d"]),
         ]);
-        let missing = |id: &str| ToolResult { call_id: id.into(), text: NO_RESULT.into(), is_error: true };
+        let missing = |id: &str| ToolResult {
+            call_id: id.into(),
+            text: NO_RESULT.into(),
+            is_error: true,
+            images: Vec::new(),
+        };
         let Message::Tools { results: first } = results(&[("a", "1"), ("b", "2")]) else { panic!() };
         assert_eq!(
             converted.messages,

@@ -17,6 +17,8 @@ pub struct Error {
     pub retry_after: Option<Duration>,
     /// Whether the server said that the same call will not succeed later either.
     pub hopeless: bool,
+    /// Tokens of request and answer together that the server takes, where it says so. What the model thinks comes on top.
+    pub takes: Option<u64>,
     /// What the server says that the call used all the same: an answer that cannot be used is paid for too.
     pub usage: Usage,
 }
@@ -68,7 +70,14 @@ impl Class {
 impl Error {
     /// A failure of this kind.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, hopeless: false, usage: Usage::default() }
+        Self {
+            class,
+            message: message.into(),
+            retry_after: None,
+            hopeless: false,
+            takes: None,
+            usage: Usage::default(),
+        }
     }
 
     /// Takes out texts that must not be shown.

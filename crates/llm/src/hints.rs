@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
 /// What a response's headers ask for.
@@ -25,7 +25,7 @@ pub(crate) fn from_headers(headers: &HeaderMap) -> Hints {
     let milliseconds = text("retry-after-ms").and_then(|text| seconds(text, 1000.0));
     let asked = milliseconds.or_else(|| {
         let value = text("retry-after")?;
-        seconds(value, 1.0).or_else(|| until(jiff::fmt::rfc2822::parse(value).ok()?.timestamp()))
+        seconds(value, 1.0).or_else(|| until(date(value)?))
     });
     Hints { wait: asked.or_else(|| used_up(headers)), retry }
 }
@@ -34,26 +34,61 @@ pub(crate) fn from_headers(headers: &HeaderMap) -> Hints {
 fn used_up(headers: &HeaderMap) -> Option<Duration> {
     let waits = headers.iter().filter_map(|(name, value)| {
         let name = name.as_str();
-        let (limit, reset) = if let Some(kind) = name.strip_prefix("x-ratelimit-remaining-") {
-            (value, format!("x-ratelimit-reset-{kind}"))
+        let reset = if let Some(kind) = name.strip_prefix("x-ratelimit-remaining") {
+            format!("x-ratelimit-reset{kind}")
+        } else if name == "ratelimit-remaining" {
+            "ratelimit-reset".to_owned()
         } else {
             let kind = name.strip_prefix("anthropic-ratelimit-")?.strip_suffix("-remaining")?;
-            (value, format!("anthropic-ratelimit-{kind}-reset"))
+            format!("anthropic-ratelimit-{kind}-reset")
         };
-        if limit.to_str().ok()?.trim() != "0" {
+        if value.to_str().ok()?.trim() != "0" {
             return None;
         }
         let reset = headers.get(reset)?.to_str().ok()?.trim();
-        duration(reset).or_else(|| until(reset.parse().ok()?))
+        duration(reset).or_else(|| number(reset)).or_else(|| until(reset.parse().ok()?))
     });
     waits.max()
 }
 
-/// Reads the body of a refusal: Google's `retryDelay`, and what is only said in words.
+/// A number without a unit: a moment in milliseconds or seconds, or seconds from now. No limit is for so many days that
+/// they could be mixed up.
+fn number(text: &str) -> Option<Duration> {
+    let number: f64 = text.parse().ok()?;
+    let moment = match number {
+        1e12.. => number / 1000.0,
+        1e9.. => number,
+        _ => return seconds(text, 1.0),
+    };
+    until(jiff::Timestamp::from_second(moment as i64).ok()?)
+}
+
+/// A moment in any of the three forms of HTTP.
+fn date(text: &str) -> Option<jiff::Timestamp> {
+    if let Ok(usual) = jiff::fmt::rfc2822::parse(text) {
+        return Some(usual.timestamp());
+    }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, rest) = text.split_once(' ')?;
+    let forms = ["%d-%b-%y %H:%M:%S GMT", "%b %d %H:%M:%S %Y"];
+    let date = forms.iter().find_map(|form| jiff::civil::DateTime::strptime(form, rest).ok())?;
+    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+}
+
+/// The headers that OpenRouter passes on in the body of its refusal.
+fn passed_on(error: &Value) -> Option<Duration> {
+    let pairs = error.pointer("/metadata/headers")?.as_object()?.iter().filter_map(|(name, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some((name.parse::<HeaderName>().ok()?, value.parse::<HeaderValue>().ok()?))
+    });
+    from_headers(&pairs.collect()).wait
+}
+
+/// Reads the body of a refusal: Google's `retryDelay`, headers that it passes on, and what is only said in words.
 pub(crate) fn from_body(error: &Value, message: &str) -> Option<Duration> {
     let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
     let delay = details.filter_map(|detail| detail.get("retryDelay")?.as_str()).find_map(duration);
-    delay.or_else(|| {
+    delay.or_else(|| passed_on(error)).or_else(|| {
         let said = message.to_lowercase();
         ["try again in ", "retry in ", "retry after "].iter().find_map(|words| {
             let rest = said.split_once(words)?.1;
@@ -128,7 +163,13 @@ mod tests {
         assert_eq!(wait("retry-after", " 7 "), Some(Duration::from_secs(7)));
         assert_eq!(wait("retry-after", "0.5"), Some(Duration::from_millis(500)));
         assert_eq!(wait("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
-        assert!(wait("retry-after", "Fri, 31 Dec 2100 23:59:59 GMT").unwrap() > Duration::from_secs(86_400));
+        for later in
+            ["Fri, 31 Dec 2100 23:59:59 GMT", "Tuesday, 31-Dec-68 23:59:59 GMT", "Fri Dec  3 23:59:59 2100"]
+        {
+            assert!(wait("retry-after", later).unwrap() > Duration::from_secs(86_400), "{later}");
+        }
+        assert_eq!(wait("retry-after", "Sunday, 06-Nov-94 08:49:37 GMT"), Some(Duration::ZERO));
+        assert_eq!(wait("retry-after", "Sun Nov  6 08:49:37 1994"), Some(Duration::ZERO));
         for nonsense in ["soon", "-3", "inf", "NaN", ""] {
             assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
         }
@@ -151,6 +192,28 @@ mod tests {
             ("anthropic-ratelimit-input-tokens-reset", "2015-10-21T07:28:00Z"),
         ];
         assert_eq!(headers(&past).wait, Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_renewal_may_be_a_number_without_a_unit() {
+        let nine = Some(Duration::from_secs(9));
+        for (remaining, reset) in [
+            ("x-ratelimit-remaining", "x-ratelimit-reset"),
+            ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+            ("ratelimit-remaining", "ratelimit-reset"),
+        ] {
+            assert_eq!(headers(&[(remaining, "0"), (reset, "9")]).wait, nine, "{reset}");
+            assert_eq!(headers(&[(remaining, "1"), (reset, "9")]).wait, None, "{reset}");
+        }
+        let then = jiff::Timestamp::now().as_second() + 100;
+        for reset in [format!("{then}"), format!("{then}000")] {
+            let wait =
+                headers(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", &reset)]).wait.unwrap();
+            assert!((90..=100).contains(&wait.as_secs()), "{reset}: {wait:?}");
+            let passed_on = json!({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset});
+            let wait = from_body(&json!({"metadata": {"headers": passed_on}}), "").unwrap();
+            assert!((90..=100).contains(&wait.as_secs()), "{reset}: {wait:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! anew by others, or in a store of secrets that is asked for each call. There is no way to print one.
 
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -108,12 +109,17 @@ impl Key {
 
 fn read(path: &Path) -> Result<Zeroizing<String>, String> {
     let shown = path.display();
-    let size = std::fs::metadata(path).map_err(|error| format!("{shown} cannot be read: {error}"))?.len();
-    if size > FILE_LIMIT {
-        return Err(format!("{shown} has {size} bytes, which is no key"));
+    let unreadable = |error: std::io::Error| format!("{shown} cannot be read: {error}");
+    // Opening a pipe would wait for whoever writes to it, and a device may never end.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(format!("{shown} is no ordinary file: put the key into one"));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    let text = Zeroizing::new(text);
+    let mut text = Zeroizing::new(String::new());
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(FILE_LIMIT + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > FILE_LIMIT {
+        return Err(format!("{shown} has more than {FILE_LIMIT} bytes, which is no key"));
+    }
     match text.trim() {
         "" => Err(format!("{shown} is empty")),
         key => Ok(Zeroizing::new(key.to_owned())),
@@ -146,7 +152,12 @@ mod tests {
         assert!(!format!("{key:?}").contains("sk-"), "{key:?}");
         std::fs::write(&file, "\n").unwrap();
         assert!(key.check().unwrap_err().contains("is empty"));
+        std::fs::write(&file, "x".repeat(FILE_LIMIT as usize + 1)).unwrap();
+        assert!(key.check().unwrap_err().contains("no key"));
         std::fs::remove_file(&file).unwrap();
+        for endless in ["/dev/zero", "/dev", "/dev/tty"] {
+            assert!(Key::from_file(endless).check().unwrap_err().contains("no ordinary file"), "{endless}");
+        }
     }
 
     #[test]

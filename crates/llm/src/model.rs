@@ -53,6 +53,8 @@ pub struct Overrides {
     pub tool_mode: Option<ToolMode>,
     /// How it changes files.
     pub edit_format: Option<EditFormat>,
+    /// Whether it sees images.
+    pub images: Option<bool>,
     /// How much it should think; as it likes when absent.
     pub effort: Option<Effort>,
     /// Our names of the models that take over, in order, when this one fails.
@@ -61,6 +63,8 @@ pub struct Overrides {
     pub idle: Option<Duration>,
     /// How long one answer may take.
     pub total: Option<Duration>,
+    /// Whether a key was named for it that there is none of.
+    pub lacks_key: bool,
 }
 
 /// A model that can be called.
@@ -100,6 +104,12 @@ impl fmt::Debug for Model {
 }
 
 impl Model {
+    /// Says what of address and headers can never be called, before somebody does.
+    pub fn check(&self) -> Result<(), Error> {
+        self.endpoint()?;
+        self.configured_headers().map(drop)
+    }
+
     /// The URL of one call.
     pub(crate) fn endpoint(&self) -> Result<Url, Error> {
         self.url(&self.path()).map(|mut url| {
@@ -181,6 +191,13 @@ impl Model {
         text.rsplit_once(end).map_or(text, |(base, _)| base).to_owned()
     }
 
+    /// The same with answers of at most so many tokens, thoughts included.
+    pub(crate) fn at_most(&self, most: u32) -> Self {
+        let mut model = self.clone();
+        model.overrides.max_output = Some(most.min(self.profile().max_output));
+        model
+    }
+
     /// Who makes its answers, for signatures that nobody else can read.
     pub(crate) fn maker(&self) -> String {
         convert::maker(&self.address(), &self.model)
@@ -191,10 +208,11 @@ impl Model {
         self.provider.facts().local || self.url("").is_ok_and(|url| is_loopback(&url))
     }
 
-    /// Whether a call would go out with a key, or needs none.
+    /// Whether a call would go out with a key, or needs none. Whoever names one thinks that it needs one.
     pub fn has_key(&self) -> bool {
         match &self.key {
             Some(key) => key.check().is_ok(),
+            None if self.overrides.lacks_key => false,
             None => self.is_local() || !self.headers.is_empty(),
         }
     }
@@ -241,22 +259,31 @@ impl Model {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        for (name, value) in &self.headers {
-            let pair =
-                HeaderName::try_from(name.as_str()).ok().zip(HeaderValue::try_from(value.as_str()).ok());
-            let Some((header, mut value)) = pair else {
-                return Err(Error::new(
-                    Class::BadRequest,
-                    format!(
-                        "The header {name:?} of [models.{}] in slipway.toml cannot be sent; correct its name or value.",
-                        self.name
-                    ),
-                ));
-            };
-            value.set_sensitive(true);
-            headers.insert(header, value);
+        for (name, value) in self.configured_headers()? {
+            headers.insert(name, value);
         }
         Ok(headers)
+    }
+
+    /// The headers of the configuration. A value may be a key, so no message shows one.
+    fn configured_headers(&self) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
+        let wrong = |what: &str| {
+            let place = format!("[models.{}] in slipway.toml", self.name);
+            Error::new(Class::BadRequest, format!("{what} in headers of {place}."))
+        };
+        let headers = self.headers.iter().map(|(name, value)| {
+            let header = HeaderName::try_from(name.as_str()).map_err(|_| {
+                wrong(&format!("{name:?} cannot be the name of a header: use letters, digits and '-'"))
+            })?;
+            let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| {
+                wrong(&format!(
+                    "The value of {name:?} cannot be sent: it has a line end or another control character"
+                ))
+            })?;
+            value.set_sensitive(true);
+            Ok((header, value))
+        });
+        headers.collect()
     }
 
     /// Where the key comes from and so what to check.
@@ -281,8 +308,21 @@ impl Model {
 
     /// Texts that must never be shown, should a server echo them.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        let key = self.key.as_ref().and_then(|key| key.expose().ok()).map(|key| key.to_string());
-        echoes::of(key, self.headers.values(), self.base_url.as_deref().unwrap_or_default())
+        echoes::of(self.exposed(), self.headers.values(), self.base_url.as_deref().unwrap_or_default())
+    }
+
+    /// What of them is a key, and not only a setting that is nobody's business.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let is_key = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            ["auth", "key", "token", "cookie", "secret"].iter().any(|word| name.contains(word))
+        };
+        let headers = self.headers.iter().filter(|(name, _)| is_key(name)).map(|(_, value)| value);
+        echoes::of(self.exposed(), headers, "")
+    }
+
+    fn exposed(&self) -> Option<String> {
+        self.key.as_ref().and_then(|key| key.expose().ok()).map(|key| key.to_string())
     }
 }
 
@@ -389,6 +429,27 @@ mod tests {
     }
 
     #[test]
+    fn a_header_that_cannot_be_sent_says_which_and_not_what_is_in_it() {
+        let with = |name: &str, value: &str| Model {
+            headers: BTreeMap::from([(name.into(), value.into())]),
+            ..sample(Provider::Anthropic, "m")
+        };
+        with("X-Team", "Werft ü").check().unwrap();
+        for (name, value, said) in [
+            ("X Team", "secret", "\"X Team\" cannot be the name of a header"),
+            ("", "secret", "\"\" cannot be the name"),
+            ("X-Team", "secret\nX-Other: 1", "The value of \"X-Team\" cannot be sent"),
+        ] {
+            let error = with(name, value).check().unwrap_err();
+            assert!(error.message.contains(said), "{}", error.message);
+            assert!(error.message.contains("[models.main]"), "{}", error.message);
+            assert!(!error.message.contains("secret"), "{}", error.message);
+            assert_eq!(with(name, value).request_headers(None).unwrap_err().message, error.message);
+        }
+        assert!(model(Provider::OpenAi, Some("ftp://x")).check().unwrap_err().message.contains("base_url"));
+    }
+
+    #[test]
     fn nothing_secret_is_printed() {
         let model =
             model(Provider::OpenAiCompatible, Some("https://user:password@example.com/v1?key=in-query"));
@@ -406,7 +467,7 @@ mod tests {
         for provider in Provider::ALL {
             let headers = headers(provider);
             let (name, value) = match provider {
-                Provider::Anthropic | Provider::BedrockAnthropic => ("x-api-key", "sk-secret"),
+                Provider::Anthropic => ("x-api-key", "sk-secret"),
                 Provider::GeminiNative => ("x-goog-api-key", "sk-secret"),
                 Provider::Azure | Provider::AzureResponses => ("api-key", "sk-secret"),
                 _ => ("authorization", "Bearer sk-secret"),
@@ -423,7 +484,10 @@ mod tests {
         let error = model.key_text().unwrap_err();
         assert_eq!(error.class, Class::Auth);
         assert!(error.message.contains("GEMINI_API_KEY") && !model.has_key(), "{}", error.message);
-        assert_eq!(sample(Provider::Ollama, "m").key_text().unwrap(), None);
+        let mut local = sample(Provider::Ollama, "m");
+        assert!(local.key_text().unwrap().is_none() && local.has_key());
+        local.overrides.lacks_key = true;
+        assert!(local.key_text().unwrap().is_none() && !local.has_key(), "it is called all the same");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::client::Delta;
 use crate::convert::{Converted, convert};
+use crate::images;
 use crate::model::Model;
 use crate::profile::Source;
 use crate::quirks::{Quirks, Structured, System};
@@ -16,6 +17,9 @@ use crate::wire::Format;
 
 /// The tool whose arguments are the answer, where a server can be told to call a tool and cannot be given a schema.
 const ANSWER_TOOL: &str = "answer";
+
+/// What a model says between results and a person's next message, where its server wants it to say something.
+const UNDERSTOOD: &str = "Understood.";
 
 /// A request that can be written.
 pub(crate) struct Prepared {
@@ -30,9 +34,7 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused: &HashSet<u64>) -> Prepared {
     let Converted { mut messages, mut notes } =
         convert(&request.messages, quirks.ids, &model.maker(), refused);
-    if !quirks.images {
-        notes.extend(told_of_images(&mut messages));
-    }
+    notes.extend(images::tell_in_words(&mut messages, quirks.images, refused));
     let mut prepared = Request {
         system: request.system.clone(),
         messages,
@@ -66,6 +68,7 @@ pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused:
         if !quirks.parallel_calls {
             prepared.messages = one_call_each(prepared.messages);
         }
+        prepared.messages = images::after_results(prepared.messages);
         if quirks.system == System::FirstMessage {
             let system = std::mem::take(&mut prepared.system);
             prepared.messages = headed(system, prepared.messages);
@@ -73,29 +76,11 @@ pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused:
         if !quirks.repeated_roles {
             prepared.messages = joined(prepared.messages);
         }
-    }
-    Prepared { request: prepared, notes, answer_is_call }
-}
-
-/// Puts words in the place of images, for a model that sees none; gives a note where there were some.
-fn told_of_images(messages: &mut [Message]) -> Option<String> {
-    let mut count = 0;
-    for message in messages {
-        let Message::User { text, images } = message else { continue };
-        for image in images.drain(..) {
-            count += 1;
-            let bytes = image.data.len() / 4 * 3;
-            let words = format!(
-                "[Here is an image ({}, about {bytes} bytes). You cannot see images: say so if it matters.]",
-                image.media_type
-            );
-            if !text.is_empty() {
-                text.push_str("\n\n");
-            }
-            text.push_str(&words);
+        if !quirks.user_after_tools {
+            prepared.messages = answered(prepared.messages);
         }
     }
-    (count > 0).then(|| format!("{count} images were told of in words, because the model sees none"))
+    Prepared { request: prepared, notes, answer_is_call }
 }
 
 /// The longest answer, which servers refuse to let exceed what their model can write.
@@ -174,6 +159,18 @@ fn joined(messages: Vec<Message>) -> Vec<Message> {
     sent
 }
 
+/// Has the model say a word after results, before somebody says something else.
+fn answered(messages: Vec<Message>) -> Vec<Message> {
+    let mut sent: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        if matches!((sent.last(), &message), (Some(Message::Tools { .. }), Message::User { .. })) {
+            sent.push(Message::Assistant { parts: vec![Part::Text { text: UNDERSTOOD.to_owned() }] });
+        }
+        sent.push(message);
+    }
+    sent
+}
+
 /// A piece of an answer that comes as a call, as the text that it is.
 pub(crate) fn delta_as_text(delta: Delta) -> Option<Delta> {
     match delta {
@@ -239,7 +236,7 @@ mod tests {
     }
 
     fn result(id: &str) -> ToolResult {
-        ToolResult { call_id: id.into(), text: id.into(), is_error: false }
+        ToolResult { call_id: id.into(), text: id.into(), is_error: false, images: Vec::new() }
     }
 
     fn text(text: &str) -> Part {
@@ -263,6 +260,22 @@ mod tests {
                 Message::Tools { results: vec![result("b")] },
             ]
         );
+    }
+
+    #[test]
+    fn a_model_that_must_answer_results_says_a_word_before_the_next_message() {
+        let model = sample(Provider::OpenAiCompatible, "devstral-small");
+        let messages = vec![
+            Message::user("Go."),
+            Message::Assistant { parts: vec![call("a")] },
+            Message::Tools { results: vec![result("a")] },
+            Message::user("Stop."),
+        ];
+        let request = Request { messages, ..Request::default() };
+        let send = |quirks| prepare(&model, &request, quirks, &HashSet::new()).request.messages;
+        let sent = send(Quirks::of(&model));
+        assert_eq!(sent[3..], [Message::Assistant { parts: vec![text(UNDERSTOOD)] }, Message::user("Stop.")]);
+        assert_eq!(send(Quirks { user_after_tools: true, ..Quirks::of(&model) }).len(), 4);
     }
 
     #[test]

@@ -175,6 +175,7 @@ const LONG: &[(&str, u64, Price)] = &[
     ("gpt-6-astra", 272_000, writing(entry(20.0, 75.0, 2.0), 25.0)),
     ("gpt-5.6", 272_000, writing(entry(4.0, 15.0, 0.4), 5.0)),
     ("gpt-5.5", 272_000, entry(10.0, 45.0, 1.0)),
+    ("gpt-5.4", 272_000, entry(5.0, 22.5, 0.5)),
     ("gemini-3.1-pro-preview", 200_000, entry(4.0, 18.0, 0.4)),
     ("gemini-2.5-pro", 200_000, entry(2.5, 15.0, 0.25)),
 ];
@@ -242,6 +243,8 @@ mod tests {
         };
         assert!((cost(200_000) - 0.25).abs() < 1e-9);
         assert!((cost(400_000) - 1.0).abs() < 1e-9);
+        let usage = Usage { input: 272_001, output: 1_000_000, ..Usage::default() };
+        assert_eq!(cost_usd(&model(Provider::OpenAi, "gpt-5.4", None), &usage), Some(23.860_005));
         let known = |name: &str| [ANTHROPIC, OPENAI, GEMINI].concat().iter().any(|(other, _)| *other == name);
         assert!(LONG.iter().all(|(name, ..)| known(name)));
     }

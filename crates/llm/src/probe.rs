@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use protocol::chat::{AnswerSchema, Message, Part, Request, ToolSpec};
+use protocol::chat::{AnswerSchema, Call, Completion, Message, Part, Request, Stop, ToolSpec};
 use protocol::{ToolMode, Usage};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,6 +15,12 @@ use crate::wire::Format;
 
 /// How long to wait for what a server says about itself; it is not needed.
 const LOOK_WAIT: Duration = Duration::from_secs(5);
+
+/// The most bytes that are read of what a server says about itself.
+const LOOK_LIMIT: usize = 1024 * 1024;
+
+/// Contexts that can be true and can be worked with.
+const CONTEXTS: std::ops::RangeInclusive<u64> = 2048..=16_777_216;
 
 /// Enough for models that think first.
 const MOST_TOKENS: u32 = 2048;
@@ -49,6 +55,8 @@ pub enum ToolCalls {
     Native,
     /// It wrote the call as text.
     AsText,
+    /// It called something, and not the tool that it was given, or in a way that cannot be read; the text says what it did.
+    Wrong(String),
     /// It did not call the tool.
     No,
     /// The server refuses tools; the text says why.
@@ -59,33 +67,54 @@ impl Client {
     /// Tries a model out. An error means that it cannot be used at all.
     pub async fn probe(&self, model: &Model) -> Result<Findings, Error> {
         let with_tool = self.ask(model, &tool_request()).await;
-        let (first, tool_calls) = match with_tool {
+        let (first, judged) = match with_tool {
             Ok(answer) => {
-                let calls = judge(&answer.completion.parts);
-                (answer, calls)
+                let judged = judge(&answer.completion);
+                (answer, judged)
             }
-            Err(error) if error.class == Class::Unsupported => {
+            Err(error) if matches!(error.class, Class::Unsupported | Class::BadRequest) => {
                 let plain = Request { tools: Vec::new(), ..tool_request() };
-                (self.ask(model, &plain).await?, ToolCalls::Refused(error.message))
+                match self.ask(model, &plain).await {
+                    Ok(answer) => (answer, (ToolCalls::Refused(error.message), None)),
+                    // It is not about the tools.
+                    Err(_) => return Err(error),
+                }
             }
             Err(error) => return Err(error),
         };
+        let (tool_calls, note) = judged;
         let shaped = self.ask(model, &shaped_request()).await;
+        let says_nothing = |answer: &Answer| is_empty(&answer.completion.parts);
+        if says_nothing(&first) && shaped.as_ref().map_or(true, says_nothing) {
+            return Err(Error::new(
+                Class::BadResponse,
+                format!(
+                    "The answers of model \"{0}\" are empty. Check model of [models.{0}] in slipway.toml, and the log of \
+                     the model server.",
+                    model.name
+                ),
+            ));
+        }
         let mut usage = first.completion.usage;
         let mut notes = first.notes;
+        notes.extend(note);
         let structured = match shaped {
             Ok(answer) => {
                 usage += answer.completion.usage;
                 notes.extend(
                     answer.notes.into_iter().filter(|note| !notes.contains(note)).collect::<Vec<_>>(),
                 );
-                keeps_shape(&answer.completion.parts)
+                keeps_shape(&answer.completion, &model.secrets())
             }
-            Err(error) if error.class == Class::BadRequest || error.class == Class::Unsupported => {
-                Err(error.message)
-            }
-            Err(error) => return Err(error),
+            Err(error) if matches!(error.class, Class::Auth | Class::Unpaid) => return Err(error),
+            // What was found before is true all the same.
+            Err(error) => Err(error.message),
         };
+        let served = self.served_context(model).await;
+        let context = served.filter(|tokens| CONTEXTS.contains(tokens));
+        if let Some(few) = served.filter(|tokens| (1..*CONTEXTS.start()).contains(tokens)) {
+            notes.push(format!("the server says that it reads {few} tokens, which are too few to work with"));
+        }
         let tool_mode = fitting(model.profile().tool_mode, &tool_calls, structured.is_ok());
         Ok(Findings {
             streams: first.streamed,
@@ -93,7 +122,7 @@ impl Client {
             tool_calls,
             structured,
             first_token: first.first_token,
-            context: self.served_context(model).await,
+            context,
             usage,
             tool_mode,
             notes,
@@ -131,13 +160,21 @@ impl Client {
         let key = model.key_text().ok()?;
         let headers = model.request_headers(key.as_deref().map(String::as_str)).ok()?;
         let reading = async {
-            let response =
+            let mut response =
                 self.request(Method::GET, url).headers(headers).send().await?.error_for_status()?;
-            response.bytes().await
+            let mut bytes = Vec::new();
+            while let Some(piece) = response.chunk().await? {
+                bytes.extend_from_slice(&piece);
+                if bytes.len() > LOOK_LIMIT {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(bytes))
         };
         match tokio::time::timeout(LOOK_WAIT, reading).await {
-            Ok(Ok(bytes)) => serde_json::from_slice(&bytes).ok(),
+            Ok(Ok(bytes)) => serde_json::from_slice(&bytes?).ok(),
             Ok(Err(error)) => {
+                let error: reqwest::Error = error;
                 tracing::debug!(status = ?error.status(), "the server does not say what it serves");
                 None
             }
@@ -189,38 +226,99 @@ fn said(parts: &[Part]) -> String {
     texts.collect()
 }
 
-fn judge(parts: &[Part]) -> ToolCalls {
-    let native = parts.iter().any(|part| match part {
-        Part::Call(call) => {
-            let arguments: Option<Value> = serde_json::from_str(&call.arguments).ok();
-            call.tool == "add" && arguments.is_some_and(|sent| sent["a"] == 1923 && sent["b"] == 2377)
-        }
-        Part::Text { .. } | Part::Reasoning { .. } => false,
+/// Whether there is nothing in an answer, not even a thought.
+fn is_empty(parts: &[Part]) -> bool {
+    parts.iter().all(|part| match part {
+        Part::Text { text } | Part::Reasoning { text, .. } => text.trim().is_empty(),
+        Part::Call(_) => false,
+    })
+}
+
+/// How the tool was called, and what is to be said of it.
+fn judge(completion: &Completion) -> (ToolCalls, Option<String>) {
+    let calls = completion.parts.iter().filter_map(|part| match part {
+        Part::Call(call) => Some(call),
+        Part::Text { .. } | Part::Reasoning { .. } => None,
     });
-    let text = said(parts);
-    if native {
-        ToolCalls::Native
-    } else if text.contains('{') && ["add", "1923", "2377"].iter().all(|word| text.contains(word)) {
-        ToolCalls::AsText
-    } else {
-        ToolCalls::No
+    let mut judged: Vec<_> = calls.map(judge_call).collect();
+    // What works counts, whatever else was tried.
+    judged.sort_by_key(|(calls, note)| (*calls != ToolCalls::Native, note.is_some()));
+    if let Some(best) = judged.into_iter().next() {
+        return best;
+    }
+    let text = said(&completion.parts);
+    if text.contains('{') && ["add", "1923", "2377"].iter().all(|word| text.contains(word)) {
+        return (ToolCalls::AsText, None);
+    }
+    (ToolCalls::No, why_not(completion.stop).map(|why| format!("the tool was not called: {why}")))
+}
+
+fn judge_call(call: &Call) -> (ToolCalls, Option<String>) {
+    if call.tool != "add" {
+        let wrong = format!("it called {:?}, which there is not", crate::error::excerpt(&call.tool));
+        return (ToolCalls::Wrong(wrong), None);
+    }
+    let Some(sent) = object(&call.arguments) else {
+        return (ToolCalls::Wrong("its arguments are not a JSON object".to_owned()), None);
+    };
+    // Numbers in quotes are taken out of them when a tool is run.
+    let is = |name: &str, wanted: f64| {
+        let sent = sent.get(name);
+        let number = sent.and_then(|sent| sent.as_f64().or_else(|| sent.as_str()?.trim().parse().ok()));
+        number == Some(wanted)
+    };
+    let as_asked = is("a", 1923.0) && is("b", 2377.0);
+    (ToolCalls::Native, (!as_asked).then(|| "the tool was called with other arguments than asked".to_owned()))
+}
+
+/// Arguments as an object, also where they were written as a text in JSON.
+fn object(arguments: &str) -> Option<Value> {
+    let sent: Value = serde_json::from_str(arguments).ok()?;
+    let sent = match &sent {
+        Value::String(text) => serde_json::from_str(text).ok()?,
+        _ => sent,
+    };
+    Some(sent).filter(Value::is_object)
+}
+
+/// Why an answer may lack what was asked for.
+fn why_not(stop: Stop) -> Option<String> {
+    match stop {
+        Stop::Length | Stop::Window => {
+            Some(format!("the answer was cut off at the limit of {MOST_TOKENS} tokens"))
+        }
+        Stop::Refusal => Some("the model declined".to_owned()),
+        Stop::End | Stop::Tools => None,
     }
 }
 
-fn keeps_shape(parts: &[Part]) -> Result<(), String> {
-    let text = said(parts);
+fn keeps_shape(completion: &Completion, secrets: &[String]) -> Result<(), String> {
+    let text = said(&completion.parts);
+    let kept = has_shape(&text, secrets);
+    kept.map_err(|why| why_not(completion.stop).unwrap_or(why))
+}
+
+fn has_shape(text: &str, secrets: &[String]) -> Result<(), String> {
     match serde_json::from_str::<Value>(text.trim()) {
         Ok(answer) if answer.get("capital").is_some_and(Value::is_string) => Ok(()),
         Ok(_) => Err("the answer is JSON of another shape".to_owned()),
         Err(_) if text.trim().is_empty() => Err("the answer is empty".to_owned()),
-        Err(_) => Err(format!("the answer is not JSON: {}", crate::error::excerpt(&text))),
+        Err(_) => {
+            let shown = secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "…"));
+            Err(format!("the answer is not JSON: {}", crate::error::excerpt(&shown)))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::chat::Call;
+
+    #[test]
+    fn a_key_in_an_answer_is_not_shown() {
+        let why = has_shape("your headers: Bearer sk-123456", &["sk-123456".into()]).unwrap_err();
+        assert_eq!(why, "the answer is not JSON: your headers: Bearer …");
+    }
 
     #[test]
     fn the_mode_that_fits_is_the_known_one_unless_it_does_not_work() {
@@ -240,12 +338,28 @@ mod tests {
 
     #[test]
     fn a_call_is_told_from_a_call_that_was_only_written() {
-        let call = |arguments: &str| {
-            judge(&[Part::Call(Call { id: "a".into(), tool: "add".into(), arguments: arguments.into() })])
+        let made = |tool: &str, arguments: &str| {
+            Part::Call(Call { id: "a".into(), tool: tool.into(), arguments: arguments.into() })
         };
-        let text = |text: &str| judge(&[Part::Text { text: text.into() }]);
-        assert_eq!(call(r#"{"a":1923,"b":2377}"#), ToolCalls::Native);
-        assert_eq!(call("{broken"), ToolCalls::No);
+        let judge = |part, stop| judge(&Completion { parts: vec![part], stop, usage: Usage::default() });
+        for (arguments, as_asked) in [
+            (r#"{"a":1923,"b":2377}"#, true),
+            (r#"{"a":"1923","b":" 2377"}"#, true),
+            (r#"{"a":1923.0,"b":2377}"#, true),
+            (r#""{\"a\":1923,\"b\":2377}""#, true),
+            (r#"{"a":1,"b":2}"#, false),
+            ("{}", false),
+        ] {
+            let (calls, note) = judge(made("add", arguments), Stop::Tools);
+            assert_eq!((calls, note.is_none()), (ToolCalls::Native, as_asked), "{arguments}");
+        }
+        for part in [made("add", "{broken"), made("add", "[1]"), made("sum", "{}")] {
+            assert!(matches!(judge(part, Stop::Tools).0, ToolCalls::Wrong(_)));
+        }
+        let cut = judge(Part::Text { text: "Let me".into() }, Stop::Length);
+        assert_eq!(cut.0, ToolCalls::No);
+        assert!(cut.1.unwrap().contains("cut off at the limit of 2048 tokens"));
+        let text = |text: &str| judge(Part::Text { text: text.into() }, Stop::End).0;
         assert_eq!(
             text("```json\n{\"name\":\"add\",\"arguments\":{\"a\":1923,\"b\":2377}}\n```"),
             ToolCalls::AsText

@@ -17,6 +17,8 @@ pub struct Profile {
     pub tool_mode: ToolMode,
     /// How it changes files.
     pub edit_format: EditFormat,
+    /// Whether it sees images; one that does not is told of them in words.
+    pub images: bool,
     /// How sure the size of the context is.
     pub source: Source,
 }
@@ -68,7 +70,11 @@ const FAMILIES: &[Family] = &[
     family("claude-opus-4-0", 200_000, 32_000),
     family("claude-opus-4-1", 200_000, 32_000),
     family("claude-opus-4-2", 200_000, 32_000),
+    family("claude-opus-4-6", 1_000_000, 128_000),
+    family("claude-opus-4-7", 1_000_000, 128_000),
+    family("claude-opus-4-8", 1_000_000, 128_000),
     family("claude-opus-4", 200_000, 64_000),
+    family("claude-sonnet-4-6", 1_000_000, 128_000),
     family("claude-sonnet-4", 200_000, 64_000),
     family("claude-haiku-4", 200_000, 64_000),
     family("claude-opus", 1_000_000, 128_000),
@@ -78,6 +84,8 @@ const FAMILIES: &[Family] = &[
     family("claude-mythos", 1_000_000, 128_000),
     family("claude", 200_000, 64_000),
     open("gpt-oss", 131_072, 32_768, 0.0),
+    patching("gpt-5.4-mini", 400_000, 128_000),
+    patching("gpt-5.4-nano", 400_000, 128_000),
     patching("gpt-5.4", 1_050_000, 128_000),
     patching("gpt-5.5", 1_050_000, 128_000),
     patching("gpt-5.6", 1_050_000, 128_000),
@@ -115,6 +123,48 @@ const FAMILIES: &[Family] = &[
     open("phi", 16_384, 4_096, 14.0),
     open("smollm", 8_192, 2_048, 30.0),
 ];
+
+/// Families that are known to read text only. Of all others the first refusal teaches it.
+const BLIND: &[&str] = &[
+    "claude-2",
+    "codellama",
+    "codestral",
+    "deepseek",
+    "glm-4-",
+    "glm-4.5",
+    "glm-4.6",
+    "glm-4.7",
+    "gpt-3.5",
+    "gpt-oss",
+    "granite",
+    "kimi-k2-",
+    "llama-2",
+    "llama-3",
+    "llama2",
+    "llama3",
+    "minimax-m",
+    "mixtral",
+    "nemotron",
+    "o1-mini",
+    "o3-mini",
+    "phi",
+    "qwen2-",
+    "qwen2.5",
+    "qwen3-",
+    "qwen3:",
+    "smollm",
+    "starcoder",
+];
+
+/// Words in a name that say that a model sees, whatever its family.
+const SEEING: &[&str] = &["vl", "vision", "omni", "multimodal", "4.5v", "4.6v"];
+
+/// Whether a model of this name sees images.
+fn sees(name: &str) -> bool {
+    let words = || name.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.');
+    words().any(|word| SEEING.iter().any(|seeing| word.ends_with(seeing)))
+        || !BLIND.iter().any(|family| name.starts_with(family))
+}
 
 /// Up to this many billions a model writes whole files in fenced blocks better than it does anything else.
 const FENCED_UP_TO: f64 = 4.0;
@@ -157,6 +207,7 @@ impl Model {
             max_output: said.max_output.unwrap_or(max_output),
             tool_mode: said.tool_mode.unwrap_or(tool_mode),
             edit_format: said.edit_format.unwrap_or(edit_format),
+            images: said.images.unwrap_or_else(|| sees(&name)),
             source,
         }
     }
@@ -207,6 +258,10 @@ mod tests {
             (Provider::Anthropic, "claude-sonnet-4-5-20250929", 200_000, 50_000, Replace),
             (Provider::Anthropic, "claude-opus-5-5", 1_000_000, 128_000, Replace),
             (Provider::BedrockAnthropic, "us.anthropic.claude-opus-4-1", 200_000, 32_000, Replace),
+            (Provider::Anthropic, "claude-opus-4-8", 1_000_000, 128_000, Replace),
+            (Provider::Anthropic, "claude-sonnet-4-6", 1_000_000, 128_000, Replace),
+            (Provider::OpenAi, "gpt-5.4-mini", 400_000, 100_000, Patch),
+            (Provider::OpenAi, "gpt-5.4", 1_050_000, 128_000, Patch),
             (Provider::OpenAi, "gpt-5.1-codex", 400_000, 100_000, Patch),
             (Provider::OpenRouter, "openai/gpt-5", 400_000, 100_000, Patch),
             (Provider::OpenRouter, "openai/gpt-oss-120b", 131_072, 32_768, Replace),
@@ -245,6 +300,37 @@ mod tests {
     }
 
     #[test]
+    fn models_that_read_text_only_are_known() {
+        for name in [
+            "claude-sonnet-4-5",
+            "gpt-5",
+            "gemini-2.5-pro",
+            "qwen2.5-vl:7b",
+            "qwen3-vl-30b-a3b",
+            "llama3.2-vision:11b",
+            "glm-4.5v",
+            "gemma-3-4b-it",
+            "Qwen/Qwen2.5-Omni-7B",
+            "nobody-knows",
+        ] {
+            assert!(profile(Provider::OpenAiCompatible, name).images, "{name}");
+        }
+        for name in [
+            "qwen2.5-coder:1.5b",
+            "qwen3:8b",
+            "qwen3-coder-30b-a3b",
+            "deepseek-chat",
+            "llama3.1:8b",
+            "openai/gpt-oss-20b",
+            "o3-mini",
+            "glm-4.6",
+            "smollm2:135m",
+        ] {
+            assert!(!profile(Provider::OpenAiCompatible, name).images, "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_configured_wins() {
         let mut model = sample(Provider::LlamaCpp, "qwen2.5-coder-1.5b");
         model.overrides = Overrides {
@@ -252,6 +338,7 @@ mod tests {
             max_output: Some(1_000),
             tool_mode: Some(ToolMode::JsonStep),
             edit_format: Some(EditFormat::Replace),
+            images: Some(true),
             ..Overrides::default()
         };
         let expected = Profile {
@@ -259,6 +346,7 @@ mod tests {
             max_output: 1_000,
             tool_mode: ToolMode::JsonStep,
             edit_format: EditFormat::Replace,
+            images: true,
             source: Source::Configured,
         };
         assert_eq!(model.profile(), expected);

@@ -185,7 +185,6 @@ impl Provider {
                 name: "bedrock-anthropic",
                 format: Format::Anthropic,
                 example: "https://bedrock-mantle.REGION.api.aws/anthropic/v1",
-                auth: Auth::Header("x-api-key"),
                 ..BEDROCK
             },
             Self::Vertex => Facts {

@@ -67,12 +67,16 @@ pub(crate) struct Quirks {
     pub(crate) system: System,
     /// Whether messages of one role may follow each other.
     pub(crate) repeated_roles: bool,
+    /// Whether a person's message may follow the results of calls.
+    pub(crate) user_after_tools: bool,
     /// Whether one message may have several calls.
     pub(crate) parallel_calls: bool,
     /// Whether reasoning without a signature goes back, as `reasoning_content`.
     pub(crate) reasoning_back: bool,
     /// What ids of calls may look like.
     pub(crate) ids: Ids,
+    /// Whether calls have ids in Gemini's format. Where they have none, results belong to them by their order.
+    pub(crate) call_ids: bool,
 }
 
 impl Quirks {
@@ -89,13 +93,15 @@ impl Quirks {
             cache_marks: false,
             effort: true,
             temperature: true,
-            images: !BLIND.iter().any(|family| name.starts_with(family)),
+            images: model.profile().images,
             structured: Structured::Schema,
             system: System::Apart,
             repeated_roles: true,
+            user_after_tools: !MISTRALS.iter().any(|family| name.contains(family)),
             parallel_calls: true,
             reasoning_back: false,
             ids: Ids::Words,
+            call_ids: true,
         };
         match model.provider {
             Provider::OpenAi => Self { completion_limit: !elsewhere, cache_key: !elsewhere, ..usual },
@@ -116,15 +122,17 @@ impl Quirks {
             Provider::OpenRouter => Self { cache_marks: name.starts_with("claude"), ..usual },
             Provider::Ollama => Self { tool_choice: false, ..usual },
             Provider::Vllm | Provider::LlamaCpp => usual,
+            // It refuses fields that it does not know, and ids are among them.
+            Provider::VertexGemini => Self { call_ids: false, ..usual },
             Provider::Gemini
             | Provider::GeminiNative
             | Provider::Bedrock
             | Provider::BedrockResponses
             | Provider::Vertex
-            | Provider::VertexGemini
             | Provider::OpenAiCompatible => {
                 let mistral = model.base_url.as_deref().is_some_and(|url| url.contains("//api.mistral.ai"));
-                Self { ids: if mistral { Ids::Nine } else { Ids::Words }, ..usual }
+                let ids = if mistral { Ids::Nine } else { Ids::Words };
+                Self { ids, user_after_tools: usual.user_after_tools && !mistral, ..usual }
             }
         }
     }
@@ -150,18 +158,9 @@ const OLDER: &[&str] = &[
     "claude-sonnet-4-2",
 ];
 
-/// Families that are known to read text only. Of all others the first refusal teaches it.
-const BLIND: &[&str] = &[
-    "deepseek",
-    "gpt-oss",
-    "gpt-3.5",
-    "o1-mini",
-    "o3-mini",
-    "qwen2.5-coder",
-    "qwen3-coder",
-    "codestral",
-    "smollm2",
-];
+/// Names of Mistral's models, which want to answer after the results of calls before anybody says something else.
+const MISTRALS: &[&str] =
+    &["mistral", "mixtral", "devstral", "codestral", "magistral", "ministral", "pixtral"];
 
 /// What a refusal teaches: changes the quirks and says what was learned.
 type Rule = fn(&mut Quirks, Quirks, &Complaint) -> Option<&'static str>;
@@ -247,6 +246,13 @@ const RULES: &[Rule] = &[
             "the model wants roles to alternate, so messages of one role are joined"
         })
     },
+    // The second time that roles must alternate it is this.
+    |quirks, _, said| {
+        ["after role 'tool'", "after role tool", "roles must alternate"].iter().any(|words| said.says(words)).then(|| {
+            quirks.user_after_tools = false;
+            "the model wants to answer after results, so a word of it stands between them and what is said next"
+        })
+    },
     |quirks, _, said| {
         let words = [
             "system role not supported",
@@ -269,6 +275,12 @@ const RULES: &[Rule] = &[
         (said.names("reasoning_content") && quirks.reasoning_back == first.reasoning_back).then(|| {
             quirks.reasoning_back = !quirks.reasoning_back;
             "the server is strict about earlier reasoning"
+        })
+    },
+    |quirks, _, said| {
+        said.says("unknown name \"id\"").then(|| {
+            quirks.call_ids = false;
+            "the server takes no ids of calls"
         })
     },
     |quirks, _, said| {
@@ -310,10 +322,12 @@ mod tests {
             (400, "qwen is not a multimodal model"),
             (422, "messages[1]: unknown variant `image_url`, expected `text`"),
             (500, "Conversation roles must alternate user/assistant/user/assistant/..."),
+            (400, "Unexpected role 'user' after role 'tool'"),
             (500, "System role not supported"),
             (400, "This model only supports single tool-calls at once!"),
             (400, "Missing `reasoning_content` field in the assistant message"),
             (400, "Tool call id must be a-z, A-Z, 0-9, with a length of 9."),
+            (400, "Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field."),
         ] {
             let complaint = refused(status, said);
             let (adapted, taught) = first.adapt(first, &complaint).unwrap_or_else(|| panic!("{said}"));
@@ -324,6 +338,23 @@ mod tests {
                 Some(())
             });
             assert!(again.take(10).count() < 3, "{said} never ends");
+        }
+    }
+
+    #[test]
+    fn roles_that_must_alternate_are_joined_and_then_kept_apart() {
+        let first = Quirks::of(&sample(Provider::OpenAiCompatible, "m"));
+        let refusal = refused(400, "After the optional system message, conversation roles must alternate");
+        let (second, _) = first.adapt(first, &refusal).unwrap();
+        assert_eq!((second.repeated_roles, second.user_after_tools), (false, true));
+        let (third, _) = second.adapt(first, &refusal).unwrap();
+        assert_eq!((third.repeated_roles, third.user_after_tools), (false, false));
+        assert_eq!(third.adapt(first, &refusal), None);
+        for (provider, name) in [
+            (Provider::Vllm, "mistralai/Devstral-Small-2507"),
+            (Provider::OpenRouter, "mistralai/mistral-medium-3"),
+        ] {
+            assert!(!Quirks::of(&sample(provider, name)).user_after_tools, "{name}");
         }
     }
 

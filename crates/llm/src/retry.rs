@@ -1,6 +1,7 @@
 //! How often a failed call is worth repeating, and after which wait. Only the caller repeats a call, so that every
 //! retry is seen.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// The longest wait that there is, with what comes on top by chance.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(375);
+
+/// The most attempts of one call, whatever the kinds of its failures.
+const MOST_ATTEMPTS: u32 = 8;
 
 /// How long to wait before a failed call is made again; `None` when it should not be. `attempt` counts from 1 (the call
 /// that failed). What the server asked for is the least, and never cut short. From the second wait on our own back-off is
@@ -34,6 +38,44 @@ pub fn retry_delay(error: &Error, attempt: u32) -> Option<Duration> {
         None => delay,
     };
     Some(delay + jitter(delay))
+}
+
+/// How often one call has failed so far. Kinds of failure are counted apart: in an incident a busy server breaks answers off
+/// too, and what it was waited for does not say that it breaks them off for good.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Failures {
+    /// By the most attempts that a kind of failure is worth, which is how a log tells kinds apart.
+    by_attempts: BTreeMap<u32, u32>,
+}
+
+/// A call that is worth making again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Again {
+    /// How long to wait before.
+    pub delay: Duration,
+    /// Which attempt it will be, for this kind of failure.
+    pub attempt: u32,
+    /// The most attempts for this kind of failure.
+    pub attempts: u32,
+}
+
+impl Failures {
+    /// Whether and when the call should be made again after this failure, which is not counted yet.
+    pub fn again(&self, error: &Error) -> Option<Again> {
+        let attempts = attempts(error.class);
+        let failed = self.by_attempts.get(&attempts).copied().unwrap_or(0) + 1;
+        let delay = retry_delay(error, failed).filter(|_| self.all() + 1 < MOST_ATTEMPTS)?;
+        Some(Again { delay, attempt: failed + 1, attempts })
+    }
+
+    /// Counts a failure after which the call is made again.
+    pub fn count(&mut self, attempt: u32, attempts: u32) {
+        self.by_attempts.insert(attempts, attempt.saturating_sub(1));
+    }
+
+    fn all(&self) -> u32 {
+        self.by_attempts.values().fold(0, |all, failed| all.saturating_add(*failed))
+    }
 }
 
 /// The most attempts for this kind of failure, for "2 of 5".
@@ -97,6 +139,30 @@ mod tests {
         within(Class::RateLimited, &[2, 4, 8, 16, 30]);
         within(Class::Unreachable, &[1, 2, 4]);
         within(Class::BadResponse, &[1, 1]);
+    }
+
+    #[test]
+    fn kinds_of_failure_are_counted_apart_and_all_of_them_have_an_end() {
+        let mut failures = Failures::default();
+        let mut fail = |class| {
+            let again = failures.again(&Error::new(class, ""))?;
+            failures.count(again.attempt, again.attempts);
+            let delay = again.delay.as_secs();
+            Some((again.attempt, again.attempts, delay))
+        };
+        for _ in 0..2 {
+            assert!(fail(Class::RateLimited).is_some());
+        }
+        assert_eq!(fail(Class::BadResponse).map(|(attempt, attempts, _)| (attempt, attempts)), Some((2, 3)));
+        assert_eq!(fail(Class::Unreachable), Some((2, 4, 1)), "its own first wait");
+        let busy = fail(Class::Overloaded).unwrap();
+        assert_eq!((busy.0, busy.1), (4, 6), "being busy has two names");
+        assert!((8..=10).contains(&busy.2), "{busy:?}");
+        assert!(fail(Class::TimedOut).is_some());
+        assert_eq!(fail(Class::BadResponse), None, "three answers were broken or did not come");
+        assert!(fail(Class::Unreachable).is_some());
+        assert_eq!(fail(Class::RateLimited), None, "eight attempts are enough");
+        assert_eq!(fail(Class::Auth), None);
     }
 
     #[test]

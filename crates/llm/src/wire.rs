@@ -52,7 +52,7 @@ pub(crate) type Sink<'a> = dyn FnMut(Delta) + Send + 'a;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The server said so.
-    Server(Complaint),
+    Server(Box<Complaint>),
     /// It ended too early.
     BrokeOff,
     /// It is malformed; the text completes "the model server's answer …".
@@ -60,6 +60,10 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    pub(crate) fn server(complaint: Complaint) -> Self {
+        Self::Server(Box::new(complaint))
+    }
+
     pub(crate) fn malformed(text: impl Into<String>) -> Self {
         Self::Malformed(text.into())
     }
@@ -84,6 +88,10 @@ pub(crate) trait Fold: Send {
     fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault>;
     /// Gives the completion once the stream has ended.
     fn finish(self: Box<Self>) -> Result<Completion, Fault>;
+    /// What the call cost in dollars, where the server tells.
+    fn cost_usd(&self) -> Option<f64> {
+        None
+    }
     /// What came so far, and what the server says that it used.
     fn so_far(&mut self) -> (&mut Parts, Usage);
 }
@@ -176,7 +184,7 @@ pub(crate) fn json(data: &str) -> Result<Value, Fault> {
         Fault::malformed(format!("is not JSON where it should be: {}", crate::error::excerpt(data)))
     })?;
     match Complaint::from_json(&value) {
-        Some(complaint) => Err(Fault::Server(complaint)),
+        Some(complaint) => Err(Fault::server(complaint)),
         None => Ok(value),
     }
 }

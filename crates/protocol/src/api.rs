@@ -18,12 +18,18 @@ pub struct CreateSession {
     pub environment: String,
     /// What is to be done.
     pub prompt: String,
+    /// Images that belong to the prompt, at most 8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<crate::ImageData>,
     /// Name of the model; the environment's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// What it may use. A limit that is absent is what the configuration says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Budgets>,
+    /// Which calls of its model run, wait for a person, or are refused; beside what the environment says, never less strict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<crate::Policy>,
 }
 
 /// `PATCH /sessions/{id}`: what is absent stays as it is.
@@ -40,6 +46,9 @@ pub struct EditSession {
     /// All that it may use from now on; a limit that is absent here is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Budgets>,
+    /// The whole policy of the session from its next call on; an empty one for none. The environment's holds beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<crate::Policy>,
 }
 
 /// `POST /sessions/{id}/prompts`.
@@ -53,6 +62,9 @@ pub struct CreatePrompt {
     /// Stop the turn under way and do this next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub now: bool,
+    /// Images that belong to the prompt, at most 8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<crate::ImageData>,
 }
 
 /// `PATCH /sessions/{id}/prompts/{prompt}`: only while it waits.
@@ -114,7 +126,7 @@ pub struct StopSession {
 }
 
 /// `POST /sessions/{id}/approvals/{approval}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Decide {
@@ -123,10 +135,16 @@ pub struct Decide {
     /// What the agent is told with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// Run the call that waits with this input in place of what the model wrote. Only with an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<serde_json::Value>,
+    /// Allow all of its kind for the rest of the session: the rules that the request names. Only with an approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
 }
 
 /// How an approval was decided: by whoever was first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Decision {
     /// The approval.
@@ -138,10 +156,19 @@ pub struct Decision {
     /// What they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// What waited for it.
+    #[serde(default)]
+    pub gate: crate::Gate,
+    /// What the call is run with in place of what the model wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<serde_json::Value>,
+    /// Whether all of its kind is allowed for the rest of the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
 }
 
 /// An approval that somebody must give or refuse.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PendingApproval {
     /// Its id.
@@ -153,6 +180,12 @@ pub struct PendingApproval {
     /// Since when.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub since: Timestamp,
+    /// The call that waits, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<crate::AskedCall>>,
+    /// What was changed until then, since the session began; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Box<crate::DiffSummary>>,
 }
 
 /// Answer to `POST /sessions/{id}/prompts`.
@@ -216,6 +249,12 @@ pub struct Session {
     /// What somebody must decide before the turn goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<PendingApproval>,
+    /// Its own policy, beside the environment's.
+    #[serde(default, skip_serializing_if = "crate::Policy::is_empty")]
+    pub policy: crate::Policy,
+    /// What people allowed for the rest of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<crate::PolicyRule>,
     /// The turn under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
@@ -256,6 +295,9 @@ pub struct QueuedPrompt {
     /// Who else wrote at its text, in the order in which they first did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub editors: Vec<String>,
+    /// Its images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<crate::ImageFile>,
 }
 
 /// The status of a session.
@@ -413,6 +455,9 @@ pub struct Model {
     /// How it changes files.
     #[serde(default)]
     pub edit_format: EditFormat,
+    /// Whether it sees images; one that does not is told of them in words.
+    #[serde(default)]
+    pub images: bool,
     /// What it costs; absent where nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<ModelPrice>,

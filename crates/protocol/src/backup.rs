@@ -38,6 +38,9 @@ pub struct RestoreReport {
     /// Those of the added secrets that cannot be opened with the key here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets_closed: Vec<String>,
+    /// How many notes of the memory were added. Those that were there stay as they are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub notes: u64,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -1,9 +1,12 @@
 //! A model conversation, free of any provider's wire format. The agent builds a [`Request`]; `llm` sends it and
 //! gives back a [`Completion`]. It stands here because the agent must not know HTTP and `llm` must not know agents.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::picture::ImageFile;
 use crate::usage::Usage;
 
 /// One model call.
@@ -53,13 +56,21 @@ pub struct AnswerSchema {
     pub schema: Value,
 }
 
-/// A picture.
+/// An image. Conversations are kept and copied without its bytes, which are read when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// Such as `image/png`.
-    pub media_type: String,
-    /// The bytes in base64, as every wire format wants them.
-    pub data: String,
+    /// Its file.
+    #[serde(flatten)]
+    pub file: ImageFile,
+    /// The bytes in base64, as every wire format wants them; empty until they are read, and where they cannot be.
+    #[serde(skip)]
+    pub data: Arc<str>,
+}
+
+impl From<&ImageFile> for Image {
+    fn from(file: &ImageFile) -> Self {
+        Self { file: file.clone(), data: Arc::default() }
+    }
 }
 
 /// One message.
@@ -70,7 +81,7 @@ pub enum Message {
     User {
         /// The text.
         text: String,
-        /// Pictures that belong to it.
+        /// Images that belong to it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
     },
@@ -133,6 +144,9 @@ pub struct ToolResult {
     pub text: String,
     /// Whether the call failed.
     pub is_error: bool,
+    /// What the model sees with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
 }
 
 /// A tool as the model sees it.
@@ -167,6 +181,8 @@ pub enum Stop {
     Tools,
     /// The answer reached its token limit.
     Length,
+    /// The conversation and the answer so far are all that the model can read.
+    Window,
     /// It declined.
     Refusal,
 }

@@ -47,6 +47,9 @@ pub struct Environment {
     /// What a person must approve before it happens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approve: Vec<Gate>,
+    /// Which calls of the model run, wait for a person, or are refused.
+    #[serde(default, skip_serializing_if = "crate::Policy::is_empty")]
+    pub policy: crate::Policy,
     /// Name of the model used when none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -76,6 +79,7 @@ impl Default for Environment {
             pool: None,
             rebuild_s: None,
             approve: Vec::new(),
+            policy: crate::Policy::default(),
             model: None,
             instructions: None,
         }
@@ -90,6 +94,10 @@ pub enum Gate {
     /// The push of work that passed its checks.
     #[default]
     Delivery,
+    /// A call of the model. Policies say which.
+    Call,
+    /// Connections to hosts. Policies say which.
+    Host,
 }
 
 /// A repository of an environment.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::{BudgetWarning, Budgets};
 use crate::item::{Item, ItemStatus};
 use crate::mistake::{Mistake, Mistakes};
+use crate::report::Weakening;
 use crate::usage::{Spend, Usage};
 use crate::{
     ApprovalId, Code, CommandId, ItemId, LineageId, PromptId, SandboxId, SessionId, SnapshotId, Timestamp,
@@ -153,6 +154,9 @@ pub enum EventBody {
         /// It comes before all others that wait, and the turn under way is stopped for it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         now: bool,
+        /// Its images. They stay when it is edited.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<crate::ImageFile>,
     },
     /// A waiting prompt was changed.
     #[serde(rename = "prompt.edited")]
@@ -232,7 +236,8 @@ pub enum EventBody {
         /// What was done.
         receipt: Receipt,
     },
-    /// An item came into being.
+    /// An item came into being. It comes once more for a call that waited for a person, when that begins to run, with what it
+    /// is run with.
     #[serde(rename = "item.started")]
     ItemStarted {
         /// The turn it belongs to.
@@ -260,6 +265,12 @@ pub enum EventBody {
         /// What waits for it.
         #[serde(default)]
         gate: crate::Gate,
+        /// The call that waits, where it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<Box<crate::AskedCall>>,
+        /// What was changed until then, since the session began; absent where that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<Box<crate::DiffSummary>>,
     },
     /// A person decided.
     #[serde(rename = "approval.resolved")]
@@ -271,6 +282,21 @@ pub enum EventBody {
         /// What the person said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
+        /// What the call is run with in place of what the model wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<serde_json::Value>,
+        /// Whether all of its kind is allowed for the rest of the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        all: bool,
+    },
+    /// The session's own policy is another one. What people allowed for the rest of the session stays allowed.
+    #[serde(rename = "policy.changed")]
+    PolicyChanged {
+        /// The whole policy.
+        policy: crate::Policy,
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
     /// The plan changed.
     #[serde(rename = "plan.updated")]
@@ -426,6 +452,7 @@ impl EventBody {
             | Self::SessionRenamed { command, .. }
             | Self::ModelChanged { command, .. }
             | Self::BudgetChanged { command, .. }
+            | Self::PolicyChanged { command, .. }
             | Self::TurnStopping { command, .. } => *command,
             Self::DeliveryUpdated(delivery) => delivery.command,
             _ => None,
@@ -454,6 +481,7 @@ impl EventBody {
             Self::ItemCompleted { .. } => "item.completed",
             Self::ApprovalRequested { .. } => "approval.requested",
             Self::ApprovalResolved { .. } => "approval.resolved",
+            Self::PolicyChanged { .. } => "policy.changed",
             Self::PlanUpdated { .. } => "plan.updated",
             Self::UsageRecorded { .. } => "usage.recorded",
             Self::ContextCompacted(_) => "context.compacted",
@@ -531,6 +559,9 @@ pub struct Receipt {
     /// The last result of each check of this turn: name and whether it passed.
     #[serde(default)]
     pub checks: Vec<CheckOutcome>,
+    /// Where the turn's changes make checks say less; the first fifty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weakened: Vec<Weakening>,
     /// How often the model did something that could not be used.
     #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
     pub mistakes: Mistakes,

@@ -151,6 +151,10 @@ id!(
     LineageId, "lin"
 );
 id!(
+    /// A note of the memory.
+    NoteId, "mem"
+);
+id!(
     /// A user.
     UserId, "usr"
 );

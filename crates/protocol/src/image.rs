@@ -141,6 +141,9 @@ pub struct WarmStatus {
 pub struct ForkSession {
     /// What is to be done.
     pub prompt: String,
+    /// Images that belong to the prompt, at most 8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<crate::ImageData>,
     /// Where to begin; the last snapshot when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotId>,

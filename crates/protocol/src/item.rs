@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::report::Report;
+use crate::picture::ImageFile;
+use crate::report::{Changes, Report};
 use crate::{ItemId, PromptId};
 
 /// One thing in the conversation. `item.completed` carries the whole item; what came before it was provisional.
@@ -47,6 +48,9 @@ pub enum ItemKind {
         prompt: PromptId,
         /// Its text.
         text: String,
+        /// Its images.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<ImageFile>,
     },
     /// What the model says.
     Message {
@@ -91,6 +95,9 @@ pub struct ToolCall {
     /// How long it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// How long the turn had been under way when it ended, without the time in which it waited for a person or no server ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
 }
 
 /// Text output of a tool or check.
@@ -104,10 +111,13 @@ pub struct Output {
     /// Name of the file beside the log that holds more of the output, when it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
+    /// What the model sees with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageFile>,
 }
 
 /// A check that was run, with its parsed report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckReport {
     /// The check's name.
@@ -126,4 +136,10 @@ pub struct CheckReport {
     /// What its output says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// What is new, fixed and left since the check ran before, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// Whether only the part of the check was run that the changed files touch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }

@@ -16,9 +16,12 @@ pub mod event;
 pub mod id;
 pub mod image;
 pub mod item;
+pub mod memory;
 pub mod mistake;
 pub mod money;
 pub mod notification;
+pub mod picture;
+pub mod policy;
 pub mod profile;
 pub mod report;
 pub mod secret;
@@ -38,16 +41,22 @@ pub use event::{
     Receipt, Work,
 };
 pub use id::{
-    ApprovalId, CommandId, ItemId, LineageId, PromptId, SandboxId, SessionId, SnapshotId, TurnId, UserId,
+    ApprovalId, CommandId, ItemId, LineageId, NoteId, PromptId, SandboxId, SessionId, SnapshotId, TurnId,
+    UserId,
 };
 pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
+pub use memory::*;
 pub use mistake::{Mistake, Mistakes};
 pub use money::Usd;
 pub use notification::{Notification, NotificationKind, NotificationState};
+pub use picture::{IMAGE_LIMIT, IMAGE_PATH, IMAGES_PER_PROMPT, ImageData, ImageFile, ImageKind};
+pub use policy::{AskedCall, DiffSummary, FileChange, Permission, Policy, PolicyRule};
 pub use profile::{EditFormat, ToolMode};
-pub use report::{Diagnostic, Report, Severity, TestCase, TestStatus};
+pub use report::{
+    Changes, Diagnostic, Excerpt, Finding, Report, Severity, TestCase, TestStatus, Weakening, WeakeningKind,
+};
 pub use secret::{SecretList, SetSecret, StoredSecret};
 pub use socket::{ClientMessage, ServerBody, ServerMessage};
 pub use usage::{Spend, Spent, Usage};

@@ -84,6 +84,12 @@ pub enum ClientMessage {
         /// What the agent is told with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
+        /// What the call is run with in place of what the model wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<serde_json::Value>,
+        /// Allow all of its kind for the rest of the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        all: bool,
         /// As the header `Idempotency-Key`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,

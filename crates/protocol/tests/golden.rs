@@ -5,8 +5,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on has failed the test that called it")]
 
+#[path = "golden/bodies.rs"]
+mod bodies;
 #[path = "golden/environment.rs"]
 mod environment;
+#[path = "golden/memory.rs"]
+mod memory;
+#[path = "golden/policy.rs"]
+mod policy;
 #[path = "golden/secret.rs"]
 mod secret;
 #[path = "golden/socket.rs"]
@@ -24,7 +30,9 @@ use protocol::item::{CheckReport, Output, ToolCall};
 use protocol::*;
 use serde::{Serialize, de::DeserializeOwned};
 
+use self::bodies::bodies;
 use self::environment::{environment, image, whole_environment};
+use self::policy::{asked_call, diff_summary, policy};
 
 fn at() -> Timestamp {
     "2026-11-15T10:02:00.123Z".parse().unwrap()
@@ -63,6 +71,7 @@ fn report() -> Report {
             column: Some(5),
             code: Some("E0308".to_owned()),
             message: "mismatched types".to_owned(),
+            ..Diagnostic::default()
         }],
         tests: vec![TestCase {
             name: "cart::total".to_owned(),
@@ -72,6 +81,7 @@ fn report() -> Report {
             message: "assertion failed".to_owned(),
             expected: Some("1001".to_owned()),
             actual: Some("1000".to_owned()),
+            source: None,
         }],
         tests_passed: 3,
         tests_failed: 1,
@@ -125,6 +135,7 @@ fn events() -> Vec<Event> {
                 prompt,
                 text: "The cart total is off by one cent".to_owned(),
                 now: false,
+                images: Vec::new(),
             },
         ),
         (
@@ -153,7 +164,11 @@ fn events() -> Vec<Event> {
                 item: item(
                     10,
                     ItemStatus::Completed,
-                    ItemKind::Prompt { prompt, text: "The cart total is off by one cent".to_owned() },
+                    ItemKind::Prompt {
+                        prompt,
+                        text: "The cart total is off by one cent".to_owned(),
+                        images: Vec::new(),
+                    },
                 ),
             },
         ),
@@ -193,6 +208,7 @@ fn events() -> Vec<Event> {
                         output: None,
                         exit_code: None,
                         duration_ms: None,
+                        elapsed_ms: None,
                     }),
                 ),
             },
@@ -225,9 +241,11 @@ fn events() -> Vec<Event> {
                             text: "exit code 101".to_owned(),
                             bytes: 123_456,
                             blob: Some("out".to_owned()),
+                            images: Vec::new(),
                         }),
                         exit_code: Some(101),
                         duration_ms: Some(1500),
+                        elapsed_ms: None,
                     }),
                 ),
             },
@@ -246,6 +264,7 @@ fn events() -> Vec<Event> {
                         exit_code: Some(101),
                         duration_ms: Some(1500),
                         report: Some(report()),
+                        ..CheckReport::default()
                     }),
                 ),
             },
@@ -275,9 +294,20 @@ fn events() -> Vec<Event> {
                 turn,
                 question: "Push?".to_owned(),
                 gate: Gate::Delivery,
+                call: None,
+                diff: None,
             },
         ),
-        (&ana, EventBody::ApprovalResolved { approval, approved: true, comment: Some("go".to_owned()) }),
+        (
+            &ana,
+            EventBody::ApprovalResolved {
+                approval,
+                approved: true,
+                comment: Some("go".to_owned()),
+                input: None,
+                all: false,
+            },
+        ),
         (
             &system,
             EventBody::RetryScheduled {
@@ -329,6 +359,7 @@ fn events() -> Vec<Event> {
                         status: ItemStatus::Cancelled,
                     }],
                     checks: vec![CheckOutcome { name: "test".to_owned(), passed: false }],
+                    weakened: Vec::new(),
                     mistakes: Mistakes::default(),
                     spend: spend(),
                     duration_ms: 12_000,
@@ -381,7 +412,15 @@ fn events() -> Vec<Event> {
                 detail: Some("it exited with 1".to_owned()),
             },
         ),
-        (&ana, EventBody::PromptQueued { prompt, text: "Do this first".to_owned(), now: true }),
+        (
+            &ana,
+            EventBody::PromptQueued {
+                prompt,
+                text: "Do this first".to_owned(),
+                now: true,
+                images: Vec::new(),
+            },
+        ),
         (&ana, EventBody::PromptMoved { prompt, before: Some(PromptId::from_u128(7)), command: None }),
         (&ana, EventBody::PromptMoved { prompt, before: None, command: None }),
         (&ana, EventBody::QueuePaused { reason: "ana paused it".to_owned(), command: None }),
@@ -484,7 +523,8 @@ fn events() -> Vec<Event> {
             },
         ),
     ];
-    bodies.into_iter().zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
+    let bodies = bodies.into_iter().chain(policy::events().map(|body| (&ana, body)));
+    bodies.zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }
 
 fn ephemerals() -> Vec<Ephemeral> {
@@ -503,187 +543,6 @@ fn ephemerals() -> Vec<Ephemeral> {
     ]
     .map(|body| Ephemeral::new(SessionId::from_u128(1), body))
     .into()
-}
-
-fn bodies() -> Vec<serde_json::Value> {
-    let lineage = LineageId::from_u128(9);
-    let session = Session {
-        id: SessionId::from_u128(1),
-        title: "Fix cart".to_owned(),
-        environment: "shop".to_owned(),
-        model: "main".to_owned(),
-        status: Status::Working,
-        reason: None,
-        created_at: at(),
-        updated_at: at(),
-        seq: 24,
-        lineage: None,
-        spend: spend(),
-        spent: vec![Spent { day: "2026-11-15".to_owned(), model: "main".to_owned(), spend: spend() }],
-        turn_spend: spend(),
-        budgets: budgets(),
-        used: BudgetUse {
-            turn: Used { usd: 0.0125, tokens: 2175, seconds: 12.5, steps: 1 },
-            session: Used { usd: 0.0125, tokens: 2175, seconds: 40.25, steps: 3 },
-        },
-        queued: vec![QueuedPrompt {
-            id: PromptId::from_u128(7),
-            text: "and add a test".to_owned(),
-            author: "ben".to_owned(),
-            editors: Vec::new(),
-        }],
-        paused: false,
-        approval: None,
-        turn: Some(TurnId::from_u128(2)),
-        delivery: Some(delivery()),
-        notifying: false,
-        sandbox: Some(SandboxId::from_u128(5)),
-        forked_from: None,
-    };
-    let create = CreateSession {
-        environment: "shop".to_owned(),
-        prompt: "Fix the cart".to_owned(),
-        model: None,
-        budgets: None,
-    };
-    let named = NamedEnvironment {
-        name: "shop".to_owned(),
-        source: EnvironmentSource::Config,
-        image: None,
-        recipe: environment(),
-    };
-    let problem = Problem::new(Code::EnvironmentNotFound, "there is no environment \"shp\"")
-        .hint("did you mean \"shop\"?");
-    let diff = Diff {
-        base: "0123".to_owned(),
-        patch: "--- a/x\n".to_owned(),
-        files: 1,
-        insertions: 2,
-        deletions: 1,
-    };
-    let model = Model {
-        name: "main".to_owned(),
-        provider: "openai-compatible".to_owned(),
-        model: "some-model".to_owned(),
-        default: true,
-        key: true,
-        context: 200_000,
-        context_assumed: false,
-        max_output: 50_000,
-        tool_mode: ToolMode::Native,
-        edit_format: EditFormat::Replace,
-        price: Some(ModelPrice { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None }),
-        fallback: vec!["spare".to_owned()],
-        tasks: vec!["title".to_owned()],
-    };
-    vec![
-        round_trip(&create),
-        round_trip(&CreatePrompt { prompt: "go on".to_owned(), now: false }),
-        round_trip(&CreatePrompt { prompt: "this first".to_owned(), now: true }),
-        round_trip(&EditPrompt { prompt: Some("go on".to_owned()), place: Some(Place::First) }),
-        round_trip(&EditPrompt { prompt: None, place: Some(Place::Before(PromptId::from_u128(7))) }),
-        round_trip(&SetQueue { paused: true }),
-        round_trip(&Queue { paused: true, waits: None, prompts: session.queued.clone() }),
-        round_trip(&StopSession { pause: true }),
-        round_trip(&Decide { approved: false, comment: Some("add a test".to_owned()) }),
-        round_trip(&Decision {
-            approval: ApprovalId::from_u128(4),
-            approved: true,
-            by: "ana".to_owned(),
-            comment: None,
-        }),
-        round_trip(&Session {
-            status: Status::Waiting,
-            paused: true,
-            approval: Some(PendingApproval {
-                id: ApprovalId::from_u128(4),
-                question: "Push?".to_owned(),
-                gate: Gate::Delivery,
-                since: at(),
-            }),
-            ..session.clone()
-        }),
-        round_trip(&PromptCreated { id: PromptId::from_u128(7), waits: None }),
-        round_trip(&SessionList { sessions: vec![session.clone()] }),
-        round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false, lineage: None }),
-        round_trip(&diff),
-        round_trip(&Stopped { turn: Some(TurnId::from_u128(2)), delivery: false }),
-        round_trip(&EnvironmentList { environments: vec![named] }),
-        round_trip(&ModelList { models: vec![model] }),
-        round_trip(&Health {
-            status: "ok".to_owned(),
-            version: "0.1.0".to_owned(),
-            instance: "x".to_owned(),
-        }),
-        round_trip(&problem),
-        round_trip(&NamedEnvironment {
-            name: "shop".to_owned(),
-            source: EnvironmentSource::Catalogue,
-            image: Some(image()),
-            recipe: whole_environment(),
-        }),
-        round_trip(&image()),
-        round_trip(&WarmStatus { ready: 1, starting: 2 }),
-        round_trip(&ForkSession {
-            prompt: "Try it another way".to_owned(),
-            snapshot: Some(SnapshotId::from_u128(6)),
-            model: None,
-        }),
-        round_trip(&SnapshotList {
-            snapshots: vec![SnapshotInfo {
-                id: SnapshotId::from_u128(6),
-                session: SessionId::from_u128(1),
-                turn: TurnId::from_u128(2),
-                taken_at: at(),
-                bytes: 4096,
-                blurred: false,
-            }],
-        }),
-        round_trip(&EgressStatus {
-            egress: Egress::Allow(vec!["*.example.com".to_owned()]),
-            refused: vec![RefusedHost {
-                host: "evil.example".to_owned(),
-                port: 443,
-                reason: "no rule allows it".to_owned(),
-                count: 2,
-                last_at: at(),
-            }],
-            note: None,
-        }),
-        round_trip(&AllowEgress { allow: vec!["evil.example".to_owned()] }),
-        round_trip(&protocol::NoteEgress { decisions: Vec::new() }),
-        round_trip(&CollectGarbage { dry_run: true }),
-        round_trip(&GarbageReport {
-            dry_run: true,
-            used_bytes: 10_000,
-            budget_bytes: 5000,
-            freed_bytes: 6000,
-            entries: vec![GarbageEntry {
-                kind: "layer".to_owned(),
-                id: "setup-3f9c".to_owned(),
-                bytes: 6000,
-                remove: true,
-                reason: "nothing refers to it".to_owned(),
-            }],
-        }),
-        round_trip(&SandboxInfo {
-            id: SandboxId::from_u128(5),
-            state: "running".to_owned(),
-            owner: "pool of shop".to_owned(),
-        }),
-        round_trip(&Session { lineage: Some(lineage), ..session }),
-        round_trip(&EventPage { events: Vec::new(), next_after: 24, more: true, lineage: Some(lineage) }),
-        round_trip(&CreateSession { budgets: Some(budgets()), ..create.clone() }),
-        round_trip(&PromptCreated {
-            id: PromptId::from_u128(7),
-            waits: Some("the session used $10.0100 of $10".to_owned()),
-        }),
-        round_trip(&EditSession { budgets: Some(budgets()), ..EditSession::default() }),
-        round_trip(&SpendReport {
-            total: spend(),
-            spent: vec![Spent { day: "2026-11-15".to_owned(), model: "main".to_owned(), spend: spend() }],
-        }),
-    ]
 }
 
 fn round_trip<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T) -> serde_json::Value {

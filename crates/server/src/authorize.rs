@@ -49,6 +49,8 @@ pub enum Resource<'a> {
     Secrets,
     /// One secret.
     Secret(&'a str),
+    /// The notes across sessions.
+    Memory,
     /// Everything at once, in an archive.
     Backup,
 }
@@ -109,6 +111,7 @@ mod tests {
             Resource::Models,
             Resource::Secrets,
             Resource::Secret("a"),
+            Resource::Memory,
             Resource::Backup,
         ] {
             let problem = authorize(None, Action::Read, resource).unwrap_err();

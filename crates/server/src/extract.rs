@@ -8,22 +8,46 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use protocol::{Code, Problem, SessionId};
+use protocol::{Code, IMAGE_LIMIT, IMAGES_PER_PROMPT, Problem, SessionId};
 use serde::de::DeserializeOwned;
 
 use crate::problem::{Failure, bad_request, with_status};
 
-/// Largest request body.
+/// Largest request body without images.
 pub(crate) const MAX_BODY: usize = 1024 * 1024;
+/// Largest body of a prompt, with all images that it may have in base64.
+const MAX_BODY_WITH_IMAGES: usize = MAX_BODY + IMAGES_PER_PROMPT * IMAGE_LIMIT.div_ceil(3) * 4;
 /// A client has this long to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for a body with images.
+const IMAGES_TIMEOUT: Duration = Duration::from_secs(300);
 /// How much of a body that is too large is read and thrown away, so that the client gets to read the answer.
 const DRAIN_LIMIT: usize = 8 * MAX_BODY;
 /// How long that may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How much may be sent to a route, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    bytes: usize,
+    time: Duration,
+}
+
+impl Room {
+    /// That of a path: where prompts are taken there is room for their images.
+    pub(crate) fn of(path: &str) -> Self {
+        let place = path.strip_prefix("/api/v1/sessions").map(|rest| rest.split('/').collect::<Vec<_>>());
+        match place.as_deref() {
+            Some([""] | ["", _, "prompts" | "fork"]) => {
+                Self { bytes: MAX_BODY_WITH_IMAGES, time: IMAGES_TIMEOUT }
+            }
+            _ => Self { bytes: MAX_BODY, time: BODY_TIMEOUT },
+        }
+    }
+}
+
 /// The whole body, if it is not too large and comes in time.
-pub(crate) async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn read_body(headers: &HeaderMap, body: Body, room: Room) -> Result<Bytes, Problem> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok())
@@ -31,19 +55,19 @@ pub(crate) async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, 
     let mut stream = body.into_data_stream();
     let mut collected = Vec::with_capacity(announced.min(MAX_BODY));
     let read = async {
-        if announced > MAX_BODY {
+        if announced > room.bytes {
             return Ok(false);
         }
         loop {
             let Some(chunk) = stream.next().await else { return Ok(true) };
             let chunk = chunk.map_err(|_| bad_request("the connection broke in the middle of the body"))?;
-            if collected.len() + chunk.len() > MAX_BODY {
+            if collected.len() + chunk.len() > room.bytes {
                 return Ok(false);
             }
             collected.extend_from_slice(&chunk);
         }
     };
-    let whole = tokio::time::timeout(BODY_TIMEOUT, read)
+    let whole = tokio::time::timeout(room.time, read)
         .await
         .map_err(|_| with_status(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"))??;
     if whole {
@@ -63,8 +87,19 @@ pub(crate) async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, 
         // Whether or not the client is done by then, it gets the same answer.
         tokio::time::timeout(DRAIN_TIMEOUT, drain).await.unwrap_or(());
     }
-    Err(Problem::new(Code::TooLarge, "the body is larger than 1 MiB")
-        .hint("put long texts into a file of the repository and name it in the prompt"))
+    let hint = if room.bytes > MAX_BODY {
+        "a prompt has at most 8 images of 5 MiB; put more into the repository and name them in the prompt"
+    } else {
+        "put long texts into a file of the repository and name it in the prompt"
+    };
+    let title = format!("the body is larger than {} MiB", room.bytes / MAX_BODY);
+    Err(Problem::new(Code::TooLarge, title).hint(hint))
+}
+
+/// A body that was read before, and had to fit then.
+async fn read_whole(body: Body) -> Result<Bytes, Problem> {
+    let read = axum::body::to_bytes(body, MAX_BODY_WITH_IMAGES).await;
+    read.map_err(|error| bad_request(format!("the body could not be read: {error}")))
 }
 
 /// A JSON body.
@@ -73,15 +108,13 @@ pub(crate) struct Json<T>(pub(crate) T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
         if !is_json(request.headers()) {
             return Err(bad_request("the body must be JSON")
                 .hint("send the header \"Content-Type: application/json\"")
                 .into());
         }
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(|rejection| bad_request(format!("the body could not be read: {rejection}")))?;
+        let bytes = read_whole(request.into_body()).await?;
         let value = serde_json::from_slice(&bytes)
             .map_err(|error| bad_request(format!("the body is not what this route takes: {error}")))?;
         Ok(Self(value))
@@ -96,9 +129,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Optional<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let bytes = Bytes::from_request(Request::from_parts(parts.clone(), body), state)
-            .await
-            .map_err(|rejection| bad_request(format!("the body could not be read: {rejection}")))?;
+        let bytes = read_whole(body).await?;
         if bytes.is_empty() {
             return Ok(Self(None));
         }
@@ -177,9 +208,27 @@ mod tests {
                 (0..chunks).map(move |_| Ok::<_, std::convert::Infallible>(chunk.clone())),
             ))
         };
-        let whole = read_body(&HeaderMap::new(), body(2)).await.unwrap();
+        let (usual, prompts) = (Room::of("/api/v1/environments/a"), Room::of("/api/v1/sessions"));
+        let whole = read_body(&HeaderMap::new(), body(2), usual).await.unwrap();
         assert_eq!(whole.len(), MAX_BODY);
-        let problem = read_body(&HeaderMap::new(), body(3)).await.unwrap_err();
-        assert_eq!(problem.code, Code::TooLarge);
+        let problem = read_body(&HeaderMap::new(), body(3), usual).await.unwrap_err();
+        assert_eq!((problem.code, problem.title.as_str()), (Code::TooLarge, "the body is larger than 1 MiB"));
+        assert!(read_body(&HeaderMap::new(), body(3), prompts).await.is_ok());
+    }
+
+    #[test]
+    fn only_where_prompts_are_taken_there_is_room_for_images() {
+        let large = |path: &str| Room::of(path).bytes > MAX_BODY;
+        let session = "/api/v1/sessions/ses_1";
+        assert!(
+            large("/api/v1/sessions")
+                && large(&format!("{session}/prompts"))
+                && large(&format!("{session}/fork"))
+        );
+        for path in
+            [session, &format!("{session}/queue"), &format!("{session}/prompts/prm_1"), "/api/v1/sessions2"]
+        {
+            assert!(!large(path), "{path}");
+        }
     }
 }

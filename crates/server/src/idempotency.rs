@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use self::fingerprint::fingerprint;
 pub(crate) use self::holds::Holds;
 use crate::authorize::Identity;
-use crate::extract::read_body;
+use crate::extract::{Room, read_body};
 use crate::problem::{Failure, bad_request, caught, internal, storage};
 
 /// The header that names a command.
@@ -123,7 +123,7 @@ pub(crate) async fn commands(State(commands): State<Commands>, request: Request,
 
 async fn command(commands: Commands, request: Request, next: Next) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let body = read_body(&parts.headers, body).await?;
+    let body = read_body(&parts.headers, body, Room::of(parts.uri.path())).await?;
     let key = match key(&parts.headers)? {
         Some(key) => {
             // Another person's answer is never given out, even under the same key.

@@ -18,9 +18,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use commands::{Change, Changed};
+pub(crate) use commands::{Asked, Change, Changed};
 
 use crate::command::Cause;
+use crate::failure::Failure;
 use crate::recorder::Recorder;
 use crate::runner::{self, Context, delivery};
 use crate::state::{State, broken_off};
@@ -40,8 +41,7 @@ enum Input {
     Prompt {
         prompt: PromptId,
         actor: Actor,
-        text: String,
-        now: bool,
+        asked: Asked,
         answer: Answer<PromptId>,
     },
     Change {
@@ -128,15 +128,14 @@ impl Handle {
         })
     }
 
-    /// Puts a prompt into the queue; with `now` at its front, and the turn under way is stopped.
+    /// Puts a prompt into the queue; one for `now` at its front, and the turn under way is stopped.
     pub(crate) async fn prompt(
         &self,
         prompt: PromptId,
         actor: Actor,
-        text: String,
-        now: bool,
+        asked: Asked,
     ) -> Result<PromptId, Problem> {
-        self.ask(|answer| Input::Prompt { prompt, actor, text, now, answer }).await
+        self.ask(|answer| Input::Prompt { prompt, actor, asked, answer }).await
     }
 
     /// Changes the queue.
@@ -144,7 +143,7 @@ impl Handle {
         self.ask(|answer| Input::Change { cause, change, answer }).await
     }
 
-    /// Gives the session another title, model or budget.
+    /// Gives the session another title, model, budget or policy.
     pub(crate) async fn edit(&self, cause: Cause, edit: EditSession) -> Result<Session, Problem> {
         self.ask(|answer| Input::Edit { cause, edit, answer }).await
     }
@@ -279,8 +278,9 @@ impl Service {
     async fn handle(&mut self, input: Input) -> Flow {
         self.recover().await;
         match input {
-            Input::Prompt { prompt, actor, text, now, answer } => {
-                let result = self.prompt(prompt, &actor, text, now).await;
+            Input::Prompt { prompt, actor, asked, answer } => {
+                let now = asked.now;
+                let result = self.prompt(prompt, &actor, asked).await;
                 if self.work.is_none() && self.context.turn().is_some() {
                     // It has begun, and what it does next does not wait for whoever reads the answer.
                     self.go_on().await;
@@ -301,7 +301,8 @@ impl Service {
                 let result = self.edit(&cause, edit).await;
                 // A turn under way looks at what it is now.
                 self.context.edited.notify_waiters();
-                respond(answer, result);
+                let policy = self.context.workspace.policy_changed(&self.context.recorder);
+                respond(answer, policy.map_err(Failure::into_problem).and(result));
                 self.go_on_unasked().await;
             }
             Input::Stop { cause, pause, answer } => {
@@ -319,6 +320,10 @@ impl Service {
             }
             Input::Decide { actor, approval, decide, answer } => {
                 let result = self.decide(&actor, approval, decide).await;
+                // It may have allowed more of the network.
+                if let Err(failure) = self.context.workspace.policy_changed(&self.context.recorder) {
+                    tracing::error!(error = %failure.into_problem(), "what was allowed cannot be put into force");
+                }
                 respond(answer, result);
                 self.go_on_unasked().await;
             }
@@ -332,7 +337,7 @@ impl Service {
                 let context = Arc::clone(&self.context);
                 drop(tokio::spawn(async move {
                     let diff = context.workspace.diff(&context.recorder).await;
-                    respond(answer, diff.map_err(crate::failure::Failure::into_problem));
+                    respond(answer, diff.map_err(Failure::into_problem));
                 }));
                 self.go_on_unasked().await;
             }
@@ -360,16 +365,10 @@ impl Service {
         }
     }
 
-    async fn prompt(
-        &self,
-        prompt: PromptId,
-        actor: &Actor,
-        text: String,
-        now: bool,
-    ) -> Result<PromptId, Problem> {
+    async fn prompt(&self, prompt: PromptId, actor: &Actor, asked: Asked) -> Result<PromptId, Problem> {
         let recorder = &self.context.recorder;
         let idle = self.work.is_none() && recorder.stream().trouble().is_none();
-        let decide = move |state: &State| (commands::prompt(state, prompt, text, now, idle), ());
+        let decide = move |state: &State| (commands::prompt(state, prompt, asked, idle), ());
         let (events, ()) = recorder.append_if(actor, decide).await.map_err(problem::store)?;
         self.time(&events);
         Ok(prompt)
@@ -538,7 +537,7 @@ impl Service {
         }
         let next = recorder.stream().with_state(|state| state.next_prompt().cloned());
         let Some(next) = next else { return Ok(false) };
-        let bodies = commands::begin(next.id, next.text).to_vec();
+        let bodies = commands::begin(next.id, next.text, next.images).to_vec();
         let events = self.context.recorder.append(&Actor::user(next.author), bodies).await?;
         self.time(&events);
         Ok(true)
@@ -650,7 +649,7 @@ impl Service {
             let session = self.context.recorder.session();
             tracing::warn!(%session, error = %failure.into_problem(), "an idle sandbox could not be stopped");
         }
-        self.context.remembered.forget();
+        self.context.recorder.remembered().forget();
         self.rest();
     }
 

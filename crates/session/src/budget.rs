@@ -15,6 +15,9 @@ use crate::state::State;
 /// What goes into the queue when a budget was raised for work that it had ended.
 const GO_ON: &str = "The budget was raised. Go on with what it interrupted.";
 
+/// What the reason of a turn goes on with that ended for lack of a budget while checks failed.
+pub(crate) const STILL_FAIL: &str = "; checks still fail: ";
+
 /// How much was used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Used {
@@ -202,7 +205,7 @@ pub(crate) fn changed(state: &State, budgets: Budgets, command: Option<CommandId
 }
 
 fn go_on() -> EventBody {
-    EventBody::PromptQueued { prompt: PromptId::new(), text: GO_ON.to_owned(), now: true }
+    EventBody::PromptQueued { prompt: PromptId::new(), text: GO_ON.to_owned(), now: true, images: Vec::new() }
 }
 
 /// What follows when a turn ended for lack of a budget that was raised while it ended.

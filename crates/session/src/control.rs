@@ -125,7 +125,7 @@ impl Sessions {
         Ok(queue(&handle))
     }
 
-    /// Gives a session another title, model or budget. The model works from the next step on, also in a turn under way.
+    /// Gives a session another title, model, budget or policy. The model works from the next step on, also in a turn under way.
     pub async fn edit(
         &self,
         id: SessionId,
@@ -144,7 +144,7 @@ impl Sessions {
     fn check_edit(&self, mut edit: EditSession) -> Result<EditSession, Problem> {
         if edit == EditSession::default() {
             return Err(Problem::new(Code::BadRequest, "nothing is to be changed")
-                .hint("give a new title, another model, or other budgets"));
+                .hint("give a new title, another model, other budgets, or another policy"));
         }
         if let Some(title) = &mut edit.title {
             *title = title
@@ -160,6 +160,7 @@ impl Sessions {
         if let Some(budgets) = &edit.budgets {
             crate::budget::validate(budgets)?;
         }
+        edit.policy.as_ref().map_or(Ok(()), crate::environments::check_policy)?;
         let models = &self.registry.options.models;
         if let Some(model) =
             edit.model.as_ref().filter(|name| !models.iter().any(|known| known.name == **name))

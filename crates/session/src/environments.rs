@@ -183,6 +183,13 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
     check_services(&recipe.services)?;
     check_secrets(&recipe.secrets)?;
     check_limits(&recipe.limits)?;
+    check_policy(&recipe.policy)?;
+    if recipe.approve.iter().any(|gate| *gate != protocol::Gate::Delivery) {
+        return refuse(
+            "approve can only name \"delivery\"".to_owned(),
+            "say which calls and hosts in a policy: policy = { rules = [{ then = \"ask\", tool = \"shell\" }] }",
+        );
+    }
     let known = checks::names();
     let mut seen = std::collections::BTreeSet::new();
     for check in &recipe.checks {
@@ -195,7 +202,7 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
                 "give each check a name of its own",
             );
         }
-        if !known.contains(&check.parser.as_str()) {
+        if !checks::is_known(&check.parser) {
             return refuse(
                 format!("the check \"{}\" names an unknown parser, \"{}\"", check.name, check.parser),
                 &format!("the parsers are: {}", known.join(", ")),
@@ -287,6 +294,25 @@ fn check_secrets(secrets: &[Secret]) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// A policy as it must be, whoever gives it: one that says nothing that anybody meant would allow too much.
+pub(crate) fn check_policy(policy: &protocol::Policy) -> Result<(), Problem> {
+    let refuse = |title: String, hint: String| Err(Problem::new(Code::BadRequest, title).hint(hint));
+    if let Err(why) = policy.check() {
+        return refuse(why, "a rule is { then = \"ask\", tool, path, command, host, reason }".to_owned());
+    }
+    let tools: Vec<&str> = agent::tools::names().collect();
+    for rule in &policy.rules {
+        let unknown = rule.tool.as_deref().filter(|tool| !tool.contains('*') && !tools.contains(tool));
+        if let Some(tool) = unknown {
+            return refuse(
+                format!("a rule of the policy names an unknown tool, \"{tool}\""),
+                format!("the tools are: {}; * stands for any part of a name", tools.join(", ")),
+            );
+        }
+    }
+    sandbox::egress::Narrowing::parse(&[policy], &[]).map(drop).map_err(|error| problem::recipe(&error))
 }
 
 fn check_limits(limits: &SandboxLimits) -> Result<(), Problem> {

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::event::EgressDecision;
 use protocol::{Actor, Egress, EgressStatus, Environment, EventBody, Problem, SandboxId};
-use sandbox::egress::{Decision, Log, Outside, Placeholders, Proxy, Refusal, Refusals, Rules, Secret, Sink};
+use sandbox::egress::{
+    Decision, Log, Narrowing, Outside, Placeholders, Proxy, Refusal, Refusals, Rules, Secret, Sink,
+};
 use sandbox::{Sandbox, image};
 
 use crate::books::Books;
@@ -23,6 +25,8 @@ pub(crate) struct Exit {
     proxy: Proxy,
     secrets: Vec<protocol::Secret>,
     refused: Arc<Mutex<Refusals>>,
+    /// What policies refuse of what the environment allows.
+    narrowing: Mutex<Narrowing>,
     /// Tells what it has not told yet when it goes.
     log: Log,
 }
@@ -34,6 +38,13 @@ impl Exit {
             sandbox.guest().write_file(sandbox::egress::CA_BUNDLE, bundle.into()).await?;
         }
         sandbox.guest().set_env(&self.proxy.variables()).await
+    }
+
+    /// Changes what policies refuse, from the next connection on.
+    pub(crate) fn narrow(&self, narrowing: Narrowing) {
+        let mut known = lock(&self.narrowing);
+        self.proxy.narrow(narrowing.clone());
+        *known = narrowing;
     }
 
     /// Name of the environment.
@@ -79,13 +90,14 @@ impl Exits {
     pub(crate) fn open(
         &self,
         environment: &str,
-        rules: Rules,
+        (rules, narrowing): (Rules, Narrowing),
         secrets: &[protocol::Secret],
         sandbox: SandboxId,
         door: Door,
         recorder: &Arc<Recorder>,
     ) -> Result<Arc<Exit>, sandbox::Error> {
-        let refused = Arc::new(Mutex::new(Refusals::new(TOLD)));
+        let rules = rules.narrowed(narrowing.clone());
+        let (refused, narrowing) = (Arc::new(Mutex::new(Refusals::new(TOLD))), Mutex::new(narrowing));
         let log = log(sandbox, Arc::clone(recorder));
         let sink = self.sink(environment, sandbox, &log, Arc::clone(&refused));
         let proxy = match door {
@@ -103,7 +115,7 @@ impl Exits {
             proxy.set_secrets(values)?;
         }
         let (environment, secrets) = (environment.to_owned(), secrets.to_vec());
-        let exit = Arc::new(Exit { environment, proxy, secrets, refused, log });
+        let exit = Arc::new(Exit { environment, proxy, secrets, refused, narrowing, log });
         let mut open = lock(&self.open);
         open.retain(|exit| exit.strong_count() > 0);
         open.push(Arc::downgrade(&exit));
@@ -169,7 +181,8 @@ impl Exits {
     pub(crate) fn set_rules(&self, environment: &str, rules: &Rules) {
         for exit in lock(&self.open).iter().filter_map(Weak::upgrade) {
             if exit.environment == environment {
-                exit.proxy.set_rules(rules.clone().of(environment));
+                let narrowing = lock(&exit.narrowing);
+                exit.proxy.set_rules(rules.clone().of(environment).narrowed(narrowing.clone()));
             }
         }
         self.books.of(environment).forget_allowed(rules);

@@ -1,6 +1,6 @@
 //! Why the work of a turn could not go on.
 
-use protocol::Problem;
+use protocol::{Code, Problem};
 
 use crate::problem;
 
@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     Stopped,
     /// The sandbox died; the text says why.
     Lost(String),
+    /// A person must decide first: the turn is left as it is until then.
+    Waits,
 }
 
 impl From<store::Error> for Failure {
@@ -59,6 +61,7 @@ impl Failure {
             Self::Store(error) => problem::store(error),
             Self::Problem(problem) => problem,
             Self::Stopped => problem::closing(),
+            Self::Waits => Problem::new(Code::Conflict, "the turn waits for somebody to decide"),
             Self::Lost(detail) => problem::guest(&guest::Error::Unavailable(detail)),
         }
     }

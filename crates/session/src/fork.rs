@@ -15,7 +15,7 @@ use crate::feed::Stream;
 use crate::recorder::Recorder;
 use crate::registry::{Registry, check_prompt};
 use crate::workspace::{Frozen, Saved, address, begin_with, branch_name, known_with};
-use crate::{environments, kept_fold, problem};
+use crate::{environments, kept_fold, pictures, problem};
 
 impl Registry {
     /// The snapshots that the session's log tells of and that are still there, oldest first.
@@ -41,11 +41,15 @@ impl Registry {
     ) -> Result<Session, Problem> {
         let open = self.refuse_when_closing().await?;
         check_prompt(&request.prompt)?;
+        let pictures = pictures::given(request.images)?;
         drop(open);
         let options = &self.options;
         let recorder = std::sync::Arc::clone(self.open(source).await?.recorder());
         let created = recorder.stream().with_state(|state| state.created().cloned());
         let created = created.ok_or_else(|| problem::no_session(source))?;
+        // What the session may not do its fork may not either; what people allowed it was for that session.
+        let policy = recorder.stream().with_state(|state| state.policy().clone());
+        let policy = (!policy.is_empty()).then_some(EventBody::PolicyChanged { policy, command: None });
         let model = request.model.as_deref().unwrap_or(&created.model);
         let model = environments::choose_model(options, Some(model), &created.recipe)?;
         let wanted = self.begun_from(id).await?.or(request.snapshot);
@@ -74,8 +78,11 @@ impl Registry {
         let past = Past::read(&recorder, snapshot.id).await.map_err(problem::store)?;
         let from = options.store.session_dir(source);
         let heir = Heir { past: &past, recorder: &recorder, from: &from, log: &log, to: &dir };
-        let prompt = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false };
-        heir.write(Draft { actor: actor.clone(), body: first }, Draft { actor, body: prompt }).await?;
+        let images = pictures::keep_all(&dir, pictures).await?;
+        let prompt =
+            EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false, images };
+        let first = std::iter::once(first).chain(policy).map(|body| Draft { actor: actor.clone(), body });
+        heir.write(first.collect(), Draft { actor, body: prompt }).await?;
         let state = kept_fold::fold(&log).await.map_err(problem::store)?;
         let recorder = Recorder::new(log, options.store.clone(), Stream::new(id, state));
         recorder.index().await;

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::kept_fold::fingerprint;
 use crate::recorder::Recorder;
+use crate::state::State;
 
 /// The file in the session's directory.
 pub(crate) const FILE: &str = "history";
@@ -42,20 +43,52 @@ struct Kept {
     history: History,
 }
 
-/// The conversation of a session that is worked on, as it was last read: the next turn reads only what came since.
+/// The conversation of a session that is worked on. What is appended is added to it, so that no turn has to wait until the
+/// log is read.
 #[derive(Default)]
-pub(crate) struct Remembered(Mutex<Option<Kept>>);
+pub(crate) struct Remembered(Mutex<Option<Known>>);
+
+/// A history in memory.
+struct Known {
+    kept: Kept,
+    /// The last event in what was kept on disk.
+    on_disk: u64,
+}
 
 impl Remembered {
     /// What the model is sent of the session's log.
     pub(crate) async fn read(&self, recorder: &Recorder) -> Result<History, store::Error> {
         let known = self.lock().take();
-        let kept = match known {
-            Some(known) => go_on(recorder, known).await?,
-            None => go_on(recorder, read_kept(recorder, &recorder.dir()).await?.unwrap_or_default()).await?,
+        let mut known = match known {
+            Some(known) => known,
+            None => {
+                let kept = read_kept(recorder, &recorder.dir()).await?.unwrap_or_default();
+                Known { on_disk: kept.seq, kept }
+            }
         };
-        *self.lock() = Some(kept.clone());
-        Ok(kept.history)
+        if known.kept.seq < recorder.stream().with_state(State::seq) {
+            go_on(recorder, &mut known.kept).await?;
+        }
+        known.keep(recorder).await?;
+        let history = known.kept.history.clone();
+        *self.lock() = Some(known);
+        Ok(history)
+    }
+
+    /// Adds what was appended just now. What it does not follow on is read from the log later.
+    pub(crate) fn add(&self, events: &[Event]) {
+        let mut known = self.lock();
+        let Some(Known { kept, .. }) = known.as_mut() else { return };
+        for event in events {
+            if event.seq <= kept.seq {
+                continue;
+            }
+            if event.seq != kept.seq + 1 {
+                return;
+            }
+            kept.history.apply(event);
+            kept.seq = event.seq;
+        }
     }
 
     /// Gives its memory back.
@@ -63,31 +96,37 @@ impl Remembered {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads what the log has beyond what is known. After a long way, what is known then is kept.
-async fn go_on(recorder: &Recorder, mut kept: Kept) -> Result<Kept, store::Error> {
-    let (begin, mut last) = (kept.seq, None);
+impl Known {
+    /// Keeps it on disk, after a long way since it was.
+    async fn keep(&mut self, recorder: &Recorder) -> Result<(), store::Error> {
+        if self.kept.seq < self.on_disk + EVERY {
+            return Ok(());
+        }
+        self.kept.format = FORMAT;
+        if let Some(last) = recorder.read(self.kept.seq - 1, 1).await?.pop() {
+            keep(recorder.dir(), &self.kept, &last).await;
+        }
+        // When it could not be written, that was told; the next try is as far away.
+        self.on_disk = self.kept.seq;
+        Ok(())
+    }
+}
+
+/// Reads what the log has beyond what is known.
+async fn go_on(recorder: &Recorder, kept: &mut Kept) -> Result<(), store::Error> {
     loop {
-        let mut page = recorder.read(kept.seq, PAGE).await?;
+        let page = recorder.read(kept.seq, PAGE).await?;
         page.iter().for_each(|event| kept.history.apply(event));
-        let more = page.len() == PAGE;
-        if let Some(event) = page.pop() {
-            kept.seq = event.seq;
-            last = Some(event);
-        }
-        if !more {
-            break;
+        kept.seq = page.last().map_or(kept.seq, |event| event.seq);
+        if page.len() < PAGE {
+            return Ok(());
         }
     }
-    if let Some(last) = last.filter(|_| kept.seq - begin >= EVERY) {
-        kept.format = FORMAT;
-        keep(recorder.dir(), &kept, &last).await;
-    }
-    Ok(kept)
 }
 
 /// What was kept, if it is whole and the log is the one that it was made from.
@@ -161,51 +200,88 @@ mod tests {
 
     use protocol::chat::Message;
     use protocol::{Actor, EventBody, Item, ItemId, ItemKind, ItemStatus, SessionId, TurnId};
-    use store::{Draft, Store};
+    use store::Store;
 
     use super::*;
     use crate::feed::Stream;
-    use crate::state::State;
 
     async fn messages(recorder: &Recorder) -> Result<Vec<Message>, store::Error> {
         Ok(Remembered::default().read(recorder).await?.into_messages())
     }
 
-    fn said(text: &str) -> Draft {
+    fn said(text: &str) -> EventBody {
         let kind = ItemKind::Notice { text: text.into() };
         let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind };
-        let body = EventBody::ItemCompleted { turn: TurnId::from_u128(1), item };
-        Draft { actor: Actor::system(), body }
+        EventBody::ItemCompleted { turn: TurnId::from_u128(1), item }
     }
 
-    async fn recorder(store: &Store) -> (Arc<store::Log>, Arc<Recorder>) {
+    async fn append(recorder: &Arc<Recorder>, bodies: Vec<EventBody>) {
+        recorder.append(&Actor::system(), bodies).await.unwrap();
+    }
+
+    async fn recorder(store: &Store) -> Arc<Recorder> {
         let id = SessionId::new();
         let log = store.create_log(id).await.unwrap();
-        (Arc::clone(&log), Recorder::new(log, store.clone(), Stream::new(id, State::new(id))))
+        Recorder::new(log, store.clone(), Stream::new(id, State::new(id)))
+    }
+
+    #[tokio::test]
+    async fn what_is_appended_is_added_to_what_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let recorder = recorder(&store).await;
+        append(&recorder, vec![said("first")]).await;
+        let remembered = recorder.remembered();
+        assert_eq!(remembered.read(&recorder).await.unwrap().into_messages().len(), 1);
+        append(&recorder, vec![said("second"), said("third")]).await;
+        assert_eq!(remembered.lock().as_ref().unwrap().kept.seq, 3);
+        let read = remembered.read(&recorder).await.unwrap().into_messages();
+        assert_eq!(agent::history::fold(&recorder.events().await.unwrap()), read);
+
+        // With a gap, or a second time, it is left alone, and what is missing is read from the log.
+        let events = recorder.events().await.unwrap();
+        remembered.lock().as_mut().unwrap().kept = Kept::default();
+        remembered.add(&events[1..]);
+        assert_eq!(remembered.lock().as_ref().unwrap().kept.seq, 0);
+        assert_eq!(remembered.read(&recorder).await.unwrap().into_messages(), read);
+        remembered.add(&events[..2]);
+        assert_eq!(remembered.read(&recorder).await.unwrap().into_messages(), read);
+        let many = |text: &str| (0..EVERY).map(|_| said(text)).collect();
+        append(&recorder, many("more")).await;
+        let path = recorder.dir().join(FILE);
+        remembered.read(&recorder).await.unwrap();
+        let first = std::fs::read(&path).unwrap();
+        append(&recorder, vec![said("a few")]).await;
+        remembered.read(&recorder).await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), first, "that was no long way");
+        append(&recorder, many("and more")).await;
+        remembered.read(&recorder).await.unwrap();
+        assert_ne!(std::fs::read(&path).unwrap(), first);
+        assert_eq!(read_kept(&recorder, &recorder.dir()).await.unwrap().unwrap().seq, 2 * EVERY + 4);
     }
 
     #[tokio::test]
     async fn a_long_log_is_read_from_where_its_history_was_kept() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
-        let (log, recorder) = recorder(&store).await;
-        log.append(vec![said("short")]).await.unwrap();
+        let recorder = recorder(&store).await;
+        append(&recorder, vec![said("short")]).await;
         let path = recorder.dir().join(FILE);
         assert_eq!(messages(&recorder).await.unwrap().len(), 1);
         assert!(!path.exists(), "that was no long way");
 
-        log.append((0..EVERY).map(|n| said(&format!("number {n}"))).collect()).await.unwrap();
+        append(&recorder, (0..EVERY).map(|n| said(&format!("number {n}"))).collect()).await;
         let whole = messages(&recorder).await.unwrap();
         assert_eq!(whole.len() as u64, EVERY + 1);
         let kept = read_kept(&recorder, &recorder.dir()).await.unwrap().unwrap();
         assert_eq!(kept.seq, EVERY + 1);
-        log.append(vec![said("after")]).await.unwrap();
+        append(&recorder, vec![said("after")]).await;
         let more = messages(&recorder).await.unwrap();
         assert_eq!((&more[..whole.len()], more.len()), (&whole[..], whole.len() + 1));
         assert_eq!(agent::history::fold(&recorder.events().await.unwrap()), more);
         let remembered = Remembered::default();
         for _ in 0..3 {
-            log.append(vec![said("later")]).await.unwrap();
+            append(&recorder, vec![said("later")]).await;
             let read = remembered.read(&recorder).await.unwrap().into_messages();
             assert_eq!(agent::history::fold(&recorder.events().await.unwrap()), read);
         }
@@ -222,11 +298,11 @@ mod tests {
             assert!(read_kept(&recorder, &recorder.dir()).await.unwrap().is_none(), "cut at {at}");
             assert_eq!(messages(&recorder).await.unwrap(), more);
         }
-        let (other_log, other) = self::recorder(&store).await;
-        other_log.append(vec![said("another log")]).await.unwrap();
+        let other = self::recorder(&store).await;
+        append(&other, vec![said("another log")]).await;
         std::fs::write(other.dir().join(FILE), &bytes).unwrap();
         assert_eq!(messages(&other).await.unwrap().len(), 1, "it ends before");
-        other_log.append((0..EVERY + 7).map(|_| said("another")).collect()).await.unwrap();
+        append(&other, (0..EVERY + 7).map(|_| said("another")).collect()).await;
         std::fs::write(other.dir().join(FILE), &bytes).unwrap();
         assert_eq!(messages(&other).await.unwrap().len() as u64, EVERY + 8, "it is another");
     }

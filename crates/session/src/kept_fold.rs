@@ -16,6 +16,7 @@ const PAGE: usize = 500;
 const FORMAT: u64 = fingerprint(&[
     include_bytes!("state.rs"),
     include_bytes!("state/ledger.rs"),
+    include_bytes!("state/permits.rs"),
     include_bytes!("budget.rs"),
     env!("CARGO_PKG_VERSION").as_bytes(),
 ]);
@@ -109,7 +110,12 @@ mod tests {
     use store::Draft;
 
     fn queued() -> Draft {
-        let body = EventBody::PromptQueued { prompt: PromptId::new(), text: "go".into(), now: false };
+        let body = EventBody::PromptQueued {
+            prompt: PromptId::new(),
+            text: "go".into(),
+            now: false,
+            images: Vec::new(),
+        };
         Draft { actor: Actor::user("ann"), body }
     }
 

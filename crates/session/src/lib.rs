@@ -17,13 +17,16 @@ mod feed;
 mod fork;
 mod history;
 mod intake;
+mod kept_call;
 mod kept_fold;
 mod kept_time;
 mod limits;
 #[cfg(feature = "load")]
 mod load;
 mod naming;
+mod notes;
 mod outbox;
+mod pictures;
 mod position;
 mod presence;
 mod problem;
@@ -46,8 +49,8 @@ use std::time::Duration;
 
 use protocol::{
     Actor, Code, CreatePrompt, CreateSession, Diff, EgressDecision, EgressStatus, Environment, EventPage,
-    ForkSession, GarbageReport, ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId, Session,
-    SessionId, SnapshotList, StopSession, Stopped, WarmStatus, event,
+    ForkSession, GarbageReport, ImageFile, ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId,
+    Session, SessionId, SnapshotList, StopSession, Stopped, WarmStatus, event,
 };
 
 pub use budget::validate as validate_budgets;
@@ -55,6 +58,7 @@ pub use builds::services;
 pub use command::{Before, Cause, Command};
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
+pub use memory::Occasion;
 pub use outbox::{Outbox, Patience};
 pub use position::Position;
 pub use problem::store as store_problem;
@@ -203,7 +207,7 @@ impl Sessions {
 
     /// Queues a prompt. Its turn begins when the ones before it have finished.
     pub async fn prompt(&self, id: SessionId, actor: Actor, text: String) -> Result<PromptId, Problem> {
-        self.send(id, actor, CreatePrompt { prompt: text, now: false }).await
+        self.send(id, actor, CreatePrompt { prompt: text, now: false, images: Vec::new() }).await
     }
 
     /// Stops the turn under way and answers at once; `turn.finished` follows. Stopping twice, or when nothing runs, is
@@ -297,14 +301,17 @@ impl Sessions {
         Ok(Feed::new(Arc::clone(handle.recorder()), after, person, self.registry.closed.clone()))
     }
 
-    /// The file of a kept output (`Output::blob`).
+    /// The file of a kept output (`Output::blob`) or of an image (`ImageFile::name`).
     pub async fn blob(&self, id: SessionId, name: &str) -> Result<PathBuf, Problem> {
         let missing = || Problem::new(Code::NotFound, "the session has no such output");
         self.get(id).await?;
         // Only names that we give: nothing in a name can lead out of the directory.
-        let item =
-            name.strip_suffix(".out").and_then(|stem| stem.parse::<ItemId>().ok()).ok_or_else(missing)?;
-        let path = self.registry.options.store.session_dir(id).join(format!("{item}.out"));
+        let name = match name.strip_suffix(".out").and_then(|stem| stem.parse::<ItemId>().ok()) {
+            Some(item) => format!("{item}.out"),
+            None if ImageFile::is_name(name) => name.to_owned(),
+            None => return Err(missing()),
+        };
+        let path = self.registry.options.store.session_dir(id).join(name);
         match tokio::fs::metadata(&path).await {
             Ok(found) if found.is_file() => Ok(path),
             Ok(_) => Err(missing()),
@@ -525,6 +532,7 @@ fn describe(model: &llm::Model, options: &Options) -> Model {
         max_output: profile.max_output,
         tool_mode: profile.tool_mode,
         edit_format: profile.edit_format,
+        images: profile.images,
         price: llm::price(model).map(|price| protocol::ModelPrice {
             input: price.input,
             output: price.output,

@@ -1,5 +1,6 @@
 //! A session's title in a model's words, where the configuration names a model for it. It is written beside the first turn
-//! and never in its way: where it cannot be had, the title stays the first line of the prompt, and a person's title wins.
+//! and never in its way: where it cannot be had, the title stays the first line of the prompt, which is told, and a person's
+//! title wins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,12 @@ pub(crate) fn begin(context: &Arc<Context>) -> Option<AbortOnDropHandle<()>> {
         let session = context.recorder.session();
         let written = write(&context, &model, turn.id, &turn.text, title);
         if let Err(error) = written.await {
-            tracing::info!(%session, model = model.name, error, "no title was written");
+            tracing::warn!(%session, model = model.name, error, "no title was written");
+            let note =
+                format!("it could not write a title, so that stays the first line of the prompt: {error}");
+            if let Err(error) = context.tell_adapted(&model, vec![note]).await {
+                tracing::warn!(%session, %error, "nobody could be told that no title was written");
+            }
         }
     };
     Some(AbortOnDropHandle::new(tokio::spawn(task)))
@@ -81,16 +87,19 @@ async fn write(
         Part::Text { text } => clean(text),
         Part::Reasoning { .. } | Part::Call(_) => None,
     });
+    let is_empty = said.is_none();
     let decide = move |state: &crate::state::State| {
         let named = said.filter(|title| is_titled(state, &before) && *title != before);
         let renamed = named.map(|title| EventBody::SessionRenamed { title, command: None });
         (std::iter::once(used).chain(renamed).collect(), ())
     };
-    context.recorder.append_if(&actor, decide).await.map(drop).map_err(|error| error.to_string())
+    context.recorder.append_if(&actor, decide).await.map_err(|error| error.to_string())?;
+    if is_empty { Err("its answer has no words in it".to_owned()) } else { Ok(()) }
 }
 
 /// A title in what a model said: its first line that says something, without what models put around it.
 fn clean(said: &str) -> Option<String> {
+    let said = agent::beside_thoughts(said)?;
     let around = |letter: char| letter.is_whitespace() || "\"'`*#“”„«»".contains(letter);
     let line = said.lines().map(|line| line.trim_matches(around)).find(|line| !line.is_empty())?;
     let line = match line.split_once(':') {
@@ -115,6 +124,8 @@ mod tests {
             ("# Fix: the cart\u{1b}[31m total", Some("Fix: the cart [31m total")),
             ("```\nFix it\n```", Some("Fix it")),
             (" \n\"\"\n", None),
+            ("<think>\nOkay, the user …\n</think>\n\nFix it", Some("Fix it")),
+            ("<think>\nOkay, the user", None),
             ("title:", None),
         ] {
             assert_eq!(clean(said).as_deref(), title, "{said:?}");

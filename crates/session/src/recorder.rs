@@ -10,6 +10,7 @@ use protocol::{Actor, Event, EventBody, Notification, NotificationState, Session
 use store::{Draft, Log, Store};
 
 use crate::feed::Stream;
+use crate::history::Remembered;
 use crate::kept_fold;
 use crate::outbox::{self, Sender};
 use crate::state::State;
@@ -28,6 +29,7 @@ pub(crate) struct Recorder {
     indexing: tokio::sync::Mutex<()>,
     /// Who sends the notifications, once it is known that there are to be some.
     notifies: OnceLock<Arc<Sender>>,
+    remembered: Remembered,
 }
 
 impl Recorder {
@@ -41,6 +43,7 @@ impl Recorder {
             index_due: AtomicBool::new(false),
             indexing: tokio::sync::Mutex::default(),
             notifies: OnceLock::new(),
+            remembered: Remembered::default(),
         })
     }
 
@@ -48,6 +51,11 @@ impl Recorder {
     pub(crate) fn notify(&self, sender: Arc<Sender>) {
         // Whoever was first sends.
         self.notifies.get_or_init(|| sender);
+    }
+
+    /// The conversation so far, where it is in memory.
+    pub(crate) fn remembered(&self) -> &Remembered {
+        &self.remembered
     }
 
     /// The session.
@@ -131,6 +139,7 @@ impl Recorder {
         }
         let events = self.log.append(drafts).await?;
         self.stream.publish(&events);
+        self.remembered.add(&events);
         // Who made a session finds it in the list; later, lists take it from memory.
         if events.iter().any(|event| matches!(event.body, EventBody::SessionCreated { .. })) {
             self.index().await;
@@ -232,6 +241,7 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::TurnFinished { .. }
         | EventBody::ApprovalRequested { .. }
         | EventBody::ApprovalResolved { .. }
+        | EventBody::PolicyChanged { .. }
         | EventBody::SandboxChanged { .. }
         | EventBody::DeliveryUpdated(_)
         | EventBody::NotificationUpdated(_)

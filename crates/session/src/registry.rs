@@ -17,19 +17,20 @@ use tokio::sync::{OnceCell, RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::actor::{Handle, Service};
+use crate::actor::{Asked, Handle, Service};
 use crate::builds::Builds;
 use crate::command::Command;
 use crate::damaged::Damages;
 use crate::exits::Exits;
 use crate::feed::Stream;
+use crate::notes::Shelf;
 use crate::outbox::{self, Notifier, Outside};
 use crate::recorder::Recorder;
 use crate::runner::Context;
 use crate::state::State;
 use crate::stopwatch::Stopwatch;
 use crate::workspace::{Platform, Workspace, address};
-use crate::{Duty, Options, ShutDown, budget, environments, kept_fold, problem};
+use crate::{Duty, Options, ShutDown, budget, environments, kept_fold, pictures, problem};
 
 /// Longest prompt.
 const PROMPT_LIMIT: usize = 256 * 1024;
@@ -45,6 +46,7 @@ pub(crate) struct Registry {
     notifier: Option<Notifier>,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     pub(crate) damages: Damages,
+    pub(crate) shelf: Shelf,
     /// No new work is taken. Whoever makes an actor holds this open meanwhile, so that shutting down misses none.
     closing: RwLock<bool>,
     /// Every actor has ended.
@@ -61,6 +63,7 @@ impl Registry {
         let notifier =
             options.outbox.webhook.clone().map(|webhook| Notifier::new(webhook, options.outbox.notification));
         let this = Self {
+            shelf: Shelf::new(&options.store),
             builds: Builds::new(Arc::clone(&options), Arc::clone(&exits)),
             options,
             exits,
@@ -112,14 +115,18 @@ impl Registry {
     ) -> Result<Session, Problem> {
         let _open = self.refuse_when_closing().await?;
         check_prompt(&request.prompt)?;
+        let pictures = pictures::given(request.images)?;
         request.budgets.as_ref().map_or(Ok(()), budget::validate)?;
+        request.policy.as_ref().map_or(Ok(()), environments::check_policy)?;
         let options = &self.options;
         let environment = environments::find(options, &request.environment).await?;
         environments::check_recipe(options, &environment.recipe)?;
         let model = environments::choose_model(options, request.model.as_deref(), &environment.recipe)?;
         let log = self.begin_log(id).await?;
         let recorder = Recorder::new(log, options.store.clone(), Stream::new(id, State::new(id)));
-        let recipe = address::keep_apart(&options.store.session_dir(id), environment.recipe)?;
+        let dir = options.store.session_dir(id);
+        let recipe = address::keep_apart(&dir, environment.recipe)?;
+        let images = pictures::keep_all(&dir, pictures).await?;
         let created = EventBody::SessionCreated {
             environment: environment.name,
             recipe: Box::new(recipe),
@@ -128,8 +135,12 @@ impl Registry {
             forked_from: None,
             budgets: budget::overlaid(&options.budgets, &request.budgets.unwrap_or_default()),
         };
-        let queued = EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false };
-        recorder.append(&actor, vec![created, queued]).await.map_err(problem::store)?;
+        let queued =
+            EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false, images };
+        let policy = request.policy.filter(|policy| !policy.is_empty());
+        let policy = policy.map(|policy| EventBody::PolicyChanged { policy, command: None });
+        let events = std::iter::once(created).chain(policy).chain([queued]).collect();
+        recorder.append(&actor, events).await.map_err(problem::store)?;
         let session = self.begin(recorder)?;
         self.builds.used(&session.environment);
         Ok(session)
@@ -193,7 +204,10 @@ impl Registry {
     ) -> Result<PromptId, Problem> {
         drop(self.refuse_when_closing().await?);
         check_prompt(&request.prompt)?;
-        self.open(id).await?.prompt(prompt, actor, request.prompt, request.now).await
+        let pictures = pictures::given(request.images)?;
+        let handle = self.open(id).await?;
+        let images = pictures::keep_all(&self.options.store.session_dir(id), pictures).await?;
+        handle.prompt(prompt, actor, Asked { text: request.prompt, images, now: request.now }).await
     }
 
     /// The handle of a session; its actor is made if there is none yet.
@@ -234,6 +248,7 @@ impl Registry {
         let created = created.ok_or_else(|| problem::no_session(id))?;
         let under_way = recorder.stream().with_state(|state| state.turn().is_some());
         let kept = under_way.then(|| crate::kept_time::read(&recorder.dir())).flatten();
+        let broken_off = under_way.then(|| crate::kept_call::read(&recorder.dir())).flatten();
         self.go_on_notifying(&recorder);
         let platform = Arc::new(Platform {
             options: Arc::clone(&self.options),
@@ -250,7 +265,7 @@ impl Registry {
             adapted: Mutex::default(),
             stopwatch: Stopwatch::new(kept),
             outside: Outside::default(),
-            remembered: crate::history::Remembered::default(),
+            broken_off: Mutex::new(broken_off),
         });
         self.actors.spawn(service.run());
         Ok(handle)

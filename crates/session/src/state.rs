@@ -2,11 +2,13 @@
 //! exactly what the one before it knew when it last appended.
 
 mod ledger;
+mod left;
+mod permits;
 
 use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
-    Actor, ActorKind, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemKind,
+    Actor, ActorKind, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemId, ItemKind,
     ItemStatus, LineageId, Mistakes, Notification, NotificationState, Outcome, PendingApproval, PromptId,
     Queue, QueuedPrompt, Receipt, Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status,
     Timestamp, TurnId,
@@ -14,6 +16,8 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 
 use self::ledger::Ledger;
+use self::left::Left;
+use self::permits::Permits;
 use crate::budget::Used;
 
 /// What `session.created` said.
@@ -54,6 +58,12 @@ pub(crate) struct TurnState {
     /// The checks that failed when they last ran, with what they found.
     #[serde(default)]
     pub(crate) failing: Vec<(String, Report)>,
+    /// What checks said before the turn changed anything, those that passed with an empty report.
+    #[serde(default)]
+    pub(crate) before: Vec<(String, Report)>,
+    /// Whether a tool was called that can change files.
+    #[serde(default)]
+    pub(crate) may_have_changed: bool,
     /// The model that took over for the rest of the turn.
     pub(crate) model: Option<String>,
     /// The models that failed in this turn, and why.
@@ -78,6 +88,15 @@ pub(crate) struct TurnState {
     pub(crate) approval: Option<PendingApproval>,
     /// What a person decided last, until the model answers again.
     pub(crate) decision: Option<Decision>,
+    /// The call that was decided on with it.
+    #[serde(default)]
+    pub(crate) decided: Option<ItemId>,
+    /// Calls that have not begun, because a person is asked for one of them or for one before them.
+    #[serde(default)]
+    pub(crate) held: Vec<ItemId>,
+    /// Calls that did more than look, since a person last decided.
+    #[serde(default)]
+    pub(crate) actions: u32,
     /// Who stopped it: it does no more work, and is finished as soon as may be.
     pub(crate) stopping: Option<Actor>,
 }
@@ -87,8 +106,9 @@ pub(crate) struct TurnState {
 pub(crate) struct Retry {
     /// The model.
     pub(crate) model: String,
-    /// Which attempt comes next.
-    pub(crate) attempt: u32,
+    /// How often it has failed.
+    #[serde(default)]
+    pub(crate) failures: llm::Failures,
     /// When it comes.
     pub(crate) wake_at: Option<Timestamp>,
 }
@@ -132,11 +152,14 @@ impl TurnState {
     /// Takes in an item that is final.
     pub(crate) fn complete(&mut self, item: &Item) {
         self.open.retain(|open| open.id != item.id);
+        self.held.retain(|held| *held != item.id);
         self.list(item);
         match &item.kind {
             ItemKind::ToolCall(call) => self.count_call(item.status, call),
             ItemKind::Report(report) => {
-                if let Some(passed) = report.passed {
+                // That a part passed says nothing of the whole.
+                if let Some(passed) = report.passed.filter(|passed| !(report.partial && *passed)) {
+                    self.remember_before(&report.check, passed, report);
                     self.failing.retain(|(name, _)| *name != report.check);
                     if let Some(found) = report.report.clone().filter(|_| !passed) {
                         self.failing.push((report.check.clone(), found));
@@ -187,37 +210,33 @@ impl TurnState {
         self.elapsed_ms = self.elapsed_ms.saturating_add(duration_ms.unwrap_or(0));
     }
 
+    /// What its calls used.
+    pub(crate) fn spend(&self) -> &Spend {
+        &self.spend
+    }
+
     /// What it used so far, `millis` of time at least.
     fn used(&self, millis: u64) -> Used {
         Used::new(&self.spend, self.steps, millis.max(self.elapsed_ms))
     }
 
     fn count_call(&mut self, status: ItemStatus, call: &ToolCall) {
-        self.count_time(call.duration_ms);
+        match (call.duration_ms, call.elapsed_ms) {
+            // A command goes on while no server runs, and that time is not the turn's.
+            (Some(duration), Some(elapsed)) => {
+                let here = duration.min(elapsed.saturating_sub(self.elapsed_ms));
+                self.tools_ms = self.tools_ms.saturating_add(here);
+                self.elapsed_ms = self.elapsed_ms.max(elapsed);
+            }
+            (duration, _) => self.count_time(duration),
+        }
         // A call that was refused for its arguments has no duration: it never ran.
         let ran = matches!(status, ItemStatus::Completed | ItemStatus::Failed) && call.duration_ms.is_some();
         if ran {
             self.tools_completed += 1;
+            self.actions += u32::from(agent::policy::is_action(&call.tool));
         } else {
             self.tools_skipped += 1;
-        }
-    }
-}
-
-/// What a turn that is not done leaves to the next one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Left {
-    plan: Vec<PlanItem>,
-    failing: Vec<(String, Report)>,
-}
-
-impl Left {
-    fn of(turn: TurnState, outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Done => Self::default(),
-            Outcome::Escalated | Outcome::Cancelled | Outcome::Failed | Outcome::OutOfBudget => {
-                Self { plan: turn.plan, failing: turn.failing }
-            }
         }
     }
 }
@@ -245,6 +264,7 @@ pub(crate) struct State {
     inherits_until: Option<SnapshotId>,
     ledger: Ledger,
     delivery: Option<Delivery>,
+    permits: Permits,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
@@ -269,6 +289,7 @@ impl State {
             inherits_until: None,
             ledger: Ledger::default(),
             delivery: None,
+            permits: Permits::default(),
             notifications: Vec::new(),
             sandbox: None,
         }
@@ -327,10 +348,11 @@ impl State {
             }
             EventBody::BudgetWarned(warning) => self.ledger.warn(warning),
             EventBody::SessionRestored { lineage } => self.lineages.push((*lineage, event.seq)),
-            EventBody::PromptQueued { prompt, text, now } => {
+            EventBody::PromptQueued { prompt, text, now, images } => {
                 let author = event.actor.id.clone();
                 let place = if *now { 0 } else { self.queue.len() };
-                let queued = QueuedPrompt { id: *prompt, text: text.clone(), author, editors: Vec::new() };
+                let (text, images) = (text.clone(), images.clone());
+                let queued = QueuedPrompt { id: *prompt, text, author, editors: Vec::new(), images };
                 self.queue.insert(place, queued);
                 self.lift_hold();
             }
@@ -369,8 +391,8 @@ impl State {
             }
             EventBody::ItemStarted { turn, item } => {
                 if let Some(open) = self.turn_mut(*turn) {
-                    open.open.retain(|other| other.id != item.id);
-                    open.open.push(item.clone());
+                    open.begin(item);
+                    open.note_call(item);
                 }
             }
             EventBody::ItemCompleted { turn, item } => {
@@ -378,30 +400,28 @@ impl State {
                     open.complete(item);
                 }
             }
-            EventBody::ApprovalRequested { approval, turn, question, gate } => {
+            EventBody::ApprovalRequested { approval, turn, question, gate, call, diff } => {
                 let (id, question, gate, since) = (*approval, question.clone(), *gate, event.at);
+                let (call, diff) = (call.clone(), diff.clone());
                 if let Some(open) = self.turn_mut(*turn) {
-                    open.approval = Some(PendingApproval { id, question, gate, since });
-                    open.decision = None;
+                    open.wait(PendingApproval { id, question, gate, since, call, diff });
                 }
             }
-            EventBody::ApprovalResolved { approval, approved, comment } => {
+            EventBody::ApprovalResolved { approval, approved, comment, input, all } => {
                 // The first to decide has decided.
                 if self.decision(*approval).is_none() {
-                    let decision = Decision {
+                    self.decide(Decision {
                         approval: *approval,
                         approved: *approved,
                         by: event.actor.id.clone(),
                         comment: comment.clone(),
-                    };
-                    if let Some(open) = &mut self.turn
-                        && open.approval.take_if(|pending| pending.id == *approval).is_some()
-                    {
-                        open.decision = Some(decision.clone());
-                    }
-                    self.decisions.push(decision);
+                        gate: protocol::Gate::Delivery,
+                        input: input.clone(),
+                        all: *all,
+                    });
                 }
             }
+            EventBody::PolicyChanged { policy, .. } => self.permits.change(policy),
             EventBody::UsageRecorded {
                 turn, step, model, usage, cost_usd, duration_ms, elapsed_ms, ..
             } => {
@@ -415,6 +435,7 @@ impl State {
                     if *step > open.steps {
                         open.steps = *step;
                         open.decision = None;
+                        open.decided = None;
                         open.retry = None;
                     }
                     open.model_ms = open.model_ms.saturating_add(*duration_ms);
@@ -443,12 +464,15 @@ impl State {
                 }
             }
             // What is done again by the system is no call of a model.
-            EventBody::RetryScheduled { turn, attempt, wake_at, .. }
+            EventBody::RetryScheduled { turn, attempt, attempts, wake_at, .. }
                 if event.actor.kind == ActorKind::Agent =>
             {
-                let (attempt, wake_at, model) = (*attempt, *wake_at, event.actor.id.clone());
+                let model = event.actor.id.clone();
                 if let Some(open) = self.turn_mut(*turn) {
-                    open.retry = Some(Retry { model, attempt, wake_at });
+                    let before = open.retry.take().filter(|retry| retry.model == model);
+                    let mut failures = before.map(|retry| retry.failures).unwrap_or_default();
+                    failures.count(*attempt, *attempts);
+                    open.retry = Some(Retry { model, failures, wake_at: *wake_at });
                 }
             }
             EventBody::ContextCompacted(_)
@@ -496,6 +520,8 @@ impl State {
             losses: 0,
             plan: left.plan,
             failing: left.failing,
+            before: left.known,
+            may_have_changed: false,
             mistakes: Mistakes::default(),
             model: None,
             failed_models: Vec::new(),
@@ -512,6 +538,9 @@ impl State {
             skipped: Vec::new(),
             approval: None,
             decision: None,
+            decided: None,
+            held: Vec::new(),
+            actions: 0,
             stopping: None,
         }));
     }
@@ -708,6 +737,8 @@ impl State {
             queued: self.queue.clone(),
             paused: self.stays(),
             approval: self.turn.as_ref().and_then(|turn| turn.approval.clone()),
+            policy: self.permits.policy.clone(),
+            granted: self.permits.granted.clone(),
             turn: self.turn.as_ref().map(|turn| turn.id),
             delivery: self.delivery.clone(),
             notifying: !self.notifications.is_empty(),
@@ -741,8 +772,11 @@ pub(crate) fn broken_off(item: &Item, status: ItemStatus, text: &str) -> Item {
     let mut closed = item.clone();
     closed.status = status;
     if let ItemKind::ToolCall(call) = &mut closed.kind {
-        call.output =
-            Some(protocol::item::Output { text: text.to_owned(), bytes: text.len() as u64, blob: None });
+        call.output = Some(protocol::item::Output {
+            text: text.to_owned(),
+            bytes: text.len() as u64,
+            ..Default::default()
+        });
     }
     closed
 }

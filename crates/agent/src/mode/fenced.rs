@@ -2,12 +2,12 @@
 //! and what happened last. Small models lose themselves in a long conversation, and write whole files with fewer mistakes
 //! than calls.
 
-use protocol::chat::{Completion, Message, Part, Request, Stop};
+use protocol::chat::{Completion, Image, Message, Part, Request, Stop};
 use serde_json::json;
 
 use super::blocks::{self, Block};
 use super::{FileText, Mode, View};
-use crate::answer::{self, normalise};
+use crate::answer::{self, with_calls_in_text};
 use crate::history::Past;
 use crate::tools::{self, cut};
 
@@ -18,7 +18,7 @@ impl Mode for Fenced {
     fn request(&self, view: &View<'_>) -> Request {
         Request {
             system: format!("{}\n{}", view.system.trim_end(), manual(view.files)),
-            messages: vec![Message::user(round(view))],
+            messages: vec![Message::User { text: round(view), images: images(view) }],
             max_output_tokens: view.max_output_tokens,
             temperature: Some(temperature(view.round)),
             ..Request::default()
@@ -30,7 +30,11 @@ impl Mode for Fenced {
             let text: Vec<&str> = completion.parts.iter().filter_map(answer::text).collect();
             let paths: Vec<&str> = view.files.iter().map(|file| file.path.as_str()).collect();
             let first = answer::next_number(view.messages);
-            let mut found = blocks::read(&text.join("\n"), &paths, completion.stop == Stop::Length);
+            let mut found = blocks::read(
+                &text.join("\n"),
+                &paths,
+                matches!(completion.stop, Stop::Length | Stop::Window),
+            );
             leave_tests(&mut found, view.files);
             let calls = found.into_iter().enumerate().map(|(index, block)| {
                 let (tool, arguments) = match block {
@@ -43,7 +47,7 @@ impl Mode for Fenced {
             });
             completion.parts.extend(calls);
         }
-        normalise(view.messages, completion)
+        with_calls_in_text(view.messages, completion)
     }
 
     fn in_rounds(&self) -> bool {
@@ -83,19 +87,13 @@ fn leave_tests(found: &mut Vec<Block>, files: &[FileText]) {
     let text_of =
         |path: &str| files.iter().find(|file| file.path == path).and_then(|file| file.text.as_deref());
     let changes = found.iter().any(|block| match block {
-        Block::File { path, text } => !is_test(path) && text_of(path) != Some(text.as_str()),
+        Block::File { path, text } => !tools::is_test(path) && text_of(path) != Some(text.as_str()),
         Block::Command(_) => false,
     });
     found.retain(|block| match block {
-        Block::File { path, .. } => !(changes && is_test(path) && text_of(path).is_some()),
+        Block::File { path, .. } => !(changes && tools::is_test(path) && text_of(path).is_some()),
         Block::Command(_) => true,
     });
-}
-
-fn is_test(path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    path.split(|letter: char| !letter.is_ascii_alphanumeric())
-        .any(|word| ["test", "tests", "spec"].contains(&word))
 }
 
 /// The file that is meant by a path where there is none: the one file of that name that defines some of the same, in another
@@ -132,7 +130,8 @@ fn temperature(round: u32) -> f64 {
 
 /// What the model is shown in one round.
 fn round(view: &View<'_>) -> String {
-    let mut text = earlier(view.earlier, view.room / 4);
+    let over = view.earlier.len().saturating_sub(view.prompts.len().saturating_sub(1));
+    let mut text = earlier(&view.earlier[..over], view.room / 4);
     text.push_str(&format!("The task:\n{}\n", cut(view.task.trim(), view.task_room)));
     let shown: Vec<(&FileText, &String)> =
         view.files.iter().filter_map(|file| Some((file, file.text.as_ref()?))).collect();
@@ -151,7 +150,7 @@ fn round(view: &View<'_>) -> String {
     if !names.is_empty() {
         text.push_str(&format!("\nOther files: {}\n", names.join(", ")));
     }
-    let last = last_round(view.messages, view.task);
+    let last = last_round(view.messages, view.prompts);
     if !last.is_empty() {
         text.push_str(&format!("\nWhat happened last:\n{}\n", cut(&last, view.room)));
     }
@@ -162,6 +161,17 @@ fn round(view: &View<'_>) -> String {
         "\nFirst say in two sentences what is wrong and why. Then write the whole new text of each file that must change."
     });
     text
+}
+
+/// The images of the task. A prompt of an earlier turn has words for its own at its end.
+fn images(view: &View<'_>) -> Vec<Image> {
+    let is_prompt =
+        |text: &str| !text.is_empty() && view.prompts.iter().any(|prompt| prompt.starts_with(text));
+    let shown = view.messages.iter().filter_map(|message| match message {
+        Message::User { text, images } if is_prompt(text) => Some(images),
+        Message::User { .. } | Message::Assistant { .. } | Message::Tools { .. } => None,
+    });
+    shown.flatten().cloned().collect()
 }
 
 /// What was asked before and what came of it, the last turns that fit.
@@ -200,10 +210,10 @@ fn one_line(text: &str, most: usize) -> String {
 }
 
 /// What came of the last answer, and what was said after it.
-fn last_round(messages: &[Message], task: &str) -> String {
+fn last_round(messages: &[Message], prompts: &[String]) -> String {
     let begins = |message: &Message| match message {
         Message::Assistant { .. } => true,
-        Message::User { text, .. } => text == task,
+        Message::User { text, .. } => prompts.last() == Some(text),
         Message::Tools { .. } => false,
     };
     let Some(last) = messages.iter().rposition(begins) else { return String::new() };
@@ -240,12 +250,16 @@ mod tests {
         vec![file("calc.py", Some("def add(a, b):\n    return a - b\n")), file("setup.cfg", None)]
     }
 
+    static PROMPTS: std::sync::LazyLock<Vec<String>> =
+        std::sync::LazyLock::new(|| vec!["Fix add.".to_owned()]);
+
     fn view<'a>(messages: &'a [Message], files: &'a [FileText], round: u32) -> View<'a> {
         View {
             system: "You work.",
             tools: &[],
             messages,
             task: "Fix add.",
+            prompts: &PROMPTS,
             earlier: &[],
             files,
             round,
@@ -259,7 +273,12 @@ mod tests {
     fn a_round_has_the_task_the_files_and_what_happened_last() {
         let files = files();
         let call = answer::text_call(1, "shell".into(), r#"{"command":"make test"}"#.into());
-        let result = ToolResult { call_id: "text_1".into(), text: "1 failed".into(), is_error: true };
+        let result = ToolResult {
+            call_id: "text_1".into(),
+            text: "1 failed".into(),
+            is_error: true,
+            images: Vec::new(),
+        };
         let messages = [
             Message::user("Fix add."),
             Message::Assistant { parts: vec![Part::Call(call)] },
@@ -345,7 +364,6 @@ mod tests {
         ] {
             assert_eq!(left(meant.clone()), meant);
         }
-        assert!(is_test("a/test_cart.py") && is_test("cart.spec.ts") && !is_test("latest.py"));
     }
 
     #[test]

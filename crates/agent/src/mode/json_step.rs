@@ -5,7 +5,7 @@ use protocol::chat::{AnswerSchema, Completion, Message, Part, Request, Stop, Too
 use serde_json::{Map, Value, json};
 
 use super::{Mode, View};
-use crate::answer::{self, kept, normalise};
+use crate::answer::{self, kept, with_calls_in_text};
 use crate::loose::{self, spelled, without_thoughts};
 use crate::tools::{recorded_input, replayed_arguments};
 
@@ -34,7 +34,7 @@ impl Mode for JsonStep {
             return kept(completion);
         }
         let text: Vec<&str> = completion.parts.iter().filter_map(answer::text).collect();
-        let Some(step) = step(&text.join("\n")) else { return normalise(view.messages, completion) };
+        let Some(step) = step(&text.join("\n")) else { return with_calls_in_text(view.messages, completion) };
         completion.parts.retain(|part| answer::text(part).is_none());
         completion.parts.extend(step.into_parts(answer::next_number(view.messages)));
         // The end is a call as well, though no tool: so it is told from mere words.
@@ -125,14 +125,16 @@ fn told(messages: &[Message], tools: &[ToolSpec]) -> Vec<Message> {
                         format!("{tool} {how}:\n{}", result.text)
                     })
                     .collect();
-                Message::user(text.join("\n\n"))
+                let images = results.iter().flat_map(|result| result.images.clone()).collect();
+                Message::User { text: text.join("\n\n"), images }
             }
         };
         // Small models and their templates want the two sides to take turns.
         match (told.last_mut(), next) {
-            (Some(Message::User { text, .. }), Message::User { text: more, images }) if images.is_empty() => {
+            (Some(Message::User { text, images }), Message::User { text: more, images: further }) => {
                 text.push_str("\n\n");
                 text.push_str(&more);
+                images.extend(further);
             }
             (_, next) => told.push(next),
         }
@@ -253,6 +255,7 @@ mod tests {
             tools,
             messages,
             task: "",
+            prompts: &[],
             earlier: &[],
             files: &[],
             round: 0,
@@ -344,7 +347,12 @@ mod tests {
     #[test]
     fn the_conversation_takes_turns_and_shows_what_was_called() {
         let tools = crate::tools::specs(EditFormat::Whole);
-        let result = ToolResult { call_id: "text_1".into(), text: "no such file".into(), is_error: true };
+        let result = ToolResult {
+            call_id: "text_1".into(),
+            text: "no such file".into(),
+            is_error: true,
+            images: Vec::new(),
+        };
         let messages = [
             Message::user("Fix it."),
             Message::Assistant { parts: vec![Part::Text { text: "Look.".into() }, call(r#"{"path":"a"}"#)] },

@@ -22,8 +22,10 @@ pub(crate) struct View<'a> {
     pub(crate) tools: &'a [ToolSpec],
     /// The conversation.
     pub(crate) messages: &'a [Message],
-    /// What this turn is about.
+    /// What is to be done.
     pub(crate) task: &'a str,
+    /// The prompts that it is made of, the turn's own last.
+    pub(crate) prompts: &'a [String],
     /// The turns before this one, for models that are not sent the conversation.
     pub(crate) earlier: &'a [Past],
     /// The workspace, for models that are shown it anew in each round.
@@ -62,6 +64,11 @@ pub(crate) trait Mode: fmt::Debug + Send + Sync {
 
     /// Whether each round has a fresh context, made from the task, the files and what happened last.
     fn in_rounds(&self) -> bool {
+        false
+    }
+
+    /// Whether calls come in the provider's own way.
+    fn is_native(&self) -> bool {
         false
     }
 

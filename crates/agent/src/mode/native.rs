@@ -6,7 +6,7 @@ use super::{Mode, View};
 use crate::answer::normalise;
 use crate::salvage;
 
-const UNREAD: &str = "Your answer seems to have a tool call in its text. It could not be read, and nothing was run. If you mean it, call the tool in the way that you were given, or write the call last and alone, as {\"name\": \"…\", \"arguments\": {…}}. If you only show it, answer again without it.";
+const UNREAD: &str = "Your answer seems to have a tool call in its text. It could not be read, and nothing was run. If you mean it, call the tool in the way that you were given, or write nothing but the call, as {\"name\": \"…\", \"arguments\": {…}}. If you only show it, answer again without it.";
 
 #[derive(Debug)]
 pub(super) struct Native;
@@ -28,6 +28,10 @@ impl Mode for Native {
 
     fn unread(&self, words: &str, _stop: Stop) -> Option<&'static str> {
         salvage::seems_to_call(words).then_some(UNREAD)
+    }
+
+    fn is_native(&self) -> bool {
+        true
     }
 
     fn patience(&self) -> (usize, usize) {

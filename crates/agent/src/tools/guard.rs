@@ -24,33 +24,91 @@ const ELISIONS: [&str; 10] = [
     "rest remains",
 ];
 
-/// Why the new text of a file is not to be written over the old one; None when it is fine. The error is what the model reads.
-pub fn dropped(old: &str, new: &str) -> Option<String> {
+/// What a file would lose by a new text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// Whatever this line stands for.
+    Elided(String),
+    /// Functions and types of these names.
+    Definitions(Vec<String>),
+    /// So many lines outside of functions, of so many.
+    Lines(usize, usize),
+}
+
+impl Loss {
+    /// What it is, in words.
+    pub(super) fn named(&self) -> String {
+        match self {
+            Self::Elided(line) => format!("what {line:?} stands for"),
+            Self::Definitions(names) => {
+                let more = names.len().saturating_sub(NAMED);
+                let shown: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("{}{more}", shown.join(", "))
+            }
+            Self::Lines(lost, _) => format!("{lost} lines outside of functions"),
+        }
+    }
+
+    /// Why the file was not written.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::Elided(line) => format!(
+                "The file was not written: the line {line:?} stands for code that is left out, and it would be lost. Write the whole text of the file."
+            ),
+            Self::Definitions(_) => format!(
+                "The file was not written: the new text leaves out {}, which the file has now. Write the whole text of the file with everything that should stay.",
+                self.named()
+            ),
+            Self::Lines(lost, of) => format!(
+                "The file was not written: {lost} of the {of} lines that it has outside of functions are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first."
+            ),
+        }
+    }
+}
+
+/// What the file would lose if the new text took the place of the old one; None when it is fine.
+pub(super) fn loss(old: &str, new: &str) -> Option<Loss> {
     if let Some(line) = new.lines().find(|line| elides(line) && !old.contains(line.trim())) {
-        return Some(format!(
-            "The file was not written: the line {:?} stands for code that is left out, and it would be lost. Write the whole text of the file.",
-            line.trim()
-        ));
+        return Some(Loss::Elided(line.trim().to_owned()));
     }
     let (before, after) = (Text::new(old), Text::new(new));
     let renames = Renames::new(&before, &after);
-    let mut missing: Vec<&str> = before
+    let mut missing: Vec<String> = before
         .lacking_in(&after)
         .filter(|known| !renames.explain(known, &before, &after))
-        .map(|known| known.name.as_str())
+        .map(|known| known.name.clone())
         .collect();
     missing.dedup();
-    if missing.is_empty() {
-        return thinned(&before, &after);
+    if missing.is_empty() { thinned(&before, &after) } else { Some(Loss::Definitions(missing)) }
+}
+
+/// Whether the new text is the old one without what is lost, and differs in nothing else that counts: comments and imports
+/// may go with the code that they are for.
+pub(super) fn only_leaves_out(old: &str, new: &str, loss: &Loss) -> bool {
+    let (before, after) = (Text::new(old), Text::new(new));
+    let there: Vec<&str> = after.lines.iter().copied().filter(tells).collect();
+    match loss {
+        Loss::Elided(_) => false,
+        Loss::Definitions(names) => {
+            let mut gone = vec![false; before.lines.len()];
+            for known in before.definitions.iter().filter(|known| names.contains(&known.name)) {
+                let marks = before.lines[..known.line].iter().rev().take_while(|line| line.starts_with('@'));
+                gone[known.line - marks.count()..known.body.end].fill(true);
+            }
+            let stays = before.lines.iter().zip(gone).filter(|(line, gone)| !gone && tells(line));
+            stays.map(|(line, _)| *line).eq(there)
+        }
+        Loss::Lines(..) => {
+            let mut known = before.lines.iter();
+            there.iter().all(|line| known.any(|other| other == line))
+        }
     }
-    let more = missing.len().saturating_sub(NAMED);
-    let mut names = missing.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        names.push_str(&format!(" and {more} more"));
-    }
-    Some(format!(
-        "The file was not written: the new text leaves out {names}, which the file has now. Write the whole text of the file with everything that should stay."
-    ))
+}
+
+/// Whether two texts are the same in what counts.
+pub(super) fn tell_the_same(one: &str, other: &str) -> bool {
+    one.lines().map(str::trim).filter(tells).eq(other.lines().map(str::trim).filter(tells))
 }
 
 fn elides(line: &str) -> bool {
@@ -129,6 +187,11 @@ impl Renames {
     }
 }
 
+/// Whether a line counts when a text is judged by what it says.
+fn tells(line: &&str) -> bool {
+    says(line) && !is_comment(line) && !is_import(line) && *line != "end"
+}
+
 /// Whether a line tells something.
 fn says(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
@@ -137,8 +200,7 @@ fn says(line: &str) -> bool {
 /// Why a text is not to be written that has every function of the old one and little of what stands outside of them:
 /// constants, settings, statements, fields, and functions of languages that are not known. Functions may become as short as
 /// one likes, and lines that others take the place of are not lost.
-fn thinned(before: &Text<'_>, after: &Text<'_>) -> Option<String> {
-    let tells = |line: &&str| says(line) && !is_comment(line) && !is_import(line);
+fn thinned(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
     let mut inside = vec![false; before.lines.len()];
     for known in before.definitions.iter().filter(|known| known.function) {
         inside[known.line..known.body.end].fill(true);
@@ -155,15 +217,16 @@ fn thinned(before: &Text<'_>, after: &Text<'_>) -> Option<String> {
     if lost < FEW || lost * 2 <= outside.len() || new * 2 >= lost {
         return None;
     }
-    Some(format!(
-        "The file was not written: {lost} of the {} lines that it has outside of functions are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first.",
-        outside.len()
-    ))
+    Some(Loss::Lines(lost, outside.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn dropped(old: &str, new: &str) -> Option<String> {
+        loss(old, new).map(|loss| loss.why())
+    }
 
     const OLD: &str = "import os\n\ndef add(a, b):\n    return a + b\n\nasync def sub(a, b):\n    return a - b\n\nclass Calc:\n    def run(self):\n        pass\n";
 
@@ -247,6 +310,23 @@ mod tests {
         }
         insta::assert_snapshot!(dropped(&fragments()[5].1, fragments()[5].2).unwrap(), @"The file was not written: the new text leaves out `R.Mb`, `R.Mc`, `R.Md`, `R.Me`, `R.Mf`, which the file has now. Write the whole text of the file with everything that should stay.");
         insta::assert_snapshot!(dropped(&fragments()[7].1, "CONST_a = 7\n").unwrap(), @"The file was not written: 11 of the 11 lines that it has outside of functions are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first.");
+    }
+
+    #[test]
+    fn a_text_that_only_leaves_out_is_told_from_one_that_changes_something() {
+        let only = |old: &str, new: &str| only_leaves_out(old, new, &loss(old, new).unwrap());
+        let without_sub = OLD.replace("async def sub(a, b):\n    return a - b\n\n", "");
+        assert!(only(OLD, &without_sub));
+        assert!(only(OLD, &without_sub.replace("import os\n\n", "# Less.\n")), "imports go with the code");
+        assert!(!only(OLD, &without_sub.replace("a + b", "b + a")), "a function is another one");
+        assert!(!only(OLD, &format!("{without_sub}x = 1\n")), "something is new");
+        let class = "class A:\n    @cached\n    def one(self):\n        return 1\n\n    def two(self):\n        return 2\n";
+        assert!(only(class, "class A:\n    def two(self):\n        return 2\n"));
+        let rust = "fn a() {\n    one();\n}\n\n/// Two.\n#[test]\nfn b() {\n    two();\n}\n";
+        assert!(only(rust, "fn a() {\n    one();\n}\n"));
+        for (language, old, part) in fragments() {
+            assert!(!only(&old, part), "{language}: the part has something else in it");
+        }
     }
 
     #[test]

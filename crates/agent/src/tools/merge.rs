@@ -2,10 +2,10 @@
 //! the whole file; where it is plain which functions or types are meant, the others stay as they are, and new ones come last.
 
 use super::definition::{definition, is_comment, is_import};
-use super::guard::dropped;
+use super::guard::loss;
 
 /// The old text with the definitions of a fragment in place of its own; None where it is not plain what is meant.
-pub fn merged(old: &str, fragment: &str) -> Option<String> {
+pub(super) fn merged(old: &str, fragment: &str) -> Option<String> {
     let mut pieces = pieces(old);
     let parts = self::pieces(fragment);
     let imports: Vec<&str> = parts
@@ -36,7 +36,13 @@ pub fn merged(old: &str, fragment: &str) -> Option<String> {
         let at = if at < text.len() { at } else { 0 };
         text.insert_str(at, &format!("{line}\n"));
     }
-    dropped(old, &text).is_none().then_some(text)
+    loss(old, &text).is_none().then_some(text)
+}
+
+/// A text without the definitions of these names at its left margin.
+pub(super) fn without(text: &str, names: &[String]) -> String {
+    let goes = |piece: &Piece| piece.name.as_ref().is_some_and(|name| names.contains(name));
+    pieces(text).into_iter().filter(|piece| !goes(piece)).map(|piece| piece.text).collect()
 }
 
 /// A definition at the left margin with what belongs to it, or what stands between two.
@@ -135,6 +141,13 @@ mod tests {
             None,
             "it would lose two"
         );
+    }
+
+    #[test]
+    fn what_is_to_go_goes_with_what_belongs_to_it() {
+        let rust = "fn a() {\n    1\n}\n\n/// Two.\nfn b() {\n    2\n}\n";
+        assert_eq!(without(rust, &["b".into()]), "fn a() {\n    1\n}\n\n");
+        assert_eq!(without(rust, &["c".into()]), rust);
     }
 
     proptest! {

@@ -15,9 +15,11 @@ mod list;
 mod matching;
 mod merge;
 mod nearest;
+mod overwrite;
 mod patch;
 mod plan;
 mod read;
+mod removal;
 mod search;
 mod shell;
 mod write;
@@ -26,11 +28,11 @@ pub use arguments::{recorded_input, replayed_arguments};
 pub use cut::cut;
 pub use edit::edit;
 pub(crate) use guard::define_the_same;
-pub use guard::dropped;
-pub use merge::merged;
+pub use overwrite::{Overwrite, Writer, overwrite};
 pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
 pub use read::{Extent, numbered};
+pub(crate) use removal::is_test;
 
 use arguments::Tool;
 
@@ -148,9 +150,20 @@ fn offered(format: EditFormat) -> impl Iterator<Item = &'static Tool> {
     TOOLS.into_iter().filter(fits)
 }
 
+/// The names of all tools, also of those that only some models have.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|tool| tool.name)
+}
+
 /// Whether a tool has this name.
 pub(crate) fn exists(name: &str) -> bool {
     TOOLS.iter().any(|tool| tool.name == name)
+}
+
+/// The names of a tool's arguments, in order.
+pub(crate) fn field_names(name: &str) -> Vec<&'static str> {
+    let tool = TOOLS.iter().find(|tool| tool.name == name);
+    tool.into_iter().flat_map(|tool| tool.fields).map(|field| field.name).collect()
 }
 
 /// Whether a call is the plan.
@@ -182,7 +195,7 @@ pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocati
 
 /// Reads a call as a model with the usual tools makes it.
 #[cfg(test)]
-fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, String> {
+pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, String> {
     parse(EditFormat::Replace, tool, arguments)
 }
 
@@ -243,7 +256,7 @@ mod tests {
           command (string, required): The command.
           timeout_ms (integer, optional): Kill it after this many milliseconds; 120000 unless given, at most 600000.
 
-        read: Shows a text file with line numbers. The numbers and the tab after them are not part of the file.
+        read: Shows a text file with line numbers. The numbers and the tab after them are not part of the file. Shows a PNG, JPEG, GIF or WebP as an image.
           path (string, required): The file, relative to /workspace or absolute.
           offset (integer, optional): First line to show, from 1; 1 unless given.
           limit (integer, optional): Most lines to show; 2000 unless given.

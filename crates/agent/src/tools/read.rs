@@ -1,4 +1,4 @@
-//! `read`: shows a text file with line numbers.
+//! `read`: shows a text file with line numbers, or an image.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,7 +11,7 @@ const DEFAULT_LIMIT: u64 = 2000;
 
 pub(super) const TOOL: Tool = Tool {
     name: "read",
-    about: "Shows a text file with line numbers. The numbers and the tab after them are not part of the file.",
+    about: "Shows a text file with line numbers. The numbers and the tab after them are not part of the file. Shows a PNG, JPEG, GIF or WebP as an image.",
     fields: &[
         Field {
             name: "path",

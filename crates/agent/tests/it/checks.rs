@@ -87,18 +87,8 @@ fn several_failing_checks_are_counted_together() {
 }
 
 #[test]
-fn the_step_limit_names_the_failing_checks() {
-    let limits = Limits { steps: 1, rounds: 2, max_output_tokens: 10 };
-    let mut turn = begun_with(Setup { limits, ..setup(vec![user("Go.")]) });
-    assert_eq!(lines(&turn.handle(says("Done."))), ["verify"]);
-    let effects = turn.handle(verified(vec![failing("test", &["a"])]));
-    assert_eq!(lines(&effects), ["finish out_of_budget"]);
-    insta::assert_snapshot!(texts(&effects), @"the limit of 1 step was reached; checks still fail: test (1 failure)");
-}
-
-#[test]
 fn no_rounds_means_that_failing_checks_are_not_given_back() {
-    let limits = Limits { steps: 9, rounds: 0, max_output_tokens: 10 };
+    let limits = Limits { rounds: 0, max_output_tokens: 10 };
     let mut turn = begun_with(Setup { limits, ..setup(vec![user("Go.")]) });
     turn.handle(says("Done."));
     assert_eq!(lines(&turn.handle(verified(vec![failing("test", &["a"])]))), ["finish escalated"]);

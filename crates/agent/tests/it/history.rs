@@ -19,7 +19,7 @@ const TURN: TurnId = TurnId::from_u128(1);
 fn kind() -> impl Strategy<Value = ItemKind> {
     let text = || prop_oneof![Just(""), Just(" "), Just("one"), Just("two")].prop_map(String::from);
     prop_oneof![
-        1 => text().prop_map(|text| ItemKind::Prompt { prompt: PromptId::from_u128(1), text }),
+        1 => text().prop_map(|text| ItemKind::Prompt { prompt: PromptId::from_u128(1), text, images: Vec::new() }),
         1 => text().prop_map(|text| ItemKind::Notice { text }),
         3 => text().prop_map(|text| ItemKind::Message { text }),
         2 => (text(), proptest::option::of(text()))
@@ -29,9 +29,10 @@ fn kind() -> impl Strategy<Value = ItemKind> {
                 call_id: format!("c{call}"),
                 tool: "shell".into(),
                 input: json!({"command": call}),
-                output: text.map(|text| Output { bytes: text.len() as u64, text, blob: None }),
+                output: text.map(|text| Output { bytes: text.len() as u64, text, ..Output::default() }),
                 exit_code: None,
                 duration_ms: None,
+                elapsed_ms: None,
             })
         }),
     ]
@@ -117,7 +118,12 @@ impl TwoGoes {
                     (None, _) => String::new(),
                 };
                 let is_error = item.status != ItemStatus::Completed;
-                it.results.entry(item.id).or_insert(ToolResult { call_id: String::new(), text, is_error });
+                it.results.entry(item.id).or_insert(ToolResult {
+                    call_id: String::new(),
+                    text,
+                    is_error,
+                    images: Vec::new(),
+                });
             }
         }
         for event in events {
@@ -171,7 +177,12 @@ impl TwoGoes {
         if parts.iter().any(|part| !matches!(part, Part::Reasoning { .. })) {
             self.messages.push(Message::Assistant { parts });
         }
-        let none = || ToolResult { call_id: String::new(), text: INTERRUPTED.into(), is_error: true };
+        let none = || ToolResult {
+            call_id: String::new(),
+            text: INTERRUPTED.into(),
+            is_error: true,
+            images: Vec::new(),
+        };
         let results: Vec<ToolResult> = std::mem::take(&mut self.open)
             .into_iter()
             .map(|(item, call_id)| {

@@ -5,6 +5,7 @@ mod checks;
 mod context;
 mod history;
 mod modes;
+mod pictures;
 mod properties;
 mod recorder;
 mod script;

@@ -58,7 +58,7 @@ fn input() -> impl Strategy<Value = Input> {
         8 => (vec(part(), 0..4), stop()).prop_map(|(parts, stop)| Input::Answered(completion(parts, stop))),
         1 => Just(Input::ModelFailed { message: "down".into() }),
         8 => ("(c|call_|text_)[1-3]", "[xy]", any::<bool>())
-            .prop_map(|(call_id, text, is_error)| Input::ToolEnded { call_id, text, is_error }),
+            .prop_map(|(call_id, text, is_error)| Input::ToolEnded { call_id, text, is_error, images: Vec::new() }),
         4 => verification().prop_map(Input::Verified),
         1 => Just(Input::Stop),
     ]
@@ -70,8 +70,8 @@ fn finishes(effects: &[Effect]) -> usize {
 
 proptest! {
     #[test]
-    fn a_turn_finishes_at_most_once_and_a_stop_always_ends_it(inputs in vec(input(), 0..40), steps in 0u32..20) {
-        let limits = Limits { steps, rounds: 1, max_output_tokens: 10 };
+    fn a_turn_finishes_at_most_once_and_a_stop_always_ends_it(inputs in vec(input(), 0..40)) {
+        let limits = Limits { rounds: 1, max_output_tokens: 10 };
         let mut turn = Turn::new(Setup { limits, ..setup(vec![user("Go.")]) });
         let mut effects = Vec::new();
         let begin = std::iter::once(Input::Begin);

@@ -53,7 +53,10 @@ impl Recorder {
     pub(crate) fn prompt(&mut self, text: &str) {
         let prompt = PromptId::from_u128(1);
         self.push(EventBody::TurnStarted { turn: self.turn, prompt });
-        self.completed(ItemStatus::Completed, ItemKind::Prompt { prompt, text: text.into() });
+        self.completed(
+            ItemStatus::Completed,
+            ItemKind::Prompt { prompt, text: text.into(), images: Vec::new() },
+        );
     }
 
     pub(crate) fn answer(&mut self, completion: &Completion) {
@@ -72,6 +75,7 @@ impl Recorder {
                         output: None,
                         exit_code: None,
                         duration_ms: None,
+                        elapsed_ms: None,
                     };
                     let item = Item {
                         id: self.id(),
@@ -105,7 +109,8 @@ impl Recorder {
             panic!("no open call {call_id}")
         };
         let (id, mut call) = self.open.remove(place);
-        call.output = text.map(|text| Output { text: text.into(), bytes: text.len() as u64, blob: None });
+        call.output =
+            text.map(|text| Output { text: text.into(), bytes: text.len() as u64, ..Output::default() });
         let item = Item { id, status, kind: ItemKind::ToolCall(call) };
         self.push(EventBody::ItemCompleted { turn: self.turn, item });
     }
@@ -116,8 +121,7 @@ impl Recorder {
             command: "make test".into(),
             passed: Some(false),
             exit_code: Some(1),
-            duration_ms: None,
-            report: None,
+            ..CheckReport::default()
         };
         self.completed(ItemStatus::Completed, ItemKind::Report(report));
     }
@@ -236,7 +240,7 @@ fn run(script: Vec<World>) {
                 let call_id = waiting.tools.remove(which.index(waiting.tools.len()));
                 let status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
                 recorder.result(&call_id, status, Some(&text));
-                Input::ToolEnded { call_id, text, is_error }
+                Input::ToolEnded { call_id, text, is_error, images: Vec::new() }
             }
             World::Verifies(verification) if waiting.gate => {
                 waiting.gate = false;
@@ -306,8 +310,12 @@ fn calls_without_a_result_are_paired_in_the_order_of_the_calls() {
     recorder.result("c2", ItemStatus::Completed, Some("b"));
     recorder.finished(Outcome::Cancelled);
     recorder.prompt("Again.");
-    let result =
-        |id: &str, text: &str, is_error| ToolResult { call_id: id.into(), text: text.into(), is_error };
+    let result = |id: &str, text: &str, is_error| ToolResult {
+        call_id: id.into(),
+        text: text.into(),
+        is_error,
+        images: Vec::new(),
+    };
     let results =
         vec![result("c1", INTERRUPTED, true), result("c2", "b", false), result("c3", CANCELLED, true)];
     assert_eq!(recorder.fold()[2..], [Message::Tools { results }, user("Again.")]);
@@ -321,7 +329,8 @@ fn a_second_result_of_a_call_does_not_count() {
     recorder.result("c1", ItemStatus::Interrupted, Some("gone"));
     recorder.open = open;
     recorder.result("c1", ItemStatus::Completed, Some("late"));
-    let results = vec![ToolResult { call_id: "c1".into(), text: "gone".into(), is_error: true }];
+    let results =
+        vec![ToolResult { call_id: "c1".into(), text: "gone".into(), is_error: true, images: Vec::new() }];
     assert_eq!(recorder.fold()[1..], [Message::Tools { results }]);
 }
 

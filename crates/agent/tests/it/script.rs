@@ -9,10 +9,11 @@ pub(crate) fn setup(messages: Vec<Message>) -> Setup {
         messages,
         instructions: String::new(),
         checks: vec![Check { name: "test".into(), run: "make test".into(), parser: "auto".into() }],
-        limits: Limits { steps: 100, rounds: 2, max_output_tokens: 1000 },
+        limits: Limits { rounds: 2, max_output_tokens: 1000 },
         profile: Profile::default(),
         task: "Fix it.".into(),
         earlier: Vec::new(),
+        unfinished: Vec::new(),
         measured: None,
     }
 }
@@ -58,7 +59,7 @@ pub(crate) fn stopped(words: &str, stop: Stop) -> Input {
 }
 
 pub(crate) fn ended(id: &str, text: &str) -> Input {
-    Input::ToolEnded { call_id: id.into(), text: text.into(), is_error: false }
+    Input::ToolEnded { call_id: id.into(), text: text.into(), is_error: false, images: Vec::new() }
 }
 
 pub(crate) fn verified(checks: Vec<CheckResult>) -> Input {
@@ -66,7 +67,7 @@ pub(crate) fn verified(checks: Vec<CheckResult>) -> Input {
 }
 
 pub(crate) fn passing(name: &str) -> CheckResult {
-    CheckResult { name: name.into(), passed: true, report: Report::default(), digest: String::new() }
+    CheckResult { name: name.into(), passed: true, ..CheckResult::default() }
 }
 
 pub(crate) fn failing(name: &str, tests: &[&str]) -> CheckResult {
@@ -76,11 +77,11 @@ pub(crate) fn failing(name: &str, tests: &[&str]) -> CheckResult {
         file: None,
         line: None,
         message: "boom".into(),
-        expected: None,
-        actual: None,
+        ..TestCase::default()
     };
     let report = Report { tests: tests.iter().map(case).collect(), ..Report::default() };
-    CheckResult { name: name.into(), passed: false, report, digest: format!("failed: {}", tests.join(", ")) }
+    let digest = format!("failed: {}", tests.join(", "));
+    CheckResult { name: name.into(), report, digest, ..CheckResult::default() }
 }
 
 pub(crate) fn not_compiling(name: &str, message: &str, line: u32) -> CheckResult {
@@ -88,12 +89,11 @@ pub(crate) fn not_compiling(name: &str, message: &str, line: u32) -> CheckResult
         severity: Severity::Error,
         file: Some("src/lib.rs".into()),
         line: Some(line),
-        column: None,
-        code: None,
         message: message.into(),
+        ..Diagnostic::default()
     };
     let report = Report { diagnostics: vec![error], ..Report::default() };
-    CheckResult { name: name.into(), passed: false, report, digest: message.into() }
+    CheckResult { name: name.into(), report, digest: message.into(), ..CheckResult::default() }
 }
 
 /// Effects as text, one line each, without the long texts and without what is only counted.

@@ -152,6 +152,7 @@ impl Story {
             message: String::new(),
             expected: None,
             actual: None,
+            ..TestCase::default()
         };
         // The test's own thread decides; a panic elsewhere is what led to it.
         let panics = &self.panics.found;

@@ -66,6 +66,7 @@ impl Rustc {
                     column: None,
                     code: code.map(str::to_owned),
                     message: message.to_owned(),
+                    ..Diagnostic::default()
                 },
                 label: None,
                 hints: Vec::new(),
@@ -102,7 +103,11 @@ impl Rustc {
         for text in open.hints.iter().chain(Some(&open.cause).filter(|cause| !cause.is_empty())) {
             scan::push_line(&mut diagnostic.message, text);
         }
-        // The library and its test harness are compiled apart and may report the same finding twice.
+        self.push(diagnostic);
+    }
+
+    /// Adds a finding that is complete. The library and its test harness are compiled apart and may report it twice.
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         let key = format!(
             "{:?}:{:?}:{:?}:{}",
             diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message
@@ -227,7 +232,7 @@ impl Open {
 }
 
 /// Reads `error[E0308]: mismatched types` and its like.
-fn headline(line: &str) -> Option<(Severity, Option<&str>, &str)> {
+pub(super) fn headline(line: &str) -> Option<(Severity, Option<&str>, &str)> {
     let (severity, rest) = match line.strip_prefix("error") {
         Some(rest) => (Severity::Error, rest),
         None => (Severity::Warning, line.strip_prefix("warning")?),

@@ -1,16 +1,16 @@
-//! `slipway approve`: decide what a session waits for.
+//! `slipway approve` and `slipway reject`: decide what a session waits for.
 
-use anyhow::anyhow;
-use protocol::{Decide, SessionId};
+use anyhow::{Context as _, anyhow};
+use protocol::{Decide, PendingApproval, SessionId};
 
 use super::Context;
 use crate::connect::Link;
 use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
-use crate::render::{live, print, style};
+use crate::render::{approval, live, print, style, summary};
 
-/// Approve what a session waits for, such as the push of its work, or reject it. A rejection with a comment lets the
-/// agent go on with what the comment says; without one the turn ends as escalated. Whoever is first decides.
+/// Approve what a session waits for: the push of its work, or a call of the agent. It is shown first. Whoever is first
+/// decides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Approve {
     /// The session
@@ -22,31 +22,106 @@ pub(crate) struct Approve {
     /// What the agent is told
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
+    /// Run the call with these arguments instead, as JSON; - reads them from standard input
+    #[arg(long, value_name = "JSON", conflicts_with = "reject")]
+    edit: Option<String>,
+    /// Allow all of its kind for the rest of the session; --show says what that is
+    #[arg(long, conflicts_with = "reject")]
+    all: bool,
+    /// Only show what waits, with the whole diff so far; decide nothing
+    #[arg(long, conflicts_with_all = ["reject", "comment", "edit", "all"])]
+    show: bool,
+}
+
+/// Reject what a session waits for. With a comment the agent goes on with what it says. Without one, a call is left out,
+/// and a turn whose push is rejected ends as escalated.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reject {
+    /// The session
+    #[arg(value_parser = super::session_id)]
+    session: SessionId,
+    /// What the agent is told
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+}
+
+impl Reject {
+    pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let Self { session, comment } = self;
+        let approve = Approve { session, reject: true, comment, edit: None, all: false, show: false };
+        approve.run(context).await
+    }
 }
 
 impl Approve {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        if self.show {
+            return self.look(context).await;
+        }
+        let decide = Decide {
+            approved: !self.reject,
+            comment: self.comment.clone(),
+            input: self.edit.as_deref().map(arguments).transpose()?,
+            all: self.all,
+        };
         let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let result = self.decide(&link, &mut interrupts, context.json).await;
+        let result = self.decide(&link, &decide, &mut interrupts, context.json).await;
         let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
         Ok(exit)
     }
 
-    async fn decide(&self, link: &Link, interrupts: &mut Interrupts, json: bool) -> anyhow::Result<Exit> {
-        let before = link.api.session(self.session).await?;
-        let Some(approval) = before.approval else {
-            return Err(Usage(anyhow!(
+    /// Shows what waits and decides nothing.
+    async fn look(&self, context: Context) -> anyhow::Result<Exit> {
+        let link = context.look().await?;
+        let found = async {
+            let (_, pending) = self.pending(&link).await?;
+            anyhow::Ok((pending, link.api.diff(self.session).await?))
+        }
+        .await;
+        link.close_now().await?;
+        let (pending, diff) = found?;
+        if context.json {
+            print::json(&pending)?;
+            return Ok(Exit::Done);
+        }
+        for line in approval::lines(&pending) {
+            print::line(&line)?;
+        }
+        if !diff.patch.is_empty() {
+            print::text(&summary::patch(&diff.patch, style::stdout()))?;
+        }
+        style::note(&approval::how(self.session, pending.gate, pending.call.as_deref()));
+        Ok(Exit::Done)
+    }
+
+    async fn pending(&self, link: &Link) -> anyhow::Result<(protocol::Session, PendingApproval)> {
+        let mut session = link.api.session(self.session).await?;
+        match session.approval.take() {
+            Some(pending) => Ok((session, pending)),
+            None => Err(Usage(anyhow!(
                 "{} does not wait for approval: it is {}",
                 self.session,
-                before.status.as_str()
+                session.status.as_str()
             ))
-            .into());
-        };
-        let decide = Decide { approved: !self.reject, comment: self.comment.clone() };
-        let decision = link.api.decide(self.session, approval.id, &decide).await?;
+            .into()),
+        }
+    }
+
+    async fn decide(
+        &self,
+        link: &Link,
+        decide: &Decide,
+        interrupts: &mut Interrupts,
+        json: bool,
+    ) -> anyhow::Result<Exit> {
+        let (before, pending) = self.pending(link).await?;
+        if !json {
+            approval::lines(&pending).iter().for_each(|line| style::note(line));
+        }
+        let decision = link.api.decide(self.session, pending.id, decide).await?;
         if json {
             print::json(&decision)?;
         } else {
@@ -64,5 +139,23 @@ impl Approve {
         live::Watch { api: &link.api, session: self.session, after, lineage, on_interrupt, json }
             .run(interrupts)
             .await
+    }
+}
+
+/// Arguments of a call.
+fn arguments(text: &str) -> anyhow::Result<serde_json::Value> {
+    let text = if text == "-" {
+        std::io::read_to_string(std::io::stdin())
+            .context("the arguments on standard input cannot be read")
+            .map_err(Usage)?
+    } else {
+        text.to_owned()
+    };
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .context("--edit takes the arguments of the call as JSON, such as '{\"command\": \"ls\"}'")
+        .map_err(Usage)?;
+    match value.is_object() {
+        true => Ok(value),
+        false => Err(Usage(anyhow!("--edit takes all arguments of the call as one JSON object")).into()),
     }
 }

@@ -1,9 +1,10 @@
 //! `slipway budget`: what a session may use, and how much of it is used.
 
 use anyhow::anyhow;
-use protocol::{Budget as Limits, Budgets, EditSession, Session, SessionId};
+use protocol::{Budget as Limits, Budgets, EditSession, Model, Session, SessionId, Status};
 
 use super::Context;
+use crate::api::Api;
 use crate::config::budget::of_minutes;
 use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
@@ -110,12 +111,19 @@ impl Budget {
                 let session = async {
                     let before = link.api.session(self.session).await?;
                     let edit = EditSession { budgets: Some(self.over(&before)?), ..EditSession::default() };
-                    link.api.edit_session(self.session, &edit).await
+                    let session = link.api.edit_session(self.session, &edit).await?;
+                    note_unpriced(&link.api, &session).await?;
+                    anyhow::Ok(session)
                 }
                 .await;
                 link.close(&mut interrupts).await?;
                 let session = session?;
                 style::note("the budget is changed");
+                if let Some(reason) =
+                    session.reason.as_ref().filter(|_| session.status == Status::OutOfBudget)
+                {
+                    style::note(&format!("it is still used up: {reason}"));
+                }
                 session
             }
         };
@@ -162,7 +170,53 @@ impl Budget {
     }
 }
 
+/// Says so where a limit on money cannot hold.
+pub(super) async fn note_unpriced(api: &Api, session: &Session) -> anyhow::Result<()> {
+    if session.budgets.session.usd.is_some() || session.budgets.turn.usd.is_some() {
+        unpriced(&session.model, &api.models().await?.models).iter().for_each(|note| style::note(note));
+    }
+    Ok(())
+}
+
+/// That nobody knows what a model costs. OpenRouter tells it with each call.
+fn unpriced(name: &str, models: &[Model]) -> Option<String> {
+    let model = models.iter().find(|model| model.name == name)?;
+    (model.price.is_none() && model.provider != llm::Provider::OpenRouter.name()).then(|| {
+        format!(
+            "the limit on money does not hold, because no price is known of model {name}: set price in [models.{name}] of \
+             slipway.toml, or a limit on tokens"
+        )
+    })
+}
+
 /// A limit that was given, lifted, or left as it is.
 fn set<T>(given: Option<T>, lifted: bool, known: Option<T>) -> Option<T> {
     if lifted { None } else { given.or(known) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_on_money_that_cannot_hold_is_told() {
+        let model = |name: &str, provider: &str, price: bool| {
+            let price = price.then(|| serde_json::json!({"input": 1.0, "output": 2.0}));
+            let model = serde_json::json!({
+                "name": name, "provider": provider, "model": "m", "default": false, "key": true, "context": 16384,
+                "context_assumed": false, "max_output": 4096, "tool_mode": "native", "edit_format": "replace",
+                "images": true, "price": price, "fallback": [], "tasks": []
+            });
+            serde_json::from_value::<Model>(model).unwrap()
+        };
+        let models = [
+            model("free", "openai-compatible", false),
+            model("paid", "openai", true),
+            model("router", "openrouter", false),
+        ];
+        assert!(unpriced("free", &models).unwrap().contains("set price in [models.free]"));
+        for name in ["paid", "router", "gone"] {
+            assert_eq!(unpriced(name, &models), None);
+        }
+    }
 }

@@ -146,8 +146,10 @@ async fn work(
     let request = CreateSession {
         environment: ENVIRONMENT.to_owned(),
         prompt: repository::TASK.to_owned(),
+        images: Vec::new(),
         model: None,
         budgets: None,
+        policy: None,
     };
     let session = api.create_session(&request).await?.id;
     let on_interrupt = live::OnInterrupt::Stop;

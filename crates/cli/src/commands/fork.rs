@@ -17,6 +17,8 @@ pub(crate) struct Fork {
     session: SessionId,
     /// What is to be done; - reads it from standard input
     prompt: String,
+    #[command(flatten)]
+    images: super::images::Attached,
     /// Snapshot to begin at [default: the last; see: slipway snapshots]
     #[arg(long, value_name = "SNAPSHOT", value_parser = snapshot_id)]
     at: Option<SnapshotId>,
@@ -35,9 +37,11 @@ fn snapshot_id(text: &str) -> Result<SnapshotId, String> {
 impl Fork {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let prompt = super::run::read_prompt(&self.prompt)?;
+        let images = self.images.read()?;
+        let request = ForkSession { prompt, images, snapshot: self.at, model: self.model.clone() };
         let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let result = self.work(&link, prompt, &mut interrupts, context.json).await;
+        let result = self.work(&link, &request, &mut interrupts, context.json).await;
         let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
@@ -47,12 +51,11 @@ impl Fork {
     async fn work(
         &self,
         link: &Link,
-        prompt: String,
+        request: &ForkSession,
         interrupts: &mut Interrupts,
         json: bool,
     ) -> anyhow::Result<Exit> {
-        let request = ForkSession { prompt, snapshot: self.at, model: self.model.clone() };
-        let forked = link.api.fork(self.session, &request).await?;
+        let forked = link.api.fork(self.session, request).await?;
         if self.detach && !link.is_own() {
             if json {
                 print::json(&forked)?;

@@ -3,6 +3,7 @@
 mod approve;
 mod attach;
 mod backup;
+mod bench;
 mod budget;
 mod build;
 mod completions;
@@ -14,9 +15,12 @@ mod edit;
 mod env;
 mod fork;
 mod gc;
+mod images;
 mod ls;
+mod memory;
 mod models;
 mod one_off;
+mod policy;
 mod prompt;
 mod queue;
 mod restore;
@@ -95,7 +99,7 @@ enum Command {
     Ls(ls::Ls),
     /// Show a session: status, checks, spend, delivery
     Show(show::Show),
-    /// Give a session another model or title
+    /// Give a session another model, title or policy
     Edit(edit::Edit),
     /// Show what a session may use, or change it
     ///
@@ -106,8 +110,15 @@ enum Command {
     Spend(spend::Spend),
     /// Stop the turn that a session is working on
     Stop(stop::Stop),
-    /// Approve or reject what a session waits for
+    /// Approve what a session waits for: the push of its work, or a call of the agent
+    ///
+    /// It is shown first. Whoever is first decides.
     Approve(approve::Approve),
+    /// Reject what a session waits for, with a comment for the agent
+    ///
+    /// With a comment the agent goes on with what it says. Without one, a call is left out, and a turn whose push is rejected
+    /// ends as escalated.
+    Reject(approve::Reject),
     /// Show what a session changed
     Diff(diff::Diff),
     /// Push a session's branch (again)
@@ -149,9 +160,15 @@ enum Command {
     Restore(restore::Restore),
     /// List the models, or try one out
     Models(models::Models),
+    /// Memory: what sessions of a repository, an environment or a person know of
+    #[command(subcommand)]
+    Memory(memory::Memory),
     /// Secrets: keys of models and values for sandboxes' requests, kept by name and shown to nobody
     #[command(subcommand)]
     Secret(secret::Secret),
+    /// Measure how many tasks of a suite a model solves, and at what cost
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Say what holds on this machine and how to get the rest
     Doctor(doctor::Doctor),
     /// Print completions for a shell
@@ -204,6 +221,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Prompt(command) => command.run(context).await,
         Command::Queue(command) => command.run(context).await,
         Command::Approve(command) => command.run(context).await,
+        Command::Reject(command) => command.run(context).await,
         Command::Attach(command) => command.run(context).await,
         Command::Ls(command) => command.run(context).await,
         Command::Show(command) => command.run(context).await,
@@ -221,7 +239,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Backup(command) => command.run(context).await,
         Command::Restore(command) => command.run(context).await,
         Command::Models(command) => command.run(context).await,
+        Command::Memory(command) => command.run(context).await,
         Command::Secret(command) => command.run(context).await,
+        Command::Bench(command) => command.run(context).await,
         Command::Doctor(command) => command.run(context).await,
         Command::Completions(command) => command.run(),
     }

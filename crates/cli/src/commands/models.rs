@@ -141,6 +141,7 @@ fn in_words(model: &llm::Model, findings: &Findings) -> Vec<String> {
         match &findings.tool_calls {
             ToolCalls::Native => "tool calls: work".to_owned(),
             ToolCalls::AsText => "tool calls: written as text, not made".to_owned(),
+            ToolCalls::Wrong(what) => format!("tool calls: not as they should be, {what}"),
             ToolCalls::No => "tool calls: the tool was not called".to_owned(),
             ToolCalls::Refused(why) => format!("tool calls: refused. {why}"),
         },
@@ -177,6 +178,7 @@ fn as_json(model: &llm::Model, findings: &Findings) -> Value {
     let (tool_calls, refusal) = match &findings.tool_calls {
         ToolCalls::Native => ("native", None),
         ToolCalls::AsText => ("as_text", None),
+        ToolCalls::Wrong(what) => ("wrong", Some(what)),
         ToolCalls::No => ("no", None),
         ToolCalls::Refused(why) => ("refused", Some(why)),
     };
@@ -195,6 +197,7 @@ fn as_json(model: &llm::Model, findings: &Findings) -> Value {
         "served_context": findings.context,
         "tool_mode": findings.tool_mode,
         "edit_format": model.profile().edit_format,
+        "images": model.profile().images,
         "notes": findings.notes,
     })
 }

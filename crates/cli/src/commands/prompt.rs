@@ -1,6 +1,6 @@
 //! `slipway prompt`: a follow-up in a session.
 
-use protocol::SessionId;
+use protocol::{CreatePrompt, ImageData, SessionId};
 
 use super::Context;
 use crate::connect::Link;
@@ -16,6 +16,8 @@ pub(crate) struct Prompt {
     session: SessionId,
     /// What is to be done
     prompt: String,
+    #[command(flatten)]
+    images: super::images::Attached,
     /// Stop what is being worked on and do this next
     #[arg(long)]
     now: bool,
@@ -26,18 +28,26 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
+        let images = self.images.read()?;
         let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let result = self.queue(&link, &mut interrupts, context.json).await;
+        let result = self.queue(&link, images, &mut interrupts, context.json).await;
         let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
         Ok(exit)
     }
 
-    async fn queue(&self, link: &Link, interrupts: &mut Interrupts, json: bool) -> anyhow::Result<Exit> {
+    async fn queue(
+        &self,
+        link: &Link,
+        images: Vec<ImageData>,
+        interrupts: &mut Interrupts,
+        json: bool,
+    ) -> anyhow::Result<Exit> {
         let before = link.api.session(self.session).await?;
-        let prompt = link.api.prompt(self.session, &self.prompt, self.now).await?;
+        let request = CreatePrompt { prompt: self.prompt.clone(), now: self.now, images };
+        let prompt = link.api.prompt(self.session, &request).await?;
         if self.detach && !link.is_own() {
             if json {
                 print::json(&prompt)?;

@@ -82,6 +82,9 @@ fn tell(report: &RestoreReport) {
     if !report.secrets.is_empty() || !report.secrets_left.is_empty() {
         count(report.secrets.len(), report.secrets_left.len(), "secrets");
     }
+    if report.notes > 0 {
+        style::note(&format!("{} notes of the memory added", report.notes));
+    }
     if !report.secrets_closed.is_empty() {
         style::note(&format!(
             "{} cannot be opened here: put the key of where the backup was made in its place (see `slipway secret ls`), or set \

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use protocol::{CreateSession, Environment, Repo};
+use protocol::{CreateSession, Environment, ImageData, Repo};
 use session::Duty;
 
 use super::Context;
@@ -35,6 +35,10 @@ pub(crate) struct Run {
     model: Option<String>,
     #[command(flatten)]
     limits: super::budget::Given,
+    #[command(flatten)]
+    images: super::images::Attached,
+    #[command(flatten)]
+    policy: super::policy::Given,
     /// Do not wait: print the session's id and leave it to a server in the background
     #[arg(long)]
     detach: bool,
@@ -42,23 +46,30 @@ pub(crate) struct Run {
     prompt: String,
 }
 
+/// What is to be done, and the images that belong to it.
+struct Asked {
+    prompt: String,
+    images: Vec<ImageData>,
+}
+
 impl Run {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
-        let prompt = read_prompt(&self.prompt)?;
+        let asked = Asked { prompt: read_prompt(&self.prompt)?, images: self.images.read()? };
         if self.detach {
             let api = background_server(&context).await?;
-            let session = self.create(&api, prompt).await?;
+            let session = self.create(&api, asked).await?;
             if context.json {
                 print::json(&session)?;
             } else {
                 print::line(&session.id.to_string())?;
                 style::note(&format!("watch it with: slipway attach {}", session.id));
             }
+            super::budget::note_unpriced(&api, &session).await?;
             return Ok(Exit::Done);
         }
         let mut interrupts = Interrupts::catch()?;
         let link = context.link().await?;
-        let result = self.work(&link, prompt, &mut interrupts, context.json).await;
+        let result = self.work(&link, asked, &mut interrupts, context.json).await;
         let closed = link.close(&mut interrupts).await;
         let exit = result?;
         closed?;
@@ -68,11 +79,11 @@ impl Run {
     async fn work(
         &self,
         link: &Link,
-        prompt: String,
+        asked: Asked,
         interrupts: &mut Interrupts,
         json: bool,
     ) -> anyhow::Result<Exit> {
-        let session = self.create(&link.api, prompt).await?;
+        let session = self.create(&link.api, asked).await?;
         let watch = live::Watch {
             api: &link.api,
             session: session.id,
@@ -84,14 +95,14 @@ impl Run {
         watch.run(interrupts).await
     }
 
-    async fn create(&self, api: &Api, prompt: String) -> anyhow::Result<protocol::Session> {
+    async fn create(&self, api: &Api, Asked { prompt, images }: Asked) -> anyhow::Result<protocol::Session> {
         let environment = match (&self.env, &self.repo) {
             (Some(name), _) => name.clone(),
             (None, Some(repo)) => register(api, repo, self.branch.clone()).await?,
             (None, None) => return Err(Usage(anyhow!("give --env or --repo")).into()),
         };
-        let (model, budgets) = (self.model.clone(), self.limits.budgets()?);
-        api.create_session(&CreateSession { environment, prompt, model, budgets }).await
+        let (model, budgets, policy) = (self.model.clone(), self.limits.budgets()?, self.policy.read()?);
+        api.create_session(&CreateSession { environment, prompt, images, model, budgets, policy }).await
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) enum Secret {
     Set {
         /// Its name: letters, digits, '_', '-' and '.'
         name: String,
+        /// Taken only to be refused without being shown
+        #[arg(hide = true)]
+        value: Vec<String>,
     },
     /// List the secrets: when each was set, and what uses it
     Ls,
@@ -36,7 +39,10 @@ pub(crate) enum Secret {
 impl Secret {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         match self {
-            Self::Set { name } => set(&context, &name).await?,
+            Self::Set { name, value } => {
+                not_an_argument(&name, &value)?;
+                set(&context, &name).await?;
+            }
             Self::Ls => {
                 let link = context.look().await?;
                 let list = link.api.secrets().await;
@@ -66,6 +72,19 @@ impl Secret {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Refuses a value on the command line. It is not shown again.
+fn not_an_argument(name: &str, value: &[String]) -> Result<(), Usage> {
+    if value.is_empty() {
+        return Ok(());
+    }
+    let name = if Secrets::check_name(name).is_ok() { name } else { "NAME" };
+    Err(Usage(anyhow!(
+        "the value of a secret is not an argument: it is read from standard input, or asked for\n  \
+         use: slipway secret set {name} < FILE\n  \
+         what was given is in the history of your shell now, and other users could see it: change it where it comes from"
+    )))
 }
 
 async fn set(context: &Context, name: &str) -> anyhow::Result<()> {
@@ -126,6 +145,30 @@ fn row(secret: &StoredSecret) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_on_the_command_line_is_refused_and_not_repeated() {
+        use clap::Parser as _;
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(subcommand)]
+            secret: Secret,
+        }
+        let read = |words: &[&str]| {
+            let line = ["slipway", "set"].into_iter().chain(words.iter().copied());
+            match Line::try_parse_from(line).ok().unwrap().secret {
+                Secret::Set { name, value } => not_an_argument(&name, &value),
+                Secret::Ls | Secret::Rm { .. } => panic!("another command"),
+            }
+        };
+        assert!(read(&["KEY"]).is_ok());
+        for words in
+            [&["KEY", "sk-secret-1"][..], &["KEY", "sk-secret-1", "x"], &["KEY", "--", "sk-secret-1"]]
+        {
+            let said = read(words).unwrap_err().0.to_string();
+            assert!(said.contains("slipway secret set KEY < FILE") && !said.contains("sk-secret"), "{said}");
+        }
+    }
 
     #[test]
     fn it_is_said_what_uses_a_secret() {

@@ -4,7 +4,7 @@ use protocol::{EventBody, Session, SessionId, Status};
 
 use super::Context;
 use crate::exit::Exit;
-use crate::render::{budget, print, style, summary, text};
+use crate::render::{approval, budget, print, style, summary, text};
 
 /// Show a session: status, checks, spend, delivery.
 #[derive(Debug, clap::Args)]
@@ -73,11 +73,18 @@ fn overview(session: &Session) -> String {
         lines.extend(delivery.error.as_ref().map(|error| format!("             {error}")));
     }
     if let Some(approval) = &session.approval {
-        lines.push(format!("waits        {}", text::harmless(&approval.question)));
-        lines.push(format!(
-            "             decide with: slipway approve {} [--reject] [--comment TEXT]",
-            session.id
-        ));
+        let shown = approval::lines(approval).join("\n");
+        lines.push(format!("waits        {}", indented(&shown).trim_start()));
+        lines.push(indented(&approval::how(session.id, approval.gate, approval.call.as_deref())));
+    }
+    for rule in &session.policy.rules {
+        lines.push(format!("policy       {}", text::harmless(&rule.to_string())));
+    }
+    lines.extend(
+        session.policy.after_every.map(|every| format!("policy       ask after every {every} actions")),
+    );
+    for rule in &session.granted {
+        lines.push(format!("granted      {}", text::harmless(&rule.to_string())));
     }
     if session.paused && session.status == Status::OutOfBudget {
         lines.push("queue        stays until there is more of the budget".to_owned());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::Deserialize;
 
-use super::Config;
+use super::{Config, keys};
 
 /// A model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -39,6 +39,9 @@ pub(crate) struct Model {
     pub(crate) tool_mode: Option<protocol::ToolMode>,
     #[serde(default)]
     pub(crate) edit_format: Option<protocol::EditFormat>,
+    /// Whether it sees images.
+    #[serde(default)]
+    pub(crate) images: Option<bool>,
     #[serde(default)]
     pub(crate) reasoning: Option<llm::Effort>,
     /// Models that take over, in order.
@@ -48,6 +51,9 @@ pub(crate) struct Model {
     pub(crate) idle_timeout_s: Option<u64>,
     #[serde(default)]
     pub(crate) timeout_s: Option<u64>,
+    /// Where it stands among the models of the file: the first one is the default.
+    #[serde(skip)]
+    pub(crate) place: usize,
 }
 
 /// The least context in which a prompt and an answer have room.
@@ -69,10 +75,12 @@ impl Model {
             max_output: None,
             tool_mode: None,
             edit_format: None,
+            images: None,
             reasoning: None,
             fallback: Vec::new(),
             idle_timeout_s: None,
             timeout_s: None,
+            place: 0,
         }
     }
 
@@ -84,12 +92,19 @@ impl Model {
             (None, Some(file)) => Some(llm::Key::from_file(file)),
             (None, None) => variable.and_then(llm::Key::from_env),
         };
+        let mut model = llm::Model { key, ..self.without_key(name) };
+        model.overrides.lacks_key = model.key.is_none() && self.api_key_env.is_some();
+        model
+    }
+
+    /// The model without its key.
+    fn without_key(&self, name: &str) -> llm::Model {
         llm::Model {
             name: name.to_owned(),
             provider: self.provider,
             model: self.model.clone(),
             base_url: self.base_url.clone(),
-            key,
+            key: None,
             headers: self.headers.clone(),
             price: self.price,
             overrides: llm::Overrides {
@@ -97,10 +112,12 @@ impl Model {
                 max_output: self.max_output,
                 tool_mode: self.tool_mode,
                 edit_format: self.edit_format,
+                images: self.images,
                 effort: self.reasoning,
                 fallback: self.fallback.clone(),
                 idle: self.idle_timeout_s.map(Duration::from_secs),
                 total: self.timeout_s.map(Duration::from_secs),
+                lacks_key: false,
             },
         }
     }
@@ -126,12 +143,47 @@ fn stored(name: &str, secrets: &store::Secrets) -> llm::Key {
     llm::Key::from_store(name, move |name| secrets.get(name).map_err(|error| error.advice()))
 }
 
+/// The models in the order of the file, so that one that is added at its end does not become the default.
+pub(crate) fn in_order(models: &BTreeMap<String, Model>) -> Vec<(&str, &Model)> {
+    let mut models: Vec<_> = models.iter().map(|(name, model)| (name.as_str(), model)).collect();
+    models.sort_by_key(|(_, model)| model.place);
+    models
+}
+
+/// Notes where each model stands in the text of the file.
+pub(super) fn place(models: &mut BTreeMap<String, Model>, text: &str) -> Result<(), toml::de::Error> {
+    #[derive(Deserialize)]
+    struct Places {
+        #[serde(default)]
+        models: BTreeMap<String, toml::Spanned<serde::de::IgnoredAny>>,
+    }
+    let places: Places = toml::from_str(text)?;
+    for (name, model) in models {
+        model.place = places.models.get(name).map_or(usize::MAX, |found| found.span().start);
+    }
+    Ok(())
+}
+
 /// What is wrong with models that the types allow.
 pub(super) fn check(models: &BTreeMap<String, Model>) -> anyhow::Result<()> {
     let known = || models.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     for (name, model) in models {
+        if name.trim().is_empty() || model.model.trim().is_empty() {
+            bail!(
+                "[models.{name:?}] needs a name, and in model the provider's name of it: nobody could ask for it otherwise"
+            );
+        }
+        if let Some(variable) = &model.api_key_env {
+            keys::check_variable(&format!("[models.{name}] api_key_env"), variable)?;
+        }
+        if let Some(secret) = &model.api_key_secret {
+            keys::check_secret(&format!("[models.{name}] api_key_secret"), secret)?;
+        }
         if model.provider.base_url().is_none() && model.base_url.is_none() {
             bail!("[models.{name}] needs base_url, such as \"{}\"", model.provider.example_url());
+        }
+        if let Err(error) = model.without_key(name).check() {
+            bail!("{error}");
         }
         let places = [
             ("api_key_env", model.api_key_env.is_some()),
@@ -171,7 +223,7 @@ pub(super) fn check(models: &BTreeMap<String, Model>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is wrong with routes. Models that only a key in the environment makes available are known later.
+/// What is wrong with the names of models in routes and environments. Models that only a key in the environment makes available are known later.
 pub(super) fn check_routes(config: &Config) -> anyhow::Result<()> {
     let named = &config.agent.model;
     if let Some(code) = config.routes.code.as_ref().filter(|code| !named.is_empty() && *code != named) {
@@ -183,6 +235,14 @@ pub(super) fn check_routes(config: &Config) -> anyhow::Result<()> {
         return Ok(());
     }
     let known: Vec<&str> = config.models.keys().map(String::as_str).collect();
+    for (environment, recipe) in &config.environments {
+        if let Some(name) = recipe.model.as_deref().filter(|name| !known.contains(name)) {
+            bail!(
+                "[environments.{environment}] model = \"{name}\" is not one of the models: {}",
+                known.join(", ")
+            );
+        }
+    }
     match config.routes.unknown(&known) {
         Some((task, name)) => {
             bail!("[routes] {} = \"{name}\" is not one of the models: {}", task.as_str(), known.join(", "))
@@ -202,6 +262,15 @@ mod tests {
             ("api_key_env = \"X\"\napi_key_file = \"/x\"", "keep one"),
             ("api_key_env = \"X\"\napi_key_secret = \"X\"", "api_key_env and api_key_secret: keep one"),
             ("api_key_secret = \"a/b\"", "no name for a secret"),
+            ("api_key_env = \"sk-secret-1\"", "api_key_env is the name of a variable"),
+            ("api_key_env = \"$sk-secret-1\"", "api_key_env is the name of a variable"),
+            ("api_key_secret = \"sk-secret-1\"", "slipway secret set NAME"),
+            ("base_url = \"http://localhost:99999/v1\"", "not an http or https address"),
+            ("base_url = \"ftp://x\"", "base_url of [models.a]"),
+            ("base_url = \"localhost:8000/v1\"", "not an http or https address"),
+            ("base_url = \"\"", "not an http or https address"),
+            ("headers = { \"X Team\" = \"v\" }", "\"X Team\" cannot be the name of a header"),
+            ("headers = { X-Team = \"v\\n\" }", "value of \"X-Team\" cannot be sent"),
             ("context = 100", "at least 2048"),
             ("context = 4096\nmax_output = 4096", "no room"),
             ("fallback = [\"a\"]", "itself"),
@@ -211,8 +280,18 @@ mod tests {
             ("edit_format = \"diff\"", "replace"),
         ] {
             let error = format!("{:#}", Config::parse(&format!("{a}{text}")).unwrap_err());
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(said) && !error.contains("sk-secret-1"), "{text}: {error}");
         }
+        for text in [
+            "[models.\"\"]\nprovider = \"openai\"\nmodel = \"m\"",
+            "[models.a]\nprovider = \"openai\"\nmodel = \" \"",
+        ] {
+            let error = format!("{:#}", Config::parse(text).unwrap_err());
+            assert!(error.contains("needs a name"), "{error}");
+        }
+        let text = format!("{a}[environments.e]\nrepos = [{{ url = \"/r\" }}]\nmodel = \"zz\"");
+        let error = format!("{:#}", Config::parse(&text).unwrap_err());
+        assert!(error.contains("[environments.e] model = \"zz\" is not one of the models: a"), "{error}");
         for provider in ["azure", "bedrock", "vertex-gemini"] {
             let text = format!("[models.a]\nprovider = \"{provider}\"\nmodel = \"m\"");
             let error = format!("{:#}", Config::parse(&text).unwrap_err());
@@ -234,6 +313,35 @@ mod tests {
             assert!(error.contains(said), "{routes}: {error}");
         }
         Config::parse("[routes]\ntitle = \"anthropic\"").unwrap();
+    }
+
+    #[test]
+    fn the_first_model_of_the_file_stays_the_first() {
+        let order = |text: &str| {
+            let config = Config::parse(text).unwrap();
+            super::in_order(&config.models).into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        };
+        let tables = ["main", "cheap", "a"].map(|name| {
+            format!("[models.{name}]\nprovider = \"ollama\"\nmodel = \"m\"\nheaders = {{ X = \"1\" }}\n")
+        });
+        assert_eq!(order(&tables.concat()), ["main", "cheap", "a"]);
+        let inline = "models.z = { provider = \"ollama\", model = \"m\" }\nmodels.b.provider = \"ollama\"\n\
+                      models.b.model = \"m\"\n";
+        assert_eq!(order(inline), ["z", "b"]);
+        assert_eq!(order(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_key_that_is_named_and_not_there_is_no_key() {
+        let has_key = |key: &str| {
+            let text = format!("[models.a]\nprovider = \"ollama\"\nmodel = \"m\"\n{key}");
+            let config = Config::parse(&text).unwrap();
+            let model = &config.models["a"];
+            let lacks = model.lacks_key(&config.secrets()).is_some();
+            (model.callable("a", &config.secrets()).has_key(), lacks)
+        };
+        assert_eq!(has_key(""), (true, false));
+        assert_eq!(has_key("api_key_env = \"SLIPWAY_TEST_NO_SUCH_VARIABLE\""), (false, true));
     }
 
     #[test]

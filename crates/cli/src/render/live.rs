@@ -6,14 +6,14 @@ use std::io::IsTerminal;
 use protocol::event::{Channel, Compaction, CompactionLevel, DeliveryState, SandboxState, ServiceState};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
-    Code, Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, LineageId,
+    Changes, Code, Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, LineageId,
     NotificationState, Outcome, SessionId, Status,
 };
 
 use sandbox::egress::with_port;
 
 use super::style::{Paint, say, stderr};
-use super::{budget, plan, print, summary, text};
+use super::{approval, budget, plan, print, summary, text};
 use crate::api::{Api, Meaning};
 use crate::exit::Exit;
 use crate::interrupt::Interrupts;
@@ -140,7 +140,8 @@ impl Progress {
                 self.held = *outcome == Outcome::OutOfBudget;
             }
             EventBody::ApprovalRequested { .. } => self.waiting = true,
-            EventBody::ApprovalResolved { .. } => self.waiting = false,
+            // What waited is a turn, also where its beginning was not seen.
+            EventBody::ApprovalResolved { .. } => (self.waiting, self.working) = (false, true),
             EventBody::QueuePaused { .. } => self.paused = true,
             EventBody::QueueResumed { .. } => (self.paused, self.held) = (false, false),
             _ => {}
@@ -219,8 +220,11 @@ impl View {
             EventBody::SessionCreated { environment, model, .. } => {
                 say(&paint.dim(&format!("session  {} in {environment}, model {model}", event.session)));
             }
-            EventBody::PromptQueued { text: words, .. } => {
+            EventBody::PromptQueued { text: words, images, .. } => {
                 say(&format!("{} {}", paint.work("❯"), paint.bold(&text::harmless(words))));
+                for image in images {
+                    say(&paint.dim(&format!("  with an image: {}", text::harmless(&image.describe()))));
+                }
             }
             EventBody::SandboxChanged { state, detail, duration_ms, .. } => {
                 self.sandbox(*state, detail.as_deref(), *duration_ms)
@@ -297,12 +301,14 @@ impl View {
                 let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
                 say(&paint.warn(&format!("  service {service} {words}{}", text::harmless(&detail))));
             }
-            EventBody::ApprovalRequested { question, .. } => {
+            EventBody::ApprovalRequested { question, gate, call, .. } => {
                 say(&format!("{} {}", paint.warn("?"), paint.bold(&text::harmless(question))));
-                say(&paint.dim(&format!(
-                    "  decide with: slipway approve {} [--reject] [--comment TEXT]",
-                    event.session
-                )));
+                let look = format!("look at it with: slipway approve {} --show", event.session);
+                say(&paint.dim(&format!("  {look}")));
+                say(&paint.dim(&format!("  {}", approval::how(event.session, *gate, call.as_deref()))));
+            }
+            EventBody::PolicyChanged { .. } => {
+                say(&paint.dim(&format!("  {} changed the policy", text::harmless(&event.actor.id))));
             }
             EventBody::ApprovalResolved { approved, .. } => {
                 let (mark, word) =
@@ -493,13 +499,18 @@ fn check(report: &CheckReport, paint: Paint) -> String {
     };
     let digest = checks::digest(parsed);
     let mut lines = digest.lines();
-    let head = lines.next().unwrap_or("").to_owned();
+    let mut head = lines.next().unwrap_or("").to_owned();
+    if let Some(changes) = &report.changes {
+        head.push_str(&since(changes));
+    }
+    let part = if report.partial { " (the part that the changes touch)" } else { "" };
     match report.passed {
-        Some(true) => format!("{} check {} passed: {head} {took}", paint.good("✓"), report.check),
+        Some(true) => format!("{} check {}{part} passed: {head} {took}", paint.good("✓"), report.check),
         _ => {
             let rest: Vec<&str> = lines.take(30).collect();
+            let mark = paint.bad("✗");
             let head =
-                format!("{} check {} failed: {} {took}", paint.bad("✗"), report.check, text::harmless(&head));
+                format!("{mark} check {}{part} failed: {} {took}", report.check, text::harmless(&head));
             if rest.is_empty() {
                 head
             } else {
@@ -507,6 +518,23 @@ fn check(report: &CheckReport, paint: Paint) -> String {
             }
         }
     }
+}
+
+/// What changed since the run before, in a few words.
+fn since(changes: &Changes) -> String {
+    let old = changes.new.iter().chain(&changes.remaining).filter(|finding| finding.before_turn).count();
+    let counts = [
+        (changes.new.len(), "new"),
+        (changes.fixed.len(), "fixed"),
+        (changes.remaining.len(), "remaining"),
+        (old, "known from before the turn"),
+    ];
+    let told: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }
 
 fn indent(words: &str, most: usize) -> String {
@@ -531,6 +559,7 @@ mod tests {
             output: None,
             exit_code: None,
             duration_ms: None,
+            elapsed_ms: None,
         };
         assert_eq!(describe(&call(serde_json::json!({}))), "no]52;c;evil[34mtool");
         assert_eq!(describe(&call(serde_json::json!({"path": "a\x1b[2J"}))), "no]52;c;evil[34mtool a[2J");

@@ -1,5 +1,6 @@
 //! What people see in a terminal. Data is printed to standard output; everything else is talk, on standard error.
 
+pub(crate) mod approval;
 pub(crate) mod budget;
 pub(crate) mod live;
 pub(crate) mod log;

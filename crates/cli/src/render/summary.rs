@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use protocol::{Outcome, Receipt};
+use protocol::{Outcome, Receipt, Weakening};
 
 use super::style::Paint;
 use super::text;
@@ -33,6 +33,11 @@ pub(crate) fn turn(outcome: Outcome, reason: Option<&str>, receipt: &Receipt, pa
         "  changes  {} files, +{} −{}",
         receipt.files_changed, receipt.insertions, receipt.deletions
     ));
+    for Weakening { file, line, what, .. } in &receipt.weakened {
+        let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
+        let told = text::harmless(&format!("{place}: {what}"));
+        lines.push(format!("  {}  {told}", paint.warn("look at")));
+    }
     lines.extend(text::mistakes(&receipt.mistakes).map(|told| format!("  mistakes {told}")));
     lines.push(format!("  spend    {}", text::spend(&receipt.spend)));
     lines.push(format!(

@@ -5,6 +5,7 @@
 
 mod backup;
 mod bad_input;
+mod bench;
 mod budgets;
 mod canary;
 mod control;
@@ -17,7 +18,10 @@ mod gc;
 mod harness;
 mod images;
 mod limits;
+mod memory;
 mod models;
+mod pictures;
+mod policies;
 mod program;
 mod run;
 mod sandbox;

@@ -28,6 +28,7 @@ fn status_and_words_give_the_class() {
     for status in [500, 502, 503, 504, 529] {
         assert_eq!(class(status, "oops"), Class::Overloaded);
     }
+    assert_eq!(class(409, "conflict"), Class::Overloaded);
     assert_eq!(class(413, ""), Class::ContextOverflow);
     assert_eq!(class(400, r#"{"error":{"message":"no such parameter"}}"#), Class::BadRequest);
     for said in [
@@ -45,12 +46,57 @@ fn status_and_words_give_the_class() {
 }
 
 #[test]
+fn a_request_that_a_key_may_never_send_is_an_overflow_and_one_that_waits_is_not() {
+    let said = |message: &str| {
+        let error = serde_json::json!({"message": message, "type": "tokens", "param": null,
+            "code": "rate_limit_exceeded"});
+        serde_json::json!({"error": error}).to_string()
+    };
+    let large = "Request too large for gpt-4.1 (for limit gpt-4.1) in organization org-1 on tokens per min (TPM): \
+                 Limit 30000, Requested 37313. The input or output tokens must be reduced in order to run successfully.";
+    let small = "Request too large for model `gpt-oss` on tokens per minute (TPM): Limit 8000, Requested 12328, please \
+                 reduce your message size and try again. Upgrade at https://example.com/settings/billing";
+    for (status, message, limit) in [(429, large, 30_000), (413, small, 8000)] {
+        let complaint = complaint(status, &said(message));
+        assert_eq!((complaint.takes(), complaint.allowed_at_once()), (Some(limit), Some(limit)), "{message}");
+        let error = complaint.into_error(&model());
+        assert_eq!((error.class, crate::retry_delay(&error, 1)), (Class::ContextOverflow, None), "{message}");
+        let words =
+            format!("\"main\" may not send more tokens in a minute than {limit}, and this request alone");
+        assert!(error.message.contains(&words), "{}", error.message);
+        assert!(error.message.contains("have the provider raise the limit"), "{}", error.message);
+    }
+    let unnumbered = complaint(429, &said("Request too large for m on tokens per min."));
+    assert_eq!((unnumbered.class(), unnumbered.takes()), (Class::ContextOverflow, None));
+    let streamed = serde_json::from_str(&said(large)).unwrap();
+    assert_eq!(Complaint::from_json(&streamed).unwrap().class(), Class::ContextOverflow);
+    for waits in [
+        "Rate limit reached for m on tokens per min (TPM): Limit 30000, Used 29937, Requested 385. Please try again in 644ms.",
+        "Rate limit reached for m on requests per min (RPM): Limit 3, Used 3, Requested 1.",
+        "Rate limit reached for m on tokens per min (TPM): Limit 0, Requested 385.",
+    ] {
+        assert_eq!(complaint(429, &said(waits)).class(), Class::RateLimited, "{waits}");
+    }
+    let window =
+        complaint(400, r#"{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#);
+    assert_eq!((window.takes(), window.allowed_at_once()), (Some(200_000), None));
+    assert_eq!(complaint(400, "maximum context length is unknown to this parameter").takes(), None);
+}
+
+#[test]
 fn what_no_waiting_cures_is_told_at_once() {
     let quota = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#;
     let credit = r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#;
     let tools = r#"{"error":{"message":"registry.ollama.ai/library/tiny:latest does not support tools"}}"#;
     let parser = r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","code":400}"#;
     let image = r#"{"error":{"message":"image input is not supported - hint: you may need the mmproj"}}"#;
+    let jinja =
+        r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#;
+    let memory = r#"{"error":{"message":"model requires more system memory (5.6 GiB) than is available"}}"#;
+    let flagged = r#"{"error":{"code":403,"message":"Your chosen model requires moderation and your input was flagged",
+        "metadata":{"reasons":["violence"]}}}"#;
+    let limits = r#"{"error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits. You will regain access on 2026-12-01."}}"#;
+    let long = r#"{"error":{"message":"max_tokens is too large: 8192"}}"#;
     for (status, body, class, advice) in [
         (429, quota, Class::Unpaid, "billing"),
         (402, "", Class::Unpaid, "billing"),
@@ -58,6 +104,13 @@ fn what_no_waiting_cures_is_told_at_once() {
         (400, tools, Class::Unsupported, "tool_mode = \"json_step\" or \"fenced\" in [models.main]"),
         (400, parser, Class::Unsupported, "--tool-call-parser"),
         (400, image, Class::Unsupported, "Leave images out"),
+        (500, jinja, Class::Unsupported, "Start llama-server with --jinja, or set tool_mode"),
+        (501, "{}", Class::Unsupported, "Check [models.main]"),
+        (500, r#"{"error":{"message":"Unsupported param: tools"}}"#, Class::Unsupported, "tool_mode"),
+        (500, memory, Class::Unsupported, "choose a smaller model"),
+        (403, flagged, Class::BadRequest, "content filter"),
+        (400, limits, Class::Unpaid, "billing"),
+        (400, long, Class::BadRequest, "Set max_output of [models.main]"),
         (404, r#"{"error":{"code":"model_not_found","message":"gone"}}"#, Class::UnknownModel, "\"big\""),
         (400, r#"{"error":{"message":"big is not a valid model ID"}}"#, Class::UnknownModel, "\"big\""),
         (400, r#"{"error":{"code":"content_filter","message":"no"}}"#, Class::BadRequest, "content filter"),
@@ -95,6 +148,30 @@ fn the_wait_is_taken_from_wherever_it_is() {
     let error = Complaint::from_response(529, hints, "").into_error(&model());
     assert_eq!((error.class, crate::retry_delay(&error, 1)), (Class::Overloaded, None), "the server says so");
     assert!(error.message.contains("too much to do"), "{}", error.message);
+    let hints = Hints { wait: None, retry: Some(true) };
+    let error = Complaint::from_response(400, hints, "").into_error(&model());
+    assert!(crate::retry_delay(&error, 1).is_some(), "the server says so");
+    let error = Complaint::from_response(401, hints, "").into_error(&model());
+    assert_eq!((error.class, crate::retry_delay(&error, 1)), (Class::Auth, None));
+}
+
+#[test]
+fn a_call_that_a_server_could_not_read_is_the_models_mistake() {
+    let groq = r#"{"error":{"message":"Failed to call a function.","type":"invalid_request_error",
+        "code":"tool_use_failed","failed_generation":"<function=shell{\"command\""}}"#;
+    let ollama =
+        r#"{"error":{"message":"error parsing tool call: raw='{\"command\":\"ls' err=unexpected end"}}"#;
+    for (status, body, said) in [
+        (400, groq, "Failed to call a function. <function=shell{\"command\""),
+        (500, ollama, "error parsing tool call: raw='{\"command\":\"ls' err=unexpected end"),
+    ] {
+        let complaint = complaint(status, body);
+        assert_eq!(complaint.broken_call().as_deref(), Some(said));
+        let error = complaint.into_error(&model());
+        assert_eq!(error.class, Class::BadResponse, "another attempt is another answer");
+        assert!(error.message.contains("could not read"), "{}", error.message);
+    }
+    assert_eq!(complaint(400, "no such tool").broken_call(), None);
 }
 
 #[test]

@@ -167,13 +167,7 @@ fn messages(request: &Request) -> Vec<Value> {
 
 /// Images stand before the text that is about them.
 fn user_blocks(text: &str, images: &[Image]) -> Vec<Value> {
-    let mut blocks: Vec<Value> = images
-        .iter()
-        .map(|image| {
-            let source = json!({"type": "base64", "media_type": image.media_type, "data": image.data});
-            json!({"type": "image", "source": source})
-        })
-        .collect();
+    let mut blocks: Vec<Value> = images.iter().map(image_block).collect();
     match text.trim() {
         // An empty text is refused, and a message must not vanish: a turn has to end with the user.
         "" if blocks.is_empty() => blocks.push(text_block("(empty)")),
@@ -183,10 +177,19 @@ fn user_blocks(text: &str, images: &[Image]) -> Vec<Value> {
     blocks
 }
 
+fn image_block(image: &Image) -> Value {
+    let source = json!({"type": "base64", "media_type": image.file.media_type, "data": &*image.data});
+    json!({"type": "image", "source": source})
+}
+
 fn result_block(result: &protocol::chat::ToolResult) -> Value {
     let mut block = json!({"type": "tool_result", "tool_use_id": word(&result.call_id, 128)});
-    if !result.text.is_empty() {
-        block["content"] = json!(result.text);
+    let text = (!result.text.is_empty()).then_some(result.text.as_str());
+    if !result.images.is_empty() {
+        let images = result.images.iter().map(image_block);
+        block["content"] = text.map(text_block).into_iter().chain(images).collect();
+    } else if let Some(text) = text {
+        block["content"] = json!(text);
     }
     if result.is_error {
         block["is_error"] = json!(true);
@@ -298,7 +301,8 @@ impl Fold {
     fn stop(&mut self, reason: Option<&Value>) {
         match reason.and_then(Value::as_str) {
             None => {}
-            Some("max_tokens" | "model_context_window_exceeded") => self.stop = Some(Stop::Length),
+            Some("max_tokens") => self.stop = Some(Stop::Length),
+            Some("model_context_window_exceeded") => self.stop = Some(Stop::Window),
             Some("refusal") => self.stop = Some(Stop::Refusal),
             Some("tool_use") => self.stop = Some(Stop::Tools),
             Some(_) => self.stop = Some(Stop::End),

@@ -1,8 +1,8 @@
 //! Chat completions, as OpenAI defined them and as many servers bend them: the fold accepts gaps, missing ids and whole
 //! arguments, because a small local server is as welcome as the original.
 
-use protocol::Usage;
 use protocol::chat::{Completion, Image, Message, Part, Request, Stop, ToolChoice};
+use protocol::{Usage, Usd};
 use serde_json::{Value, json};
 
 use super::{
@@ -92,7 +92,7 @@ fn content(text: &str, images: &[Image]) -> Value {
         return json!(text);
     }
     let shown = images.iter().map(|image| {
-        let url = format!("data:{};base64,{}", image.media_type, image.data);
+        let url = format!("data:{};base64,{}", image.file.media_type, image.data);
         json!({"type": "image_url", "image_url": {"url": url}})
     });
     let said = (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}));
@@ -118,7 +118,9 @@ fn mark(messages: &mut [Value]) {
     let before = step.and_then(|step| step.checked_sub(1)).filter(|_| 2 * calls > super::CACHE_REACH);
     let places: Vec<usize> = system.into_iter().chain(before).chain(last).collect();
     for place in places {
-        if let Some(block) = messages[place]["content"].as_array_mut().and_then(|blocks| blocks.last_mut()) {
+        // Images take no mark.
+        let mut blocks = messages[place]["content"].as_array_mut().into_iter().flatten();
+        if let Some(block) = blocks.rfind(|block| block["type"] == "text") {
             block["cache_control"] = json!({"type": "ephemeral"});
         }
     }
@@ -184,6 +186,7 @@ pub(crate) struct Fold {
     done: bool,
     answered: bool,
     usage: Usage,
+    cost_usd: Option<f64>,
 }
 
 impl Fold {
@@ -198,6 +201,7 @@ impl Fold {
             done: false,
             answered: false,
             usage: Usage::default(),
+            cost_usd: None,
         }
     }
 
@@ -205,10 +209,11 @@ impl Fold {
     fn chunk(&mut self, chunk: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
         if let Some(reported) = chunk.get("usage").filter(|usage| usage.is_object()) {
             self.usage = usage(reported);
+            self.cost_usd = cost_usd(reported).or(self.cost_usd);
         }
         let Some(choice) = chunk.pointer("/choices/0") else { return Ok(()) };
         if let Some(complaint) = Complaint::from_json(choice) {
-            return Err(Fault::Server(complaint));
+            return Err(Fault::server(complaint));
         }
         self.answered = true;
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
@@ -243,7 +248,7 @@ impl Fold {
                 self.stop = Some(Stop::Refusal);
             }
             Some(reason @ ("error" | "insufficient_system_resource")) => {
-                return Err(Fault::Server(Complaint::stopped(reason)));
+                return Err(Fault::server(Complaint::stopped(reason)));
             }
             // Whether there are calls says more than `stop` or `tool_calls`, which servers mix up.
             Some(_) => self.stop = Some(Stop::End),
@@ -332,9 +337,26 @@ impl super::Fold for Fold {
         Ok(Completion { parts: self.parts.finish(), stop, usage: self.usage })
     }
 
+    fn cost_usd(&self) -> Option<f64> {
+        self.cost_usd
+    }
+
     fn so_far(&mut self) -> (&mut Parts, Usage) {
         (&mut self.parts, self.usage)
     }
+}
+
+/// What OpenRouter says that the call cost. With a key of one's own for the maker of the model, that one's bill comes on top.
+fn cost_usd(reported: &Value) -> Option<f64> {
+    let dollars = |pointer: &str| {
+        let told = reported.pointer(pointer).and_then(Value::as_f64);
+        told.filter(|dollars| dollars.is_finite() && *dollars >= 0.0).map(Usd::from)
+    };
+    let mut cost = dollars("/cost")?;
+    if reported.get("is_byok").and_then(Value::as_bool) == Some(true) {
+        cost += dollars("/cost_details/upstream_inference_cost").unwrap_or_default();
+    }
+    Some(cost.dollars())
 }
 
 /// Usage in parts that do not overlap.

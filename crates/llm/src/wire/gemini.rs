@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use protocol::Usage;
-use protocol::chat::{Completion, Message, Part, Request, Stop, ToolChoice, ToolResult};
+use protocol::chat::{Completion, Image, Message, Part, Request, Stop, ToolChoice, ToolResult};
 use serde_json::{Value, json};
 
 use super::{Fault, GEMINI_MARK, GEMINI_UNSIGNED, Parts, Progress, Sink, arguments, count, word};
@@ -19,12 +19,18 @@ mod schema;
 /// Marks a signature that came with a thought itself rather than with the part after it.
 const THOUGHT_MARK: &str = "gemini-thought:";
 
+/// Marks a signature that came with a text of nothing, which often ends an answer; it goes back on such a text.
+const EMPTY_MARK: &str = "gemini-empty:";
+
 /// The body of a call; the model is named in the address.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut body = json!({
-        "contents": contents(request),
+        "contents": contents(request, nests_images(model)),
         "generationConfig": {},
     });
+    if !quirks.call_ids {
+        drop_call_ids(&mut body["contents"]);
+    }
     if let Some(temperature) = request.temperature {
         body["generationConfig"]["temperature"] = json!(temperature);
     }
@@ -78,16 +84,13 @@ fn think(config: &mut Value, model: &Model, answer: u32, quirks: Quirks) {
 }
 
 /// The conversation. Results must stand directly after their calls, so what a person said in between comes after them.
-fn contents(request: &Request) -> Vec<Value> {
+fn contents(request: &Request, nests: bool) -> Vec<Value> {
     let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
     let mut tools: HashMap<&str, &str> = HashMap::new();
     for message in &request.messages {
         match message {
             Message::User { text, images } => {
-                let mut parts: Vec<Value> = images
-                    .iter()
-                    .map(|image| json!({"inlineData": {"mimeType": image.media_type, "data": image.data}}))
-                    .collect();
+                let mut parts: Vec<Value> = images.iter().map(image_part).collect();
                 match text.trim() {
                     // An empty text is refused, and a message must not vanish: a turn has to end with the user.
                     "" if parts.is_empty() => parts.push(json!({"text": "(empty)"})),
@@ -110,7 +113,8 @@ fn contents(request: &Request) -> Vec<Value> {
                 }
             }
             Message::Tools { results } => {
-                let responses = results.iter().map(|result| response_part(result, &tools)).collect();
+                let responses =
+                    results.iter().flat_map(|result| response_parts(result, &tools, nests)).collect();
                 let place = contents.iter().rposition(|(role, _)| *role == "model");
                 contents.insert(place.map_or(contents.len(), |place| place + 1), ("user", responses));
             }
@@ -119,11 +123,40 @@ fn contents(request: &Request) -> Vec<Value> {
     contents.into_iter().map(|(role, parts)| json!({"role": role, "parts": parts})).collect()
 }
 
-fn response_part(result: &ToolResult, tools: &HashMap<&str, &str>) -> Value {
+/// Whether a model takes images inside of results; those before it only take them beside results.
+fn nests_images(model: &Model) -> bool {
+    let name = crate::profile::plain(&model.model);
+    name.starts_with("gemini-") && !["gemini-1", "gemini-2"].iter().any(|old| name.starts_with(old))
+}
+
+fn image_part(image: &Image) -> Value {
+    json!({"inlineData": {"mimeType": image.file.media_type, "data": &*image.data}})
+}
+
+/// A result with its images: inside it for a model that `nests` them, and else right after it.
+fn response_parts(result: &ToolResult, tools: &HashMap<&str, &str>, nests: bool) -> Vec<Value> {
     let tool = tools.get(result.call_id.as_str()).copied().unwrap_or_default();
     let key = if result.is_error { "error" } else { "output" };
-    json!({"functionResponse": {"id": word(&result.call_id, 128), "name": word(tool, 64),
-        "response": {key: result.text}}})
+    let mut part = json!({"functionResponse": {"id": word(&result.call_id, 128), "name": word(tool, 64),
+        "response": {key: result.text}}});
+    let images: Vec<Value> = result.images.iter().map(image_part).collect();
+    if nests && !images.is_empty() {
+        part["functionResponse"]["parts"] = Value::Array(images);
+        return vec![part];
+    }
+    std::iter::once(part).chain(images).collect()
+}
+
+/// Takes the ids of calls away; results belong to their calls by their order then.
+fn drop_call_ids(contents: &mut Value) {
+    let contents = contents.as_array_mut().into_iter().flatten();
+    for part in contents.filter_map(|content| content["parts"].as_array_mut()).flatten() {
+        for kind in ["functionCall", "functionResponse"] {
+            if let Some(fields) = part.get_mut(kind).and_then(Value::as_object_mut) {
+                fields.remove("id");
+            }
+        }
+    }
 }
 
 /// What goes back of an assistant message.
@@ -137,6 +170,8 @@ fn model_parts(parts: &[Part]) -> Vec<Value> {
                 let signature = signature.as_deref().unwrap_or_default();
                 if let Some(signature) = signature.strip_prefix(THOUGHT_MARK) {
                     sent.push(json!({"text": text, "thought": true, "thoughtSignature": signature}));
+                } else if let Some(signature) = signature.strip_prefix(EMPTY_MARK) {
+                    sent.push(json!({"text": "", "thoughtSignature": signature}));
                 } else if let Some(signature) = signature.strip_prefix(GEMINI_MARK) {
                     signed = Some(signature);
                 }
@@ -157,7 +192,7 @@ fn model_parts(parts: &[Part]) -> Vec<Value> {
         }
         sent.push(value);
     }
-    // A signature may close an answer, with an empty text to carry it.
+    // In older logs a signature that came with a text of nothing looks like one of the part after it.
     if let Some(signature) = signed.filter(|_| !sent.is_empty()) {
         sent.push(json!({"text": "", "thoughtSignature": signature}));
     }
@@ -207,7 +242,7 @@ impl Fold {
                 self.stop = Some(Stop::End);
             }
             Some(reason) if reason != "STOP" && self.stop.is_none() && self.parts.says_nothing() => {
-                return Err(Fault::Server(Complaint::stopped(format!("{reason} {said}").trim())));
+                return Err(Fault::server(Complaint::stopped(format!("{reason} {said}").trim())));
             }
             Some(_) => self.stop = Some(Stop::End),
         }
@@ -231,12 +266,14 @@ impl Fold {
             }
             return;
         }
+        let call = part.get("functionCall");
         // It is kept before its part, as the chat format keeps it, so that a model can be reached in either.
         if let Some(signature) = signature {
-            self.parts.sign(format!("{GEMINI_MARK}{signature}"));
+            let mark = if text.is_empty() && call.is_none() { EMPTY_MARK } else { GEMINI_MARK };
+            self.parts.sign(format!("{mark}{signature}"));
         }
         self.parts.text(text, sink);
-        if let Some(call) = part.get("functionCall") {
+        if let Some(call) = call {
             let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
             let number = self.parts.begin_call(field("id"), field("name"), sink);
             let arguments = call.get("args").filter(|arguments| !arguments.is_null());

@@ -49,6 +49,12 @@ impl Parts {
         Self { earlier: taken.len(), taken: taken.into_iter().collect(), tools, ..Self::default() }
     }
 
+    /// No parts yet, after the same conversation.
+    pub(crate) fn anew(&self) -> Self {
+        let Self { earlier, taken, tools, .. } = self;
+        Self { earlier: *earlier, taken: taken.clone(), tools: tools.clone(), ..Self::default() }
+    }
+
     /// Adds text.
     pub(crate) fn text(&mut self, piece: &str, sink: &mut Sink<'_>) {
         if piece.is_empty() {

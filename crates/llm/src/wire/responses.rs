@@ -2,7 +2,7 @@
 //! encrypted and goes back with the item that followed it.
 
 use protocol::Usage;
-use protocol::chat::{Completion, Image, Message, Part, Request, Stop, ToolChoice};
+use protocol::chat::{Completion, Image, Message, Part, Request, Stop, ToolChoice, ToolResult};
 use serde_json::{Value, json};
 
 use super::{Fault, Parts, Progress, Sink, arguments_text, count, word};
@@ -26,7 +26,8 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
             Message::User { text, images } => input.push(user_item(text, images)),
             Message::Assistant { parts } => assistant(parts, &mut input),
             Message::Tools { results } => input.extend(results.iter().map(|result| {
-                json!({"type": "function_call_output", "call_id": word(&result.call_id, 64), "output": result.text})
+                json!({"type": "function_call_output", "call_id": word(&result.call_id, 64),
+                    "output": output(result)})
             })),
         }
     }
@@ -89,12 +90,23 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
 fn user_item(text: &str, images: &[Image]) -> Value {
     let mut item = message_item("user", "input_text", text);
     if let Some(content) = item["content"].as_array_mut() {
-        content.extend(images.iter().map(|image| {
-            let url = format!("data:{};base64,{}", image.media_type, image.data);
-            json!({"type": "input_image", "image_url": url})
-        }));
+        content.extend(images.iter().map(image_part));
     }
     item
+}
+
+fn image_part(image: &Image) -> Value {
+    let url = format!("data:{};base64,{}", image.file.media_type, image.data);
+    json!({"type": "input_image", "image_url": url})
+}
+
+/// What a call gave: a text, or parts when there are images.
+fn output(result: &ToolResult) -> Value {
+    if result.images.is_empty() {
+        return json!(result.text);
+    }
+    let text = json!({"type": "input_text", "text": result.text});
+    std::iter::once(text).chain(result.images.iter().map(image_part)).collect()
 }
 
 fn message_item(role: &str, kind: &str, text: &str) -> Value {
@@ -151,6 +163,20 @@ struct Item {
     grown: bool,
     /// Whether its end came.
     done: bool,
+    /// What it said.
+    said: String,
+    /// What it thought, and the signature of that.
+    thought: String,
+    signature: String,
+    /// The phase of a message, as a signature.
+    phase: String,
+}
+
+impl Item {
+    fn new(index: Option<u64>, ids: [String; 2], call: Option<usize>) -> Self {
+        let (said, thought, signature, phase) = Default::default();
+        Self { index, ids, call, grown: false, done: false, said, thought, signature, phase }
+    }
 }
 
 /// Folds events into a completion.
@@ -160,13 +186,16 @@ pub(crate) struct Fold {
     items: Vec<Item>,
     stop: Option<Stop>,
     refused: bool,
+    /// Why the server broke the answer off.
+    declined: Option<String>,
     usage: Usage,
 }
 
 impl Fold {
     /// An empty answer.
     pub(crate) fn new(parts: Parts) -> Self {
-        Self { parts, items: Vec::new(), stop: None, refused: false, usage: Usage::default() }
+        let usage = Usage::default();
+        Self { parts, items: Vec::new(), stop: None, refused: false, declined: None, usage }
     }
 
     /// The item that an event is about; some servers give numbers, some ids, some neither.
@@ -188,21 +217,60 @@ impl Fold {
         if let ("message", phase @ ("commentary" | "final_answer")) =
             (field(item, "type"), field(item, "phase"))
         {
-            self.parts.sign(format!("{PHASE_MARK}{phase}"));
+            let phase = format!("{PHASE_MARK}{phase}");
+            self.parts.sign(phase.clone());
+            return self.items.push(Item { phase, ..Item::new(index, ids, call) });
         }
-        self.items.push(Item { index, ids, call, grown: false, done: false });
+        self.items.push(Item::new(index, ids, call));
     }
 
-    /// Marks the item of a piece as grown; some servers do not tell that it begins.
-    fn grow(&mut self, event: &Value) {
+    /// The item of a piece, which grows; some servers do not tell that it begins.
+    fn grow(&mut self, event: &Value) -> Option<&mut Item> {
         let (index, id) = (number(event), field(event, "item_id"));
-        match self.find(index, id) {
-            Some(item) => item.grown = true,
-            None => {
-                let ids = [id.to_owned(), String::new()];
-                self.items.push(Item { index, ids, call: None, grown: true, done: false });
+        if self.find(index, id).is_none() {
+            self.items.push(Item::new(index, [id.to_owned(), String::new()], None));
+        }
+        let item = self.find(index, id)?;
+        item.grown = true;
+        Some(item)
+    }
+
+    fn say(&mut self, event: &Value, piece: &str, sink: &mut Sink<'_>) {
+        if let Some(item) = self.grow(event) {
+            item.said.push_str(piece);
+        }
+        self.parts.text(piece, sink);
+    }
+
+    fn think(&mut self, event: &Value, piece: &str, sink: &mut Sink<'_>) {
+        if let Some(item) = self.grow(event) {
+            item.thought.push_str(piece);
+        }
+        self.parts.reasoning(piece, sink);
+    }
+
+    /// The parts in the order of the items, which may have come mixed: a signature belongs to what it stands before.
+    fn ordered(mut self) -> Parts {
+        let mut parts = self.parts.anew();
+        let sink: &mut Sink<'_> = &mut |_| {};
+        // Those without a number stay where they came.
+        if self.items.iter().all(|item| item.index.is_some()) {
+            self.items.sort_by_key(|item| item.index);
+        }
+        for item in &self.items {
+            parts.reasoning(&item.thought, sink);
+            parts.sign(item.signature.clone());
+            parts.sign(item.phase.clone());
+            parts.text(&item.said, sink);
+            if let Some(call) = item.call.and_then(|number| self.parts.call(number)) {
+                let number = parts.begin_call(&call.id, &call.tool, sink);
+                parts.grow_call(number, &call.arguments, sink);
             }
         }
+        if let Some(reason) = &self.declined {
+            parts.declined(reason, sink);
+        }
+        parts
     }
 
     /// A piece of a call's arguments, or all of them when no piece came before.
@@ -226,6 +294,10 @@ impl Fold {
         match field(item, "type") {
             "message" if !grown => {
                 for block in list(item, "content") {
+                    state.said.push_str(field(block, "text"));
+                    state.said.push_str(field(block, "refusal"));
+                }
+                for block in list(item, "content") {
                     self.refused |= field(block, "type") == "refusal";
                     self.parts.text(field(block, "text"), sink);
                     self.parts.text(field(block, "refusal"), sink);
@@ -237,16 +309,20 @@ impl Fold {
                 }
             }
             "reasoning" => {
+                let content = field(item, "encrypted_content");
+                if !content.is_empty() {
+                    state.signature = format!("{MARK}{}:{content}", field(item, "id"));
+                }
+                let signature = state.signature.clone();
                 if !grown {
                     let kind = if list(item, "summary").is_empty() { "content" } else { "summary" };
                     let texts: Vec<&str> =
                         list(item, kind).iter().map(|block| field(block, "text")).collect();
-                    self.parts.reasoning(&texts.join("\n\n"), sink);
+                    state.thought = texts.join("\n\n");
+                    let thought = state.thought.clone();
+                    self.parts.reasoning(&thought, sink);
                 }
-                let content = field(item, "encrypted_content");
-                if !content.is_empty() {
-                    self.parts.sign(format!("{MARK}{}:{content}", field(item, "id")));
-                }
+                self.parts.sign(signature);
             }
             _ => {}
         }
@@ -263,11 +339,12 @@ impl Fold {
             self.usage = usage(reported);
         }
         if let Some(complaint) = Complaint::from_json(response) {
-            return Err(Fault::Server(complaint));
+            return Err(Fault::server(complaint));
         }
         let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         self.stop = Some(match (reason, field(response, "status")) {
             (Some(reason @ "content_filter"), _) => {
+                self.declined = Some(reason.to_owned());
                 self.parts.declined(reason, sink);
                 Stop::Refusal
             }
@@ -292,21 +369,20 @@ impl super::Fold for Fold {
         match kind {
             "response.output_item.added" => self.begin(number(&value), &value["item"], sink),
             "response.output_item.done" => self.end(number(&value), &value["item"], sink),
-            "response.output_text.delta" => {
-                self.grow(&value);
-                self.parts.text(delta, sink);
-            }
+            "response.output_text.delta" => self.say(&value, delta, sink),
             "response.refusal.delta" => {
-                self.grow(&value);
                 self.refused = true;
-                self.parts.text(delta, sink);
+                self.say(&value, delta, sink);
             }
             "response.reasoning_summary_part.added" if count(&value, "/summary_index") > 0 => {
+                // Its words are still to come, in pieces or as a whole.
+                if let Some(item) = self.find(number(&value), field(&value, "item_id")) {
+                    item.thought.push_str("\n\n");
+                }
                 self.parts.reasoning("\n\n", sink);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.grow(&value);
-                self.parts.reasoning(delta, sink);
+                self.think(&value, delta, sink);
             }
             "response.function_call_arguments.delta" => self.arguments(&value, delta, "", sink),
             "response.function_call_arguments.done" => {
@@ -320,7 +396,7 @@ impl super::Fold for Fold {
             "error" => {
                 let wrapped = json!({"error": value});
                 let complaint = Complaint::from_json(&wrapped);
-                return Err(complaint.map_or(Fault::BrokeOff, Fault::Server));
+                return Err(complaint.map_or(Fault::BrokeOff, Fault::server));
             }
             // Beginnings and ends that say nothing new, and kinds that may be added.
             _ => {}
@@ -342,7 +418,8 @@ impl super::Fold for Fold {
             Some(Stop::End) if self.parts.calls() > 0 => Stop::Tools,
             Some(stop) => stop,
         };
-        Ok(Completion { parts: self.parts.finish(), stop, usage: self.usage })
+        let usage = self.usage;
+        Ok(Completion { parts: self.ordered().finish(), stop, usage })
     }
 
     fn so_far(&mut self) -> (&mut Parts, Usage) {

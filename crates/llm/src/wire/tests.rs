@@ -5,6 +5,7 @@ use crate::model::{Effort, sample};
 use crate::prepare::prepare;
 use crate::provider::Provider;
 use crate::quirks::Structured;
+use protocol::ImageFile;
 use protocol::chat::{AnswerSchema, Image, Message, ToolChoice, ToolSpec};
 use serde_json::json;
 use std::collections::HashSet;
@@ -42,9 +43,82 @@ fn answer() -> AnswerSchema {
     AnswerSchema { name: "number".into(), schema }
 }
 
+fn png() -> ImageFile {
+    let (name, media_type) = ("img_1.png".to_owned(), "image/png".to_owned());
+    ImageFile { name, media_type, bytes: 3000, width: 64, height: 48 }
+}
+
+#[test]
+fn images_of_results_go_where_each_format_has_them() {
+    use protocol::chat::{Call, Part, ToolResult};
+    let call = |id: &str| {
+        Part::Call(Call { id: id.into(), tool: "read".into(), arguments: "{\"path\":\"a.png\"}".into() })
+    };
+    let result =
+        |id: &str, images| ToolResult { call_id: id.into(), text: id.into(), is_error: false, images };
+    let image = Image { file: png(), data: "iVBOR".into() };
+    let request = Request {
+        messages: vec![
+            Message::user("Look."),
+            Message::Assistant { parts: vec![call("a"), call("b")] },
+            Message::Tools { results: vec![result("a", vec![image]), result("b", Vec::new())] },
+        ],
+        ..request()
+    };
+    let url = "data:image/png;base64,iVBOR";
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBOR"});
+    let inline = json!({"inlineData": {"mimeType": "image/png", "data": "iVBOR"}});
+    let function =
+        |id: &str| json!({"functionResponse": {"id": id, "name": "read", "response": {"output": id}}});
+    let mut nested = function("a");
+    nested["functionResponse"]["parts"] = json!([inline]);
+    let expected = [
+        // After all results, because nothing else may stand between them.
+        (
+            Provider::OpenAi,
+            "gpt-5",
+            "/messages/5",
+            json!({"role": "user", "content": [
+            {"type": "text", "text": "(The images that the calls above gave.)"},
+            {"type": "image_url", "image_url": {"url": url}}]}),
+        ),
+        (Provider::OpenAi, "gpt-5", "/messages/3/content", json!("a")),
+        (
+            Provider::OpenAiResponses,
+            "gpt-5",
+            "/input/3/output",
+            json!([
+            {"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": url}]),
+        ),
+        (Provider::OpenAiResponses, "gpt-5", "/input/4/output", json!("b")),
+        (
+            Provider::Anthropic,
+            "claude-sonnet-4-5",
+            "/messages/2/content/0/content",
+            json!([
+            {"type": "text", "text": "a"}, {"type": "image", "source": source}]),
+        ),
+        (Provider::Anthropic, "claude-sonnet-4-5", "/messages/2/content/1/content", json!("b")),
+        (
+            Provider::GeminiNative,
+            "gemini-2.5-pro",
+            "/contents/2/parts",
+            json!([function("a"), inline, function("b")]),
+        ),
+        (Provider::GeminiNative, "gemini-3-pro", "/contents/2/parts", json!([nested, function("b")])),
+    ];
+    for (provider, name, place, shape) in expected {
+        let body = written(&sample(provider, name), &request);
+        assert_eq!(body.pointer(place), Some(&shape), "{provider:?}: {body}");
+    }
+    let body = written(&sample(Provider::OpenRouter, "anthropic/claude-sonnet-4.5"), &request);
+    let marked = |part: usize| body["messages"][5]["content"][part].get("cache_control").is_some();
+    assert_eq!([marked(0), marked(1)], [true, false], "an image takes no mark: {body}");
+}
+
 #[test]
 fn images_go_where_each_format_has_them() {
-    let image = Image { media_type: "image/png".into(), data: "iVBOR".into() };
+    let image = Image { file: png(), data: "iVBOR".into() };
     let request = Request {
         messages: vec![Message::User { text: "What is it?".into(), images: vec![image] }],
         ..request()
@@ -209,7 +283,7 @@ fn caches_are_used_as_each_provider_wants() {
 
 #[test]
 fn a_model_that_sees_no_images_is_told_of_them_in_every_format() {
-    let image = || Image { media_type: "image/png".into(), data: "iVBOR".into() };
+    let image = || Image { file: png(), data: "iVBOR".into() };
     let messages = vec![
         Message::User { text: "What is it?".into(), images: vec![image(), image()] },
         Message::User { text: String::new(), images: vec![image()] },
@@ -235,8 +309,12 @@ fn what_the_call_before_wrote_to_the_cache_is_found_again() {
     let step = |calls: usize| {
         let call =
             |number: usize| Call { id: format!("c{number}"), tool: "shell".into(), arguments: "{}".into() };
-        let result =
-            |number: usize| ToolResult { call_id: format!("c{number}"), text: "x".into(), is_error: false };
+        let result = |number: usize| ToolResult {
+            call_id: format!("c{number}"),
+            text: "x".into(),
+            is_error: false,
+            images: Vec::new(),
+        };
         let parts = (0..calls).map(call).map(Part::Call).collect();
         [Message::Assistant { parts }, Message::Tools { results: (0..calls).map(result).collect() }]
     };
@@ -315,6 +393,7 @@ fn turn_of_fifty_steps(model: &Model) -> Vec<String> {
             call_id: call.id.clone(),
             text: format!("{step} {}", "some output\n".repeat(step * 37 % 60)),
             is_error: step % 7 == 0,
+            images: Vec::new(),
         });
         let results = results.collect();
         let mut parts = vec![Part::Text { text: format!("Now step {step}.") }];

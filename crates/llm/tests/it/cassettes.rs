@@ -1,5 +1,5 @@
-//! Cassettes: answers in the shapes that providers document, served over real HTTP. Each `.sse` file is the body as it
-//! goes over the wire; the `.json` file beside it says what must come of it.
+//! Cassettes: answers in the shapes that providers document, and those of llama.cpp as its server gave them, served over real
+//! HTTP. Each `.sse` file is the body as it goes over the wire; the `.json` file beside it says what must come of it.
 
 use super::*;
 

@@ -39,6 +39,43 @@ async fn each_refusal_has_its_class_and_says_what_to_do() {
     }
 }
 
+/// A server whose key may send so many tokens in a minute, of which the room for an answer takes a part.
+fn sparing(limit: u64) -> Script {
+    Script::from_fn(move |request, _| {
+        let sent = serde_json::to_string(&request.messages).unwrap().len() as u64 / 4;
+        match sent + request.max_output_tokens.unwrap_or_default() {
+            needed if needed > limit => {
+                let said = "Request too large for m in organization o on tokens per min (TPM)";
+                Reply::status(429, format!("{said}: Limit {limit}, Requested {needed}. Reduce it."))
+            }
+            _ => Reply::text("Done."),
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_key_that_may_send_little_at_once_gets_shorter_answers_and_then_is_an_overflow() {
+    for provider in FORMATS {
+        let server = Server::start(sparing(6000)).await;
+        // Thinks without being asked to, which needs room as well.
+        let model = Model { model: "gpt-5".into(), ..model_at(provider, server.url()) };
+        let client = Client::new().unwrap();
+        let brief = Request { max_output_tokens: 8192, ..request(vec![user("Go.")]) };
+        for notes in [1, 0] {
+            let answer = client.complete(&model, &brief, &mut |_| {}).await.unwrap();
+            assert_eq!(answer.notes.len(), notes, "{provider:?}: {:?}", answer.notes);
+        }
+        let asked: Vec<_> =
+            server.requests().iter().map(|request| request.max_output_tokens.unwrap()).collect();
+        assert_eq!((asked.len(), &asked[1..]), (3, &[1500, 1500][..]), "{provider:?}");
+        assert!(asked[0] > 8000, "{provider:?}: {asked:?}");
+        let long = Request { messages: vec![user(&"word ".repeat(5000))], ..brief };
+        let error = client.complete(&model, &long, &mut |_| {}).await.unwrap_err();
+        assert_eq!((error.class, error.takes), (Class::ContextOverflow, Some(6000)), "{}", error.message);
+        assert_eq!(server.violations(), Vec::<String>::new(), "{provider:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_wait_that_a_server_asks_for_is_known() {
     for (name, value, wait) in [("retry-after", "7", 7000), ("Retry-After-Ms", "1500", 1500)] {
@@ -301,4 +338,160 @@ async fn a_wrong_key_is_told_from_a_missing_one() {
         let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
         assert!(error.message.contains("wants a key"), "{}", error.message);
     }
+}
+
+#[tokio::test]
+async fn a_call_that_broke_off_counts_as_read_though_nothing_is_told_before_its_end() {
+    let long = request(vec![user(&"word ".repeat(3000))]);
+    for provider in [Provider::OpenAiCompatible, Provider::OpenAiResponses] {
+        let reply = Reply::text("A text of some length, which is lost on the way.").cut(5).pieces(7);
+        let server = Server::start(Script::new().answer(reply)).await;
+        let error = complete(&model_at(provider, server.url()), &long).await.0.unwrap_err();
+        assert!(error.usage.input > 4000 && error.usage.output > 0, "{provider:?}: {:?}", error.usage);
+
+        // It was read while nothing came.
+        let gate = Gate::new();
+        let reply = Reply::text("Never.").stall(At::Event(0), &gate);
+        let server = Server::start(Script::new().answer(reply)).await;
+        let timeouts = Timeouts { idle: Duration::from_millis(200), ..Timeouts::default() };
+        let (answer, _) = complete_within(timeouts, &model_at(provider, server.url()), &long).await;
+        assert!(answer.unwrap_err().usage.input > 4000, "{provider:?}");
+
+        for refused in [
+            Reply::status(503, "busy"),
+            Reply::events([("", r#"{"error":{"code":503,"message":"busy"}}"#)]),
+            Reply::raw(200, "text/html", "<p>busy</p>"),
+        ] {
+            let error = failure(provider, refused).await;
+            assert_eq!(error.usage, Usage::default(), "{provider:?}: {}", error.message);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_whole_whatever_comes_after_it() {
+    let timeouts = Timeouts { idle: Duration::from_millis(400), ..Timeouts::default() };
+    let last = r#"{"choices":[{"index":0,"delta":{"content":"Hi."},"finish_reason":"stop"}]}"#;
+    // Signs of life that never end.
+    let pings = (0..100).map(|_| ("", r#"{"choices":[]}"#));
+    let mut living = Reply::events(std::iter::once(("", last)).chain(pings));
+    for number in 1..100 {
+        living = living.stall(At::Event(number), Duration::from_millis(150));
+    }
+    let begun = r#"{"type":"message_start","message":{"usage":{"input_tokens":7}}}"#;
+    let text = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi."}}"#;
+    let whole = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#;
+    let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    let late = || Reply::events([("", begun), ("", text), ("", whole), ("", overloaded)]);
+    for (provider, reply) in [
+        (Provider::OpenAiCompatible, living),
+        (Provider::Anthropic, late()),
+        (Provider::Anthropic, late().stall(At::Event(3), Duration::from_millis(50))),
+    ] {
+        let server = Server::start(Script::new().answer(reply)).await;
+        let model = model_at(provider, server.url());
+        let request = request(vec![user("Go.")]);
+        let called = complete_within(timeouts, &model, &request);
+        let (answer, _) = tokio::time::timeout(Duration::from_secs(10), called).await.unwrap();
+        assert_eq!(answer.unwrap().completion.parts, [Part::Text { text: "Hi.".into() }], "{provider:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_could_not_read_is_told_as_a_call() {
+    let groq = r#"{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<function=shell{"}}"#;
+    let piece = r#"{"choices":[{"index":0,"delta":{"content":"I look. "}}]}"#;
+    let ollama = "error parsing tool call: raw='{\"command\":\"ls' err=unexpected end of JSON input";
+    for (reply, parts, tool) in [
+        (Reply::raw(400, "application/json", groq), 1, "shell"),
+        (Reply::events([("", piece), ("", groq)]), 2, "shell"),
+        (Reply::status(500, ollama), 1, "unreadable_call"),
+    ] {
+        let server = Server::start(Script::new().answer(reply)).await;
+        let model = model_at(Provider::OpenAiCompatible, server.url());
+        let answer = complete(&model, &request(vec![user("Go.")])).await.0.unwrap();
+        let completion = answer.completion;
+        assert_eq!((completion.parts.len(), completion.stop), (parts, Stop::Tools), "{completion:?}");
+        let Some(Part::Call(call)) = completion.parts.last() else { panic!("{completion:?}") };
+        assert_eq!(call.tool, tool);
+        assert!(call.arguments.contains("could not read this call: "), "{}", call.arguments);
+        assert!(
+            serde_json::from_str::<Value>(&call.arguments).is_err(),
+            "whoever runs it sees that it is broken"
+        );
+        assert!(completion.usage.prompt() > 0 && answer.notes.is_empty(), "{:?}", answer.notes);
+    }
+    // Where no tool was offered there is nothing to tell.
+    let server = Server::start(Script::new().answer(Reply::raw(400, "application/json", groq))).await;
+    let plain = Request { tools: Vec::new(), ..request(vec![user("Go.")]) };
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    assert_eq!(complete(&model, &plain).await.0.unwrap_err().class, Class::BadResponse);
+}
+
+#[tokio::test]
+async fn an_answer_is_as_long_as_the_server_takes() {
+    let refusal = "max_tokens is too large: 8192. This model supports at most 4096 completion tokens.";
+    let script = Script::from_fn(move |request, _| match request.max_output_tokens {
+        Some(..=4096) => Reply::text("Done."),
+        _ => Reply::status(400, refusal),
+    });
+    let server = Server::start(script).await;
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let client = Client::new().unwrap();
+    let asked = Request { max_output_tokens: 8192, ..request(vec![user("Go.")]) };
+    for notes in [1, 0] {
+        let answer = client.complete(&model, &asked, &mut |_| {}).await.unwrap();
+        assert_eq!(answer.notes.len(), notes, "{:?}", answer.notes);
+    }
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_message_after_results_is_learned_to_be_refused() {
+    let script = Script::from_fn(|request, _| {
+        let after = |pair: &[Message]| matches!(pair, [Message::Tools { .. }, Message::User { .. }]);
+        match request.messages.windows(2).any(after) {
+            true => Reply::raw(
+                400,
+                "application/json",
+                r#"{"object":"error","message":"Unexpected role 'user' after role 'tool'","code":"3230"}"#,
+            ),
+            false => Reply::text("Done."),
+        }
+    });
+    let server = Server::start(script).await;
+    let call = Part::Call(Call { id: "a".into(), tool: "shell".into(), arguments: "{}".into() });
+    let result = ToolResult { call_id: "a".into(), text: "ok".into(), is_error: false, images: Vec::new() };
+    let messages = vec![
+        user("Go."),
+        Message::Assistant { parts: vec![call] },
+        Message::Tools { results: vec![result] },
+        user("Stop."),
+    ];
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let answer = complete(&model, &request(messages)).await.0.unwrap();
+    assert_eq!(answer.notes.len(), 1, "{:?}", answer.notes);
+    assert_eq!((server.requests().len(), server.requests()[1].messages.len()), (2, 5));
+}
+
+#[tokio::test]
+async fn a_key_in_an_answer_is_not_shown() {
+    for provider in FORMATS {
+        for pieces in [1, 4096] {
+            let reply = Reply::text(format!("your headers: Bearer {KEY}!")).pieces(pieces);
+            let server = Server::start(Script::new().answer(reply)).await;
+            let (answer, deltas) =
+                complete(&model_at(provider, server.url()), &request(vec![user("Go.")])).await;
+            let shown = "your headers: Bearer …!";
+            assert_eq!(answer.unwrap().completion.parts, [Part::Text { text: shown.into() }], "{provider:?}");
+            assert_eq!(gathered(&deltas).1, shown, "{provider:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_window_that_is_full_is_told_from_an_answer_that_is_long_enough() {
+    let server = Server::start(Script::new().answer(Reply::text("On and").stop(Stop::Window))).await;
+    let answer = complete(&model_at(Provider::Anthropic, server.url()), &request(vec![user("Go.")])).await.0;
+    assert_eq!(answer.unwrap().completion.stop, Stop::Window);
 }

@@ -71,7 +71,8 @@ async fn reasoning_that_a_server_refuses_is_left_out_and_stays_out() {
 #[tokio::test]
 async fn a_conversation_with_gaps_is_mended_for_every_format() {
     let call = |id: &str| Part::Call(Call { id: id.into(), tool: "shell".into(), arguments: "{}".into() });
-    let result = |id: &str| ToolResult { call_id: id.into(), text: id.into(), is_error: false };
+    let result =
+        |id: &str| ToolResult { call_id: id.into(), text: id.into(), is_error: false, images: Vec::new() };
     let long = "functions.shell:".repeat(9);
     for provider in FORMATS {
         let server = Server::start(Script::new().say("Done.")).await;
@@ -154,6 +155,26 @@ async fn trying_a_model_out_says_what_works_and_which_mode_fits() {
     assert!(matches!(found.tool_calls, llm::ToolCalls::Refused(_)), "{found:?}");
     assert!(found.structured.unwrap_err().contains("not JSON"));
     assert_eq!(found.tool_mode, protocol::ToolMode::Fenced);
+
+    // What failed after the first answer takes nothing from what that one showed.
+    let script = Script::new().answer(add()).answer(Reply::status(503, "busy"));
+    let server = Server::start(script).await;
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let found = Client::new().unwrap().probe(&model).await.unwrap();
+    assert_eq!((found.tool_calls, found.tool_mode), (llm::ToolCalls::Native, protocol::ToolMode::Native));
+    assert!(found.structured.unwrap_err().contains("busy"));
+
+    let refusal = Reply::status(501, "This server does not support tools. Start it with `--jinja`");
+    let server = Server::start(Script::new().answer(refusal).say("4300").answer(paris())).await;
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let found = Client::new().unwrap().probe(&model).await.unwrap();
+    assert!(matches!(found.tool_calls, llm::ToolCalls::Refused(_)), "{found:?}");
+    assert_eq!(found.tool_mode, protocol::ToolMode::JsonStep);
+
+    let server = Server::start(Script::new().answer(Reply::text("")).answer(Reply::text(""))).await;
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let error = Client::new().unwrap().probe(&model).await.unwrap_err();
+    assert!(error.message.contains("are empty"), "{}", error.message);
 
     let server = Server::start(Script::new().answer(Reply::status(401, "who are you?"))).await;
     let error = Client::new().unwrap().probe(&model_at(Provider::Anthropic, server.url())).await.unwrap_err();

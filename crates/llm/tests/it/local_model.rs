@@ -86,7 +86,8 @@ async fn an_answer_that_is_too_long_says_so() {
 async fn calls_and_their_results_are_read_in_every_format() {
     let call =
         Call { id: "call_1".into(), tool: "shell".into(), arguments: r#"{"command":"cat pin.txt"}"#.into() };
-    let result = ToolResult { call_id: "call_1".into(), text: "7317\n".into(), is_error: false };
+    let result =
+        ToolResult { call_id: "call_1".into(), text: "7317\n".into(), is_error: false, images: Vec::new() };
     let messages = vec![
         user("Which number is in pin.txt?"),
         Message::Assistant { parts: vec![Part::Call(call)] },

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod cassettes;
+mod clouds;
 mod faults;
 mod features;
 mod local_model;
+mod pictures;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,7 +138,7 @@ fn gathered(deltas: &[Delta]) -> (String, String, Vec<(String, String)>) {
                 }
                 calls[*index].1.push_str(arguments);
             }
-            Delta::Usage(_) => {}
+            Delta::Usage(_) | Delta::Accepted { .. } => {}
         }
     }
     (reasoning, text, calls)
@@ -172,8 +174,18 @@ async fn a_conversation_goes_back_whole_with_the_right_headers() {
             .collect();
         assert_eq!(calls[1].arguments, odd, "the agent sees what the model wrote");
         let results = vec![
-            ToolResult { call_id: calls[0].id.clone(), text: "a.rs".into(), is_error: false },
-            ToolResult { call_id: calls[1].id.clone(), text: "broken JSON".into(), is_error: true },
+            ToolResult {
+                call_id: calls[0].id.clone(),
+                text: "a.rs".into(),
+                is_error: false,
+                images: Vec::new(),
+            },
+            ToolResult {
+                call_id: calls[1].id.clone(),
+                text: "broken JSON".into(),
+                is_error: true,
+                images: Vec::new(),
+            },
         ];
         messages.push(Message::Assistant { parts: first.parts.clone() });
         messages.push(Message::Tools { results: results.clone() });
@@ -224,9 +236,12 @@ async fn a_conversation_can_be_taken_to_another_format() {
         let model = model_at(before, server.url());
         let parts = complete(&model, &request(vec![user("Go.")])).await.0.unwrap().completion.parts;
         let results = parts.iter().filter_map(|part| match part {
-            Part::Call(call) => {
-                Some(ToolResult { call_id: call.id.clone(), text: call.arguments.clone(), is_error: false })
-            }
+            Part::Call(call) => Some(ToolResult {
+                call_id: call.id.clone(),
+                text: call.arguments.clone(),
+                is_error: false,
+                images: Vec::new(),
+            }),
             Part::Text { .. } | Part::Reasoning { .. } => None,
         });
         let results = results.collect::<Vec<_>>();
@@ -361,7 +376,12 @@ async fn a_script_reacts_to_results_and_tells_when_it_is_over() {
         let model = model_at(provider, server.url());
         let parts = complete(&model, &request(vec![user("Test.")])).await.0.unwrap().completion.parts;
         let Part::Call(call) = &parts[0] else { panic!("{parts:?}") };
-        let result = ToolResult { call_id: call.id.clone(), text: "1 failed".into(), is_error: false };
+        let result = ToolResult {
+            call_id: call.id.clone(),
+            text: "1 failed".into(),
+            is_error: false,
+            images: Vec::new(),
+        };
         let messages =
             vec![user("Test."), Message::Assistant { parts }, Message::Tools { results: vec![result] }];
         let parts = complete(&model, &request(messages)).await.0.unwrap().completion.parts;

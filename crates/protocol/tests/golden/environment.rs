@@ -63,6 +63,7 @@ pub(super) fn whole_environment() -> Environment {
         pool: Some(2),
         rebuild_s: Some(900),
         approve: vec![Gate::Delivery],
+        policy: super::policy(),
         ..environment()
     }
 }

@@ -21,6 +21,8 @@ fn said() -> Vec<ClientMessage> {
             approval: ApprovalId::from_u128(2),
             approved: false,
             comment: Some("not yet".to_owned()),
+            input: None,
+            all: false,
             key: None,
         },
         ClientMessage::TerminalOpen {
@@ -33,6 +35,16 @@ fn said() -> Vec<ClientMessage> {
         ClientMessage::TerminalResize { terminal: 1, columns: 132, rows: 43 },
         ClientMessage::TerminalClose { terminal: 1 },
         ClientMessage::Subscribe { session, after: 24, lineage: Some(LineageId::from_u128(9)) },
+        ClientMessage::Approve {
+            id: id(),
+            session,
+            approval: ApprovalId::from_u128(2),
+            approved: true,
+            comment: None,
+            input: Some(serde_json::json!({ "command": "ls" })),
+            all: true,
+            key: key(),
+        },
     ]
 }
 

@@ -48,6 +48,8 @@ fn every_word_is_spelled_as_it_always_was() {
         EditFormat => [Patch, Replace, Whole],
         BudgetScope => [Turn, Session],
         BudgetKind => [Usd, Tokens, Seconds, Steps],
+        Gate => [Delivery, Call, Host],
+        Permission => [Allow, Ask, Deny],
     };
     compare("words.jsonl", words);
 }

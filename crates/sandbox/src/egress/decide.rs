@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::CertificateDer;
 
 use super::address::never;
+use super::narrow::Narrowing;
 use super::pace::Pace;
 use super::pins::{Age, Pins};
 use super::rules::Host;
@@ -421,6 +422,9 @@ fn leads_to(host: &Host, port: u16, address: IpAddr, why: &str) -> Refusal {
 fn refusal(host: &Host, port: u16, why: &str) -> Refusal {
     match host.never() {
         Some(never) => Refusal::new(host, port, never, Remedy::Nothing),
+        None if [Narrowing::ASKS, Narrowing::DENIED].contains(&why) => {
+            Refusal::new(host, port, why, Remedy::AskAgain)
+        }
         None => Refusal::new(host, port, why, Remedy::Allow),
     }
 }

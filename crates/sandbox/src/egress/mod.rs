@@ -14,6 +14,7 @@ mod first;
 mod http;
 mod log;
 mod lookups;
+mod narrow;
 mod outside;
 mod pace;
 mod pins;
@@ -37,6 +38,7 @@ use std::net::{Ipv6Addr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 pub use log::{Log, Refused};
+pub use narrow::Narrowing;
 pub use outside::{Internet, Outside, Trusting};
 pub use placeholder::Placeholders;
 pub use proxy::Proxy;

@@ -14,8 +14,8 @@ use super::secret::Secret;
 use super::transparent::Destination;
 use super::vault::Vault;
 use super::{
-    CA_BUNDLE, Outside, PROXY_PORT, Rules, Sink, Sockets, UNKNOWN, datagrams, dns, explicit, outside,
-    transparent,
+    CA_BUNDLE, Narrowing, Outside, PROXY_PORT, Rules, Sink, Sockets, UNKNOWN, datagrams, dns, explicit,
+    outside, transparent,
 };
 use crate::Error;
 
@@ -167,6 +167,11 @@ impl Proxy {
     /// Changes what is allowed, from the next connection on.
     pub fn set_rules(&self, rules: Rules) {
         self.gate.set_rules(rules);
+    }
+
+    /// Changes what policies refuse of what is allowed, from the next connection on.
+    pub fn narrow(&self, narrowing: Narrowing) {
+        self.gate.set_rules(Rules::clone(&self.gate.rules()).narrowed(narrowing));
     }
 
     /// Changes who is told of decisions.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::address;
+use super::narrow::Narrowing;
 use crate::Error;
 
 /// Domains that are set aside for local use, so that their names lead to no address that is let through; and whose they are.
@@ -22,6 +23,7 @@ const LOCAL: [(&str, &str); 7] = [
 pub struct Rules {
     kind: Kind,
     environment: Option<String>,
+    narrowing: Narrowing,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,12 +78,17 @@ impl Rules {
                 Kind::Allow(rules.iter().map(|text| Rule::parse(text)).collect::<Result<_, _>>()?)
             }
         };
-        Ok(Self { kind, environment: None })
+        Ok(Self { kind, environment: None, narrowing: Narrowing::default() })
     }
 
     /// The same rules with the name of the environment that they are of, for what is said of refusals.
     pub fn of(self, environment: &str) -> Self {
         Self { environment: Some(environment.to_owned()), ..self }
+    }
+
+    /// The same rules but for what policies refuse of them.
+    pub fn narrowed(self, narrowing: Narrowing) -> Self {
+        Self { narrowing, ..self }
     }
 
     /// Name of the environment, if it was told.
@@ -112,21 +119,28 @@ impl Rules {
 
     /// The rule that allows this host on this port, or why there is none.
     pub(super) fn allow(&self, host: &Host, port: u16) -> Result<&str, &'static str> {
-        self.find(|rule| rule.hosts.covers(host) && rule.ports.have(port))
+        self.find(host, Some(port), |rule| rule.hosts.covers(host) && rule.ports.have(port))
     }
 
     /// The rule that allows this host on some port: its name may be asked for.
     pub(super) fn allow_name(&self, host: &Host) -> Result<&str, &'static str> {
-        self.find(|rule| rule.hosts.covers(host))
+        self.find(host, None, |rule| rule.hosts.covers(host))
     }
 
     /// Whether a rule for this host names this port, and does not only mean those of the web. Then any protocol may be spoken.
     pub(super) fn names_port(&self, host: &Host, port: u16) -> bool {
-        self.find(|rule| rule.hosts.covers(host) && rule.ports.have(port) && rule.ports != Ports::Web).is_ok()
+        let named =
+            |rule: &Rule| rule.hosts.covers(host) && rule.ports.have(port) && rule.ports != Ports::Web;
+        self.find(host, Some(port), named).is_ok()
     }
 
-    fn find(&self, fits: impl Fn(&Rule) -> bool) -> Result<&str, &'static str> {
-        match &self.kind {
+    fn find(
+        &self,
+        host: &Host,
+        port: Option<u16>,
+        fits: impl Fn(&Rule) -> bool,
+    ) -> Result<&str, &'static str> {
+        let found = match &self.kind {
             Kind::None => Err("the environment has no network (egress = \"none\")"),
             Kind::Open => Ok("open"),
             Kind::Allow(rules) => rules
@@ -134,7 +148,9 @@ impl Rules {
                 .find(|rule| fits(rule))
                 .map(|rule| rule.text.as_str())
                 .ok_or("no rule of the environment allows it"),
-        }
+        };
+        // Who may allow more is asked only where that is enough.
+        found.and_then(|rule| self.narrowing.refuses(host, port).map_or(Ok(rule), Err))
     }
 }
 

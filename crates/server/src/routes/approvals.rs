@@ -9,7 +9,8 @@ use crate::authorize::{Action, Caller, Resource};
 use crate::extract::{Json as Body, Segments, session_id};
 use crate::problem::Failure;
 
-/// Decides an approval. Whoever is first decides: the same decision again is answered with the first one.
+/// Decides an approval. Whoever is first decides: the same decision again is answered with the first one. A call that waits
+/// runs as it is, runs with other `input`, or does not run; with `all` its whole kind is allowed for the rest of the session.
 #[utoipa::path(
     post, path = "/api/v1/sessions/{id}/approvals/{approval}", tag = "sessions", operation_id = "resolve_approval",
     params(
@@ -19,6 +20,7 @@ use crate::problem::Failure;
     request_body = Decide,
     responses(
         (status = 200, body = Decision),
+        (status = 400, description = "It cannot be decided so: no call waits, its input is none, or no rule says what its kind is"),
         (status = 404, description = "No such session or approval"),
         (status = 409, description = "Somebody decided otherwise; the problem says who and what"),
     )

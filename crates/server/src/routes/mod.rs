@@ -7,6 +7,7 @@ pub(crate) mod environments;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod images;
+pub(crate) mod memory;
 pub(crate) mod models;
 pub(crate) mod openapi;
 pub(crate) mod outputs;
@@ -56,6 +57,9 @@ pub(crate) fn sessions_api(app: App) -> Router {
         .route("/api/v1/gc", post(images::collect))
         .route("/api/v1/models", get(models::list))
         .route("/api/v1/spend", get(spend::show))
+        .route("/api/v1/memory", get(memory::list).post(memory::remember))
+        .route("/api/v1/memory/search", get(memory::search))
+        .route("/api/v1/memory/{id}", get(memory::show).patch(memory::edit).delete(memory::remove))
         .route("/api/v1/secrets", get(secrets::list))
         .route("/api/v1/secrets/{name}", delete(secrets::remove))
         .layer(from_fn_with_state(keys, commands))

@@ -8,8 +8,8 @@ use utoipa::openapi::{Content, ObjectBuilder, OpenApi as OpenApiDocument, Ref, R
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, backup, environments, events, health, images, models, outputs, prompts, secrets, sessions,
-    snapshots, socket, spend,
+    approvals, backup, environments, events, health, images, memory, models, outputs, prompts, secrets,
+    sessions, snapshots, socket, spend,
 };
 use crate::authorize::{Action, Caller, Resource, authorize};
 use crate::problem::{Failure, MEDIA_TYPE};
@@ -56,6 +56,12 @@ use crate::problem::{Failure, MEDIA_TYPE};
         backup::restore,
         models::list,
         spend::show,
+        memory::list,
+        memory::search,
+        memory::remember,
+        memory::show,
+        memory::edit,
+        memory::remove,
         secrets::list,
         secrets::set,
         secrets::remove,

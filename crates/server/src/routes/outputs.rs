@@ -1,4 +1,4 @@
-//! `GET /sessions/{id}/outputs/{name}`: an output that was too long for the log, as it was printed.
+//! `GET /sessions/{id}/outputs/{name}`: an output that was too long for the log, as it was printed, or an image.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -6,6 +6,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use futures_util::stream;
+use protocol::ImageKind;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
@@ -17,14 +18,20 @@ use crate::problem::{Failure, internal};
 /// How much is read at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// Gives a kept output, named by `blob` in an item's output.
+/// Gives a kept output, named by `blob` in an item's output, or an image, named by `name` in `images`.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/outputs/{name}", tag = "sessions", operation_id = "show_output",
     params(
         ("id" = String, Path, description = "The session"),
-        ("name" = String, Path, description = "The name in the item's `blob`")
+        ("name" = String, Path, description = "The name in the item's `blob`, or of an image")
     ),
-    responses((status = 200, body = String, content_type = "text/plain; charset=utf-8"))
+    responses((status = 200, content(
+        (String = "text/plain; charset=utf-8"),
+        (Vec<u8> = "image/png"),
+        (Vec<u8> = "image/jpeg"),
+        (Vec<u8> = "image/gif"),
+        (Vec<u8> = "image/webp"),
+    )))
 )]
 pub(crate) async fn output(
     State(app): State<App>,
@@ -40,10 +47,8 @@ pub(crate) async fn output(
     };
     let file = File::open(&path).await.map_err(failed)?;
     let length = file.metadata().await.map_err(failed)?.len();
-    let headers = [
-        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
-        (header::CONTENT_LENGTH, length.to_string()),
-    ];
+    let kind = ImageKind::named(&name).map_or("text/plain; charset=utf-8", ImageKind::media_type);
+    let headers = [(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_LENGTH, length.to_string())];
     // The file may grow while it is read; the length that was announced is what is sent.
     Ok((headers, Body::from_stream(chunks(file.take(length)))).into_response())
 }

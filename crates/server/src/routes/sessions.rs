@@ -61,8 +61,8 @@ pub(crate) async fn show(
     Ok(Json(sessions.get(session).await?))
 }
 
-/// Gives the session another title, model or budget; what is absent stays as it is. A model works from the next step on,
-/// also in a turn under way.
+/// Gives the session another title, model, budget or policy; what is absent stays as it is. A model works from the next step
+/// on, also in a turn under way; a policy holds from the next call on.
 #[utoipa::path(
     patch, path = "/api/v1/sessions/{id}", tag = "sessions", operation_id = "edit_session",
     params(("id" = String, Path, description = "The session")),

@@ -42,7 +42,10 @@ pub(crate) async fn show(
     Params(which): Params<Which>,
 ) -> Result<Json<SpendReport>, Failure> {
     let sessions = app.allow(&caller, Action::Read, Resource::Sessions)?;
+    // `from=&to=` says as little as leaving them out.
+    let said = |value: Option<String>| value.filter(|value| !value.is_empty());
     let Which { from, to, session, model } = which;
+    let (from, to, session, model) = (said(from), said(to), said(session), said(model));
     let session = session.as_deref().map(session_id).transpose()?;
     Ok(Json(sessions.spend(SpendFilter { from, to, session, model }).await?))
 }

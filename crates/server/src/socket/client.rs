@@ -222,14 +222,14 @@ impl Client {
             ClientMessage::Typing { session } => return self.typing(session),
             ClientMessage::Ping { .. } => say(outbox, self.only, ServerBody::Ping {}),
             ClientMessage::Prompt { id, session, prompt, now, key } => {
-                let command = Command::Prompt(CreatePrompt { prompt, now });
+                let command = Command::Prompt(CreatePrompt { prompt, now, images: Vec::new() });
                 self.command(id, session, command, key, size, outbox);
             }
             ClientMessage::Stop { id, session, pause, key } => {
                 self.command(id, session, Command::Stop(StopSession { pause }), key, size, outbox);
             }
-            ClientMessage::Approve { id, session, approval, approved, comment, key } => {
-                let command = Command::Approve(approval, Decide { approved, comment });
+            ClientMessage::Approve { id, session, approval, approved, comment, input, all, key } => {
+                let command = Command::Approve(approval, Decide { approved, comment, input, all });
                 self.command(id, session, command, key, size, outbox);
             }
             ClientMessage::TerminalOpen { terminal, session, columns, rows, name } => {

@@ -37,7 +37,14 @@ async fn a_backup_that_breaks_off_later_has_begun_and_does_not_end() {
     let world = World::start().await;
     // More than one piece of the archive.
     let prompt = "fix the test ".repeat(16 << 10);
-    let request = CreateSession { environment: "shop".into(), prompt, model: None, budgets: None };
+    let request = CreateSession {
+        environment: "shop".into(),
+        prompt,
+        images: Vec::new(),
+        model: None,
+        budgets: None,
+        policy: None,
+    };
     let session = world.sessions.create(Actor::user("local"), request).await.unwrap().id;
     world.settled(session).await;
     break_a_mirror(world.sessions.store().dir());

@@ -9,6 +9,7 @@ mod events;
 mod fuzz;
 mod images;
 mod lineage;
+mod memory;
 mod once;
 mod places;
 mod queue;

@@ -34,6 +34,21 @@ async fn a_session_is_made_once_for_each_key() {
 }
 
 #[tokio::test]
+async fn a_part_of_the_spend_that_is_not_said_is_all_of_it() {
+    let world = World::start().await;
+    for (query, status) in [
+        ("", StatusCode::OK),
+        ("?from=&to=&session=&model=", StatusCode::OK),
+        ("?from=2026-01-01&to=9999-12-31&model=", StatusCode::OK),
+        ("?from=yesterday", StatusCode::BAD_REQUEST),
+        ("?session=rubbish", StatusCode::NOT_FOUND),
+    ] {
+        let answer = send(world.address, get(&format!("/api/v1/spend{query}")), "").await;
+        assert_eq!(answer.status, status, "{query}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_does_not_exist_is_not_found() {
     let world = World::start().await;
     let session = world.session().await;
@@ -74,6 +89,48 @@ async fn a_kept_output_comes_as_it_was_printed() {
     assert_eq!(answer.body, printed);
     assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+}
+
+#[tokio::test]
+async fn a_prompt_has_images_and_each_mistake_has_its_problem() {
+    const PNG: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let world = World::start().await;
+    let path = format!("/api/v1/sessions/{}", world.session().await);
+    let queue = Request::put(format!("{path}/queue")).header("content-type", "application/json");
+    send(world.address, queue, r#"{"paused":true}"#).await;
+    let prompt = |data: &[&str]| {
+        let images: Vec<_> =
+            data.iter().map(|data| serde_json::json!({"media_type": "x", "data": data})).collect();
+        let body = serde_json::json!({"prompt": "Look", "images": images}).to_string();
+        send(world.address, post(&format!("{path}/prompts")), body)
+    };
+    // More than a body without images may have.
+    let large = format!("{}{}", PNG.trim_end_matches('=').get(..92).unwrap(), "A".repeat(4 * 1024 * 1024));
+    let taken = prompt(&[PNG, &large]).await;
+    assert_eq!(taken.status, StatusCode::ACCEPTED, "{taken:?}");
+    let shown = send(world.address, get(&path), "").await.json();
+    let images = &shown["queued"].as_array().unwrap().last().unwrap()["images"];
+    assert_eq!([&images[0]["width"], &images[0]["bytes"]], [1, 70], "{images}");
+    let name = images[0]["name"].as_str().unwrap();
+    let image = send(world.address, get(&format!("{path}/outputs/{name}")), "").await;
+    assert_eq!((image.header("content-type"), image.body.len()), (Some("image/png"), 70));
+    assert_eq!(image.header("x-content-type-options"), Some("nosniff"));
+
+    let huge = "A".repeat(7 * 1024 * 1024);
+    for (data, status, code) in [
+        (vec!["bm8gaW1hZ2U="], 400, "bad_request"),
+        (vec!["?"], 400, "bad_request"),
+        (vec![PNG; 9], 400, "bad_request"),
+        (vec![&huge], 413, "too_large"),
+        (vec![&huge; 9], 413, "too_large"),
+    ] {
+        let refused = prompt(&data).await;
+        assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (status, code));
+    }
+    let edit = Request::patch(&path).header("content-type", "application/json");
+    let other = send(world.address, edit, format!("{}{{}}", " ".repeat(2 * 1024 * 1024))).await;
+    assert_eq!(other.problem(), "too_large", "only prompts have room for images");
 }
 
 #[tokio::test]

@@ -84,8 +84,10 @@ impl World {
         let request = CreateSession {
             environment: "shop".into(),
             prompt: "fix the test".into(),
+            images: Vec::new(),
             model: None,
             budgets: None,
+            policy: None,
         };
         self.sessions.create(Actor::user("local"), request).await.unwrap().id
     }
@@ -163,7 +165,7 @@ fn session_options(
         mirrors: forge::Mirrors::new(&directory.join("mirrors")),
         environments: vec![("shop".into(), Environment { repos, ..Environment::default() })],
         limits: sandbox::Limits::default(),
-        turn: agent::Limits { steps: 5, rounds: 1, max_output_tokens: 100 },
+        turn: agent::Limits { rounds: 1, max_output_tokens: 100 },
         budgets: protocol::Budgets::default(),
         command_timeout: Duration::from_secs(10),
         idle: Duration::from_secs(60),

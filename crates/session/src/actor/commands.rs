@@ -2,8 +2,8 @@
 //! it is appended, so that whoever asks second finds what the first one did.
 
 use protocol::{
-    ApprovalId, Code, CommandId, Decide, Decision, EditPrompt, EditSession, EventBody, Item, ItemId,
-    ItemKind, ItemStatus, Place, Problem, PromptId, Queue, TurnId,
+    ApprovalId, Code, CommandId, Decide, Decision, EditFormat, EditPrompt, EditSession, EventBody, Gate,
+    ImageFile, Item, ItemId, ItemKind, ItemStatus, PendingApproval, Place, Problem, PromptId, Queue, TurnId,
 };
 
 use crate::budget;
@@ -29,19 +29,31 @@ pub(crate) enum Changed {
     NotWaiting(PromptId),
 }
 
+/// What a person asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// What is to be done.
+    pub(crate) text: String,
+    /// Images that belong to it; their files are there.
+    pub(crate) images: Vec<ImageFile>,
+    /// Whether it comes before all others.
+    pub(crate) now: bool,
+}
+
 /// A new prompt; with `now` it comes before all others, and the turn under way is stopped in the same step, so that no
 /// other prompt comes between. Of several of these the latest is the first. Where nothing is under way, its turn begins in the
 /// same step too, so that the disk is waited for once.
 pub(super) fn prompt(
     state: &State,
     prompt: PromptId,
-    text: String,
-    now: bool,
+    Asked { text, images, now }: Asked,
     nothing_under_way: bool,
 ) -> Vec<EventBody> {
-    let begun =
-        if nothing_under_way && state.is_free() { begin(prompt, text.clone()).to_vec() } else { Vec::new() };
-    let mut bodies = vec![EventBody::PromptQueued { prompt, text, now }];
+    let begun = match nothing_under_way && state.is_free() {
+        true => begin(prompt, text.clone(), images.clone()).to_vec(),
+        false => Vec::new(),
+    };
+    let mut bodies = vec![EventBody::PromptQueued { prompt, text, now, images }];
     if now {
         bodies.extend(stop(state, None, None).0);
     }
@@ -50,10 +62,10 @@ pub(super) fn prompt(
 }
 
 /// Begins the turn of a prompt.
-pub(super) fn begin(prompt: PromptId, text: String) -> [EventBody; 2] {
+pub(super) fn begin(prompt: PromptId, text: String, images: Vec<ImageFile>) -> [EventBody; 2] {
     let turn = TurnId::new();
-    let item =
-        Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Prompt { prompt, text } };
+    let kind = ItemKind::Prompt { prompt, text, images };
+    let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind };
     [EventBody::TurnStarted { turn, prompt }, EventBody::ItemCompleted { turn, item }]
 }
 
@@ -75,6 +87,8 @@ pub(super) fn stop(
             approval: pending.id,
             approved: false,
             comment: None,
+            input: None,
+            all: false,
         }));
         bodies.push(EventBody::TurnStopping { turn: turn.id, command });
     }
@@ -121,7 +135,7 @@ pub(super) fn change(
     }
 }
 
-/// Changes what the session is called, which model works on it, and what it may use. What is so already stays unsaid.
+/// Changes what the session is called, which model works on it, what it may use, and its policy. What is so already stays unsaid.
 pub(super) fn edit(state: &State, command: Option<CommandId>, edit: EditSession) -> Vec<EventBody> {
     let Some(created) = state.created() else { return Vec::new() };
     let mut bodies = Vec::new();
@@ -132,6 +146,9 @@ pub(super) fn edit(state: &State, command: Option<CommandId>, edit: EditSession)
     if let Some(model) = edit.model.filter(|model| *model != created.model || *model != state.model()) {
         let from = state.model().to_owned();
         bodies.push(EventBody::ModelChanged { model, from, turn: None, reason: None, command });
+    }
+    if let Some(policy) = edit.policy.filter(|policy| policy != state.policy()) {
+        bodies.push(EventBody::PolicyChanged { policy, command });
     }
     bodies.extend(edit.budgets.into_iter().flat_map(|budgets| budget::changed(state, budgets, command)));
     bodies
@@ -145,25 +162,39 @@ pub(super) fn decide(
     approval: ApprovalId,
     decide: Decide,
 ) -> (Vec<EventBody>, Result<Decision, Problem>) {
-    let Decide { approved, comment } = decide;
+    let Decide { approved, comment, input, all } = decide;
     let comment = comment.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     if let Some(known) = state.decision(approval) {
         // What somebody says must not be lost: with it, the same word is another decision.
-        let same = known.approved == approved && (comment.is_none() || comment == known.comment);
+        let said = comment.is_none() || comment == known.comment;
+        let same = known.approved == approved && said && known.input == input && known.all == all;
         return (Vec::new(), if same { Ok(known.clone()) } else { Err(conflict(known)) });
     }
     let turn = state.turn().filter(|turn| turn.approval.as_ref().is_some_and(|known| known.id == approval));
-    let Some(turn) = turn else {
+    let Some((turn, pending)) = turn.and_then(|turn| Some((turn, turn.approval.as_ref()?))) else {
         let unknown = Problem::new(Code::NotFound, format!("the session has no approval {approval}"))
             .hint("`slipway show` says what waits for a decision");
         return (Vec::new(), Err(unknown));
     };
-    let mut bodies = vec![EventBody::ApprovalResolved { approval, approved, comment: comment.clone() }];
-    let told = match (approved, &comment) {
-        (true, None) => None,
-        (true, Some(comment)) => Some(format!("{by} approved the delivery and said: {comment}")),
-        (false, None) => Some(format!("{by} did not approve the delivery.")),
-        (false, Some(comment)) => Some(format!(
+    if let Err(problem) = can_be(pending, approved, input.as_ref(), all) {
+        return (Vec::new(), Err(problem));
+    }
+    let mut bodies = vec![EventBody::ApprovalResolved {
+        approval,
+        approved,
+        comment: comment.clone(),
+        input: input.clone(),
+        all,
+    }];
+    let told = match (pending.gate, approved, &comment) {
+        // What is said of a call the model reads with its result.
+        (Gate::Call, _, _) | (Gate::Delivery, true, None) => None,
+        (Gate::Host, approved, said) => Some(about_hosts(pending, by, approved, said.as_deref())),
+        (Gate::Delivery, true, Some(comment)) => {
+            Some(format!("{by} approved the delivery and said: {comment}"))
+        }
+        (Gate::Delivery, false, None) => Some(format!("{by} did not approve the delivery.")),
+        (Gate::Delivery, false, Some(comment)) => Some(format!(
             "{by} did not approve the delivery and said: {comment}\nGo on with that. The checks run again when you are \
              finished, and then the delivery is put to a person again."
         )),
@@ -172,7 +203,60 @@ pub(super) fn decide(
         turn: turn.id,
         item: Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } },
     }));
-    (bodies, Ok(Decision { approval, approved, by: by.to_owned(), comment }))
+    let (by, gate) = (by.to_owned(), pending.gate);
+    (bodies, Ok(Decision { approval, approved, by, comment, gate, input, all }))
+}
+
+/// What the model is told of connections that it wanted.
+fn about_hosts(pending: &PendingApproval, by: &str, approved: bool, said: Option<&str>) -> String {
+    let rules = pending.call.iter().flat_map(|call| &call.kind);
+    let hosts: Vec<&str> = rules.filter_map(|rule| rule.host.as_deref()).collect();
+    let hosts = hosts.join(", ");
+    let said = said.map(|said| format!(" and said: {said}")).unwrap_or_default();
+    if approved {
+        return format!(
+            "{by} allowed connections to {hosts} for the rest of this session{said}\nRun what needs them again."
+        );
+    }
+    format!("{by} did not allow connections to {hosts}{said}\nGo on without them, in the way that is wanted.")
+}
+
+/// Whether what waits can be decided so.
+fn can_be(
+    pending: &PendingApproval,
+    approved: bool,
+    input: Option<&serde_json::Value>,
+    all: bool,
+) -> Result<(), Problem> {
+    let refuse = |title: &str, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
+    if input.is_none() && !all {
+        return Ok(());
+    }
+    let Some(call) = pending.call.as_ref().filter(|_| pending.gate == Gate::Call) else {
+        return refuse(
+            "no call of the model waits: there is nothing to edit, and no kind of it",
+            "approve or reject it",
+        );
+    };
+    if !approved {
+        return refuse(
+            "a call that is rejected does not run",
+            "leave input and all out, and say in the comment what to do",
+        );
+    }
+    if all && call.kind.is_empty() && !call.after_every {
+        return refuse(
+            "no rule can say what all of this kind is",
+            "approve this one; or give the session another policy, or the environment",
+        );
+    }
+    match input.map(|input| agent::tools::parse(EditFormat::Replace, &call.tool, &input.to_string())) {
+        Some(Err(why)) => refuse(
+            &format!("the call cannot be run with this input: {why}"),
+            "give all arguments of the tool",
+        ),
+        Some(Ok(_)) | None => Ok(()),
+    }
 }
 
 fn conflict(known: &Decision) -> Problem {

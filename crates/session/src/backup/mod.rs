@@ -1,6 +1,6 @@
 //! Backups: everything that cannot be made again, in one tar archive, while the sessions go on. In it are the
 //! environments, each session's log and files, the idempotency keys, the key of the placeholders, the secrets as they are
-//! sealed, and each mirror as a bundle; last comes a manifest with the size and the
+//! sealed, the notes of the memory, and each mirror as a bundle; last comes a manifest with the size and the
 //! checksum of every entry, so that an archive without its end is no archive. Images, snapshots and sandboxes are not in
 //! it: they are made again from the rest. Nor is the key of the secrets, so that an archive does not give them away.
 
@@ -27,6 +27,8 @@ const KEYS: &str = "keys.json";
 const PLACEHOLDERS: &str = "placeholders";
 /// The secrets, sealed. Archives without any do not have it.
 const SECRETS: &str = "secrets.json";
+/// The notes of the memory. Archives without any do not have it.
+const NOTES: &str = "notes.json";
 /// The log in a session's directory.
 const LOG: &str = "log.db";
 
@@ -92,6 +94,7 @@ enum Place {
     Keys,
     Placeholders,
     Secrets,
+    Notes,
     /// A file of a session.
     File(SessionId, String),
     /// A mirror, by name.
@@ -107,6 +110,7 @@ impl Place {
             (KEYS, None, None, None) => Some(Self::Keys),
             (PLACEHOLDERS, None, None, None) => Some(Self::Placeholders),
             (SECRETS, None, None, None) => Some(Self::Secrets),
+            (NOTES, None, None, None) => Some(Self::Notes),
             ("sessions", Some(id), Some(file), None) if is_plain(file) => {
                 Some(Self::File(id.parse().ok()?, file.to_owned()))
             }
@@ -125,6 +129,7 @@ impl Place {
             Self::Keys => KEYS.to_owned(),
             Self::Placeholders => PLACEHOLDERS.to_owned(),
             Self::Secrets => SECRETS.to_owned(),
+            Self::Notes => NOTES.to_owned(),
             Self::File(id, file) => format!("sessions/{id}/{file}"),
             Self::Mirror(name) => format!("mirrors/{name}.bundle"),
         }
@@ -173,6 +178,7 @@ mod tests {
             Place::Keys,
             Place::Placeholders,
             Place::Secrets,
+            Place::Notes,
             Place::File(id, "log.db".into()),
             Place::File(id, "itm_01.out".into()),
             Place::Mirror("shop-0a1b".into()),

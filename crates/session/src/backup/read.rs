@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use protocol::{Actor, Code, Environment, EventBody, LineageId, Problem, RestoreReport, SessionId};
+use protocol::{Actor, Code, Environment, EventBody, LineageId, Note, Problem, RestoreReport, SessionId};
 
 use super::archive::Hashing;
 use super::{Entry, FORMAT, LOG, Manifest, Place, broken, scratch};
@@ -86,6 +86,7 @@ struct Staged {
     keys: Vec<store::SavedKey>,
     placeholders: Option<Vec<u8>>,
     secrets: Vec<store::Sealed>,
+    notes: Vec<Note>,
 }
 
 impl Staged {
@@ -95,8 +96,9 @@ impl Staged {
         let listed = manifest.sessions.iter().map(|session| session.id);
         let new: HashSet<_> = listed.filter(|id| !store.has_session(*id)).collect();
         let space = scratch(store.dir())?;
-        let (environments, keys, secrets) = (Vec::new(), Vec::new(), Vec::new());
-        let mut staged = Self { space, manifest, new, environments, keys, placeholders: None, secrets };
+        let (environments, keys, secrets, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut staged =
+            Self { space, manifest, new, environments, keys, placeholders: None, secrets, notes };
         let mut file = File::open(archive).map_err(|error| problem::file(archive, &error))?;
         each(&mut file, |place, content| staged.take(&place, content))?;
         for session in staged.manifest.sessions.iter().filter(|session| staged.new.contains(&session.id)) {
@@ -126,6 +128,10 @@ impl Staged {
             }
             Place::Secrets => {
                 self.secrets = parse(content, "its list of secrets")?;
+                return Ok(());
+            }
+            Place::Notes => {
+                self.notes = parse(content, "its list of notes")?;
                 return Ok(());
             }
             Place::Placeholders => {
@@ -190,6 +196,9 @@ impl Staged {
             None => false,
         };
         adopt_secrets(options.store.secrets(), &self.secrets, &mut report)?;
+        let (notes, shelf) = (std::mem::take(&mut self.notes), Arc::clone(registry));
+        let adopted = tokio::task::spawn_blocking(move || shelf.shelf.adopt(notes)).await;
+        report.notes = adopted.map_err(broken)?? as u64;
         // Before the sessions: whoever sends a command again must find that it was done.
         let keys = std::mem::take(&mut self.keys);
         let mut keys_of: HashMap<SessionId, Vec<store::SavedKey>> = HashMap::new();

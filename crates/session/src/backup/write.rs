@@ -7,13 +7,13 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use protocol::{Code, Environment, Problem, SessionId, Timestamp};
+use protocol::{Code, Environment, Note, Problem, SessionId, Timestamp};
 use store::KeysBefore;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::archive::{Pieces, put};
-use super::{Entry, FORMAT, LOG, Manifest, Place, SavedMirror, SavedSession, scratch};
+use super::{Entry, FORMAT, LOG, Manifest, Place, SavedMirror, SavedSession, broken, scratch};
 use crate::{Options, Sessions, history, problem};
 
 /// Pieces that may wait for a slow reader.
@@ -27,13 +27,15 @@ impl Sessions {
         let environments = options.store.environments().await.map_err(problem::store)?;
         let sessions = options.store.sessions().await.map_err(problem::store)?;
         let lost = options.store.lost().await.map_err(problem::store)?;
+        let registry = Arc::clone(&self.registry);
+        let notes = tokio::task::spawn_blocking(move || registry.shelf.saved()).await.map_err(broken)??;
         let scratch = scratch(options.store.dir())?;
         let (sender, pieces) = mpsc::channel(WAITING);
         let runtime = Handle::current();
         drop(tokio::task::spawn_blocking(move || {
             let out = Pieces::new(sender.clone());
             let work = Work { options, runtime, scratch: scratch.path(), keys_before };
-            if let Err(error) = work.write(out, &environments, &sessions, lost) {
+            if let Err(error) = work.write(out, &environments, &sessions, lost, &notes) {
                 tracing::error!(%error, "a backup broke off");
                 // Whoever went away does not need to hear of it.
                 drop(sender.blocking_send(Err(told(work.options.store.dir(), error))));
@@ -57,6 +59,7 @@ impl Work<'_> {
         environments: &[(String, Environment)],
         sessions: &[SessionId],
         lost: Vec<SessionId>,
+        notes: &[Note],
     ) -> io::Result<()> {
         let mut tar = tar::Builder::new(out);
         let mut manifest = Manifest {
@@ -93,6 +96,10 @@ impl Work<'_> {
             let secrets = serde_json::to_vec(&secrets)?;
             let entry = put(&mut tar, &Place::Secrets, secrets.len() as u64, secrets.as_slice())?;
             manifest.entries.push(entry);
+        }
+        if !notes.is_empty() {
+            let notes = serde_json::to_vec(notes)?;
+            manifest.entries.push(put(&mut tar, &Place::Notes, notes.len() as u64, notes.as_slice())?);
         }
         for name in self.options.mirrors.names().map_err(io::Error::other)? {
             manifest.mirrors.push(self.mirror(&mut tar, name, &mut manifest.entries)?);

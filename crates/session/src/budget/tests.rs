@@ -48,7 +48,12 @@ impl Log {
     }
 
     fn queue(&mut self, n: u128) {
-        self.add(EventBody::PromptQueued { prompt: PromptId::from_u128(n), text: n.to_string(), now: false });
+        self.add(EventBody::PromptQueued {
+            prompt: PromptId::from_u128(n),
+            text: n.to_string(),
+            now: false,
+            images: Vec::new(),
+        });
     }
 
     /// A model call of so many tokens at a tenth of a dollar each.
@@ -278,7 +283,8 @@ fn what_waits_stays_after_a_turn_used_its_budget_up_until_somebody_asks_for_more
     log.call(turn, 1, "main", 10);
     log.finish(turn, Outcome::OutOfBudget, 0);
     let shown = log.state.to_session().unwrap();
-    assert_eq!((shown.status, shown.reason.as_deref()), (Status::OutOfBudget, Some("a reason")));
+    assert_eq!(shown.status, Status::OutOfBudget);
+    assert!(shown.reason.unwrap().contains("the turn used 10 of 10 tokens"));
     assert!(shown.paused && log.next().is_none());
     assert_eq!(log.restarted(), log.state);
     log.queue(3);
@@ -353,6 +359,17 @@ fn a_budget_that_is_raised_while_the_turn_ends_for_it_goes_on_too() {
     log.call(turn, 1, "main", 6);
     log.finish(turn, Outcome::OutOfBudget, 0);
     assert!(raised_late(&log.state).is_empty(), "it was not raised");
+}
+
+#[test]
+fn a_budget_that_is_raised_too_little_says_what_is_missing_now() {
+    let mut log = Log::new(of_turn(tokens(10)));
+    let turn = log.begin(1);
+    log.call(turn, 1, "main", 30);
+    log.finish(turn, Outcome::OutOfBudget, 0);
+    assert_eq!(log.follow(changed(&log.state, of_turn(tokens(20)), None)), 1, "nothing goes on");
+    let reason = log.state.to_session().unwrap().reason.unwrap();
+    assert!(reason.contains("used 30 of 20 tokens") && reason.contains("--turn-tokens 60"), "{reason}");
 }
 
 #[test]

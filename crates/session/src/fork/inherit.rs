@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use protocol::{Actor, Event, EventBody, ItemKind, Outcome, Problem, PromptId, Receipt, SnapshotId, TurnId};
+use protocol::{
+    Actor, Event, EventBody, ImageFile, ItemKind, Outcome, Problem, PromptId, Receipt, SnapshotId, TurnId,
+};
 use store::{Draft, Log};
 
 use crate::problem;
@@ -61,6 +63,7 @@ impl Past {
             | EventBody::ModelChanged { turn: None, .. }
             | EventBody::BudgetChanged { .. }
             | EventBody::BudgetWarned(_)
+            | EventBody::PolicyChanged { .. }
             | EventBody::SandboxChanged { .. }
             | EventBody::QueuePaused { .. }
             | EventBody::QueueResumed { .. }
@@ -99,10 +102,10 @@ pub(super) struct Heir<'a> {
 }
 
 impl Heir<'_> {
-    /// Writes the fork's log: its first event, what it takes over, and its last ones. What is there already stays. The
+    /// Writes the fork's log: its first events, what it takes over, and its last ones. What is there already stays. The
     /// snapshot comes with everything after it, in one append, so that a log which has it is whole.
-    pub(super) async fn write(&self, first: Draft, prompt: Draft) -> Result<(), Problem> {
-        let (mut drafts, mut there, mut after) = (vec![first], self.log.last_seq(), 0);
+    pub(super) async fn write(&self, first: Vec<Draft>, prompt: Draft) -> Result<(), Problem> {
+        let (mut drafts, mut there, mut after) = (first, self.log.last_seq(), 0);
         while after < self.past.end {
             let page = self.recorder.read(after, PAGE).await.map_err(problem::store)?;
             let Some(last) = page.last() else { break };
@@ -125,29 +128,50 @@ impl Heir<'_> {
         *there -= known as u64;
         let new = drafts.split_off(known);
         drafts.clear();
-        self.copy_outputs(&new).await?;
+        self.copy_files(&new).await?;
         self.log.append(new).await.map(drop).map_err(problem::store)
     }
 
-    /// Copies the outputs that are kept in files.
-    async fn copy_outputs(&self, drafts: &[Draft]) -> Result<(), Problem> {
-        for draft in drafts {
-            if let EventBody::ItemCompleted { item, .. } = &draft.body
-                && let ItemKind::ToolCall(call) = &item.kind
-                && let Some(name) = call.output.as_ref().and_then(|output| output.blob.as_deref())
-                && name == format!("{}.out", item.id)
-            {
-                let source = self.from.join(name);
-                match tokio::fs::copy(&source, self.to.join(name)).await {
-                    Ok(_) => {}
-                    // Its beginning and its end are in the log.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(problem::file(&source, &error)),
-                }
-            }
+    /// Copies the outputs and images that are kept in files.
+    async fn copy_files(&self, drafts: &[Draft]) -> Result<(), Problem> {
+        for name in drafts.iter().flat_map(|draft| files(&draft.body)) {
+            let (source, target) = (self.from.join(name), self.to.join(name));
+            let copied = match tokio::fs::copy(&source, &target).await {
+                Ok(_) => tokio::fs::File::open(&target).await,
+                // The beginning and the end of an output are in the log; a model is told of an image that is gone.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => Err(error),
+            };
+            let synced = match copied {
+                Ok(file) => file.sync_all().await,
+                Err(error) => Err(error),
+            };
+            synced.map_err(|error| problem::file(&source, &error))?;
         }
         Ok(())
     }
+}
+
+/// The names of the files that an event tells of.
+fn files(body: &EventBody) -> Vec<&str> {
+    let (images, output) = match body {
+        EventBody::PromptQueued { images, .. } => (images.as_slice(), None),
+        EventBody::ItemCompleted { item, .. } => match &item.kind {
+            ItemKind::Prompt { images, .. } => (images.as_slice(), None),
+            ItemKind::ToolCall(call) => {
+                let images = call.output.as_ref().map(|output| output.images.as_slice());
+                let output = call.output.as_ref().and_then(|output| output.blob.as_deref());
+                (images.unwrap_or_default(), output.filter(|name| *name == format!("{}.out", item.id)))
+            }
+            ItemKind::Message { .. }
+            | ItemKind::Reasoning { .. }
+            | ItemKind::Report(_)
+            | ItemKind::Notice { .. } => (&[][..], None),
+        },
+        _ => (&[][..], None),
+    };
+    let images = images.iter().map(|image| image.name.as_str()).filter(|name| ImageFile::is_name(name));
+    images.chain(output).collect()
 }
 
 #[cfg(test)]
@@ -171,7 +195,7 @@ mod tests {
     }
 
     fn queued(prompt: PromptId) -> EventBody {
-        EventBody::PromptQueued { prompt, text: "Do it".to_owned(), now: false }
+        EventBody::PromptQueued { prompt, text: "Do it".to_owned(), now: false, images: Vec::new() }
     }
 
     /// A log of several pages whose turn waits at its last snapshot, and goes on after it.
@@ -210,7 +234,7 @@ mod tests {
                 let state = kept_fold::fold(&log).await.unwrap();
                 assert!(!state.is_whole() && state.to_session().is_none(), "after {there}");
             }
-            heir.write(draft(first.clone()), draft(queued(prompt))).await.unwrap();
+            heir.write(vec![draft(first.clone())], draft(queued(prompt))).await.unwrap();
             let events = log.read(0, usize::MAX).await.unwrap();
             if whole.is_empty() {
                 whole.clone_from(&events);

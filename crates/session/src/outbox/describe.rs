@@ -1,8 +1,10 @@
-//! The words of a pull request: the session's title, what was asked for, and what the checks said.
+//! The words of a pull request: the session's title, what was asked for, what the checks said, and where the work makes
+//! them say less.
 
 use protocol::{EventBody, ItemKind};
 
 use crate::recorder::Recorder;
+use crate::runner::weakened;
 use crate::workspace::prefix;
 
 /// Events that are read at once.
@@ -16,6 +18,7 @@ const PROMPTS: usize = 24 * 1024;
 pub(super) async fn describe(recorder: &Recorder) -> Result<(String, String), store::Error> {
     let mut prompts: Vec<String> = Vec::new();
     let mut checks: Vec<(String, bool)> = Vec::new();
+    let mut weaker = String::new();
     let mut after = 0;
     loop {
         let page = recorder.read(after, PAGE).await?;
@@ -30,10 +33,18 @@ pub(super) async fn describe(recorder: &Recorder) -> Result<(String, String), st
                             checks.push((report.check.clone(), passed));
                         }
                     }
+                    ItemKind::Notice { text } => {
+                        if let Some(list) = text.strip_prefix(weakened::HEAD) {
+                            list.trim().clone_into(&mut weaker);
+                        }
+                    }
                     _ => {}
                 },
                 // What an earlier turn's checks said is not what is delivered.
-                EventBody::TurnStarted { .. } => checks.clear(),
+                EventBody::TurnStarted { .. } => {
+                    checks.clear();
+                    weaker.clear();
+                }
                 _ => {}
             }
         }
@@ -45,10 +56,10 @@ pub(super) async fn describe(recorder: &Recorder) -> Result<(String, String), st
         .stream()
         .with_state(|state| state.created().map(|created| created.title.clone()))
         .unwrap_or_default();
-    Ok((title, body(&prompts, &checks, &recorder.session().to_string())))
+    Ok((title, body(&prompts, &checks, &weaker, &recorder.session().to_string())))
 }
 
-fn body(prompts: &[String], checks: &[(String, bool)], session: &str) -> String {
+fn body(prompts: &[String], checks: &[(String, bool)], weaker: &str, session: &str) -> String {
     let mut text = String::from("## Asked for\n");
     for prompt in prompts {
         if text.len() > PROMPTS {
@@ -67,6 +78,13 @@ fn body(prompts: &[String], checks: &[(String, bool)], session: &str) -> String 
             text.push_str(&format!("- {name}: {}\n", if *passed { "passed" } else { "failed" }));
         }
     }
+    if !weaker.is_empty() {
+        // Code may have what a forge takes for a person's name or for markup.
+        let quoted = weaker.replace("```", "` ` `");
+        text.push_str(&format!(
+            "\n## To look at: the changes make checks say less\n\n```text\n{quoted}\n```\n"
+        ));
+    }
     text.push_str(&format!("\nSlipway-Session: {session}\n"));
     text
 }
@@ -78,7 +96,7 @@ mod tests {
     #[test]
     fn the_body_has_prompts_checks_and_the_session() {
         let checks = [("test".to_owned(), true), ("lint".to_owned(), false)];
-        let text = body(&["Fix it\nnow".to_owned(), "And this".to_owned()], &checks, "ses_1");
+        let text = body(&["Fix it\nnow".to_owned(), "And this".to_owned()], &checks, "", "ses_1");
         assert_eq!(
             text,
             "## Asked for\n\n> Fix it\n> now\n\n> And this\n\n## Checks\n\n- test: passed\n- lint: failed\n\nSlipway-Session: ses_1\n"
@@ -86,8 +104,14 @@ mod tests {
     }
 
     #[test]
+    fn what_makes_checks_say_less_is_quoted() {
+        let text = body(&[], &[], "- a.py:3: @pytest.mark.skip ```", "ses_1");
+        assert!(text.contains("say less\n\n```text\n- a.py:3: @pytest.mark.skip ` ` `\n```\n"), "{text}");
+    }
+
+    #[test]
     fn the_body_is_bounded() {
         let prompts = vec!["long ".repeat(10_000); 50];
-        assert!(body(&prompts, &[], "ses_1").len() < PROMPTS + 2 * PROMPT);
+        assert!(body(&prompts, &[], "", "ses_1").len() < PROMPTS + 2 * PROMPT);
     }
 }

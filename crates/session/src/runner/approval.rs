@@ -1,7 +1,7 @@
 //! Work that a person must approve before it is pushed. The turn is parked meanwhile: it is in the log and nowhere else,
 //! so that it costs nothing, survives a restart, and goes on when somebody has decided.
 
-use protocol::{Actor, ApprovalId, EventBody, Gate, Outcome};
+use protocol::{ApprovalId, EventBody, Gate, Outcome};
 
 use super::{End, Runner, delivery};
 use crate::state::TurnState;
@@ -35,21 +35,14 @@ impl Runner {
                 "Push {files} changed file{plural} (+{insertions} −{deletions}) as {branch} to {remote}? The checks passed."
             ),
             gate: Gate::Delivery,
+            call: None,
+            diff: None,
         };
-        let system = Actor::system();
-        let asked = self.context.recorder.append_if(&system, move |state| match state.turn() {
-            Some(turn) if turn.stopping.is_none() => (vec![body], Asked::Waiting),
-            Some(_) | None => (Vec::new(), Asked::Stopped),
-        });
-        let (_, asked) = asked.await?;
-        if matches!(asked, Asked::Waiting) {
-            self.context.stopwatch.rest();
-        }
-        Ok(asked)
+        self.put(body).await
     }
 
     /// Goes on with a turn whose delivery was approved. What was put to the person is on the host, so no sandbox is needed.
-    pub(super) async fn deliver_approved(self, turn: &TurnState) -> Result<(), store::Error> {
+    pub(super) async fn deliver_approved(mut self, turn: &TurnState) -> Result<(), store::Error> {
         self.close_left(turn).await?;
         let Some(commit) = self.context.workspace.saved().and_then(|saved| saved.tip) else {
             let reason =
@@ -60,6 +53,7 @@ impl Runner {
         let cause = self.agent.clone().into();
         let delivered = delivery::deliver(&self.context, &self.stop, &cause, &commit).await?;
         let counts = self.kept_counts(Some(&commit)).await;
+        self.look_for_weakened(Some(&commit)).await;
         self.write_finish(self.after_delivery(&delivered), counts).await?;
         drop(act);
         self.freeze().await

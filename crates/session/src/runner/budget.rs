@@ -13,7 +13,8 @@ use crate::kept_time;
 use crate::state::State;
 use crate::stop::Stop;
 
-/// Ends what runs when the time of the turn or of the session is over, as long as this is held.
+/// Keeps the time while something runs, and ends that when the time of the turn or of the session is over, as long as this is
+/// held.
 pub(super) struct Clock {
     _task: AbortOnDropHandle<()>,
 }
@@ -75,6 +76,25 @@ impl Context {
         }
     }
 
+    /// Keeps the time, and warns where it becomes short, for as long as it is polled.
+    async fn tell_time(&self) {
+        loop {
+            let stream = self.recorder.stream();
+            let changed = stream.budget_news();
+            let millis = self.elapsed_ms();
+            if stream.with_state(|state| budget::until_next(state, millis)).is_none() {
+                changed.await;
+                continue;
+            }
+            self.keep_time(millis).await;
+            self.warn_while_it_runs().await;
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(kept_time::EVERY) => {}
+            }
+        }
+    }
+
     /// Has the server after this one know how long the turn took, whenever this one dies.
     async fn keep_time(&self, millis: u64) {
         let Some(turn) = self.turn().map(|turn| turn.id) else { return };
@@ -116,20 +136,23 @@ impl Runner {
         }
     }
 
-    /// The clock for what is about to be done; none for the checks of work that is finished.
+    /// The clock for what is about to be done. It does not end the checks of work that is finished.
     pub(super) fn clock_for(&self, effect: &Effect) -> Option<Clock> {
         match effect {
             Effect::CallModel(_)
             | Effect::Compact { .. }
             | Effect::Survey { .. }
             | Effect::RunTool { .. } => Some(self.clock()),
+            Effect::Verify | Effect::Finish { .. } => {
+                let context = Arc::clone(&self.context);
+                let task = tokio::spawn(async move { context.tell_time().await });
+                Some(Clock { _task: AbortOnDropHandle::new(task) })
+            }
             Effect::ChangeModel { .. }
             | Effect::RejectTool { .. }
             | Effect::Mistake { .. }
             | Effect::Note { .. }
-            | Effect::Tell { .. }
-            | Effect::Verify
-            | Effect::Finish { .. } => None,
+            | Effect::Tell { .. } => None,
         }
     }
 
@@ -162,7 +185,8 @@ impl Runner {
                 .unwrap_or_default()
         });
         if !failing.is_empty() {
-            reason.push_str(&format!("; checks still fail: {}", failing.join(", ")));
+            reason.push_str(budget::STILL_FAIL);
+            reason.push_str(&failing.join(", "));
         }
         End { outcome: Outcome::OutOfBudget, reason: Some(reason) }
     }

@@ -1,35 +1,114 @@
-//! Running a check: its command in the workspace, its output read by its parser, the result as a report item.
+//! Running a check: its command in the workspace, its output read by its parser, the result as a report item. The part that
+//! the turn's changes touch is run first, where the tool can run a part.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use agent::CheckResult;
 use protocol::event::Channel;
 use protocol::item::CheckReport;
 use protocol::{Check, Item, ItemId, ItemKind, ItemStatus, Report};
+use sandbox::WORKSPACE;
 
 use super::Runner;
+use super::context::{NAMES, NAMES_OF_FILES};
 use super::deltas::{Deltas, Pace};
 use super::output::Collector;
 use crate::failure::Failure;
-use crate::process::{self, Ending, Live};
+use crate::process::{self, Command, Ending, Live};
+
+/// Most files of a report that are read for the lines around its findings, and most bytes of one.
+const SOURCES: usize = 20;
+const SOURCE_BYTES: u64 = 1024 * 1024;
+/// How long git may take to tell which files changed.
+const LOOK: Duration = Duration::from_secs(20);
+
+/// The files that differ between two trees.
+const CHANGED_FILES: &str = r#"
+git -c safe.directory='*' -c core.fsmonitor=false -c core.quotePath=false --no-pager \
+  diff-tree -r --name-only --no-renames "$1" "$2"
+"#;
+
+/// The last report of a check in this turn, of the whole of it or of a part.
+pub(super) type Ran = BTreeMap<(String, bool), Report>;
 
 impl Runner {
+    /// Runs every check on the tree that is to be delivered. Of one whose affected part fails, that is told at once, and the
+    /// rest is not run; it is before anything is called done. `running` is the name of the check under way.
+    pub(super) async fn run_checks(
+        &self,
+        tree: &str,
+        results: &mut Vec<CheckResult>,
+        running: &mut String,
+    ) -> Result<(), Failure> {
+        let parts = self.parts(tree).await?;
+        for (check, part) in self.checks.iter().zip(parts) {
+            running.clone_from(&check.name);
+            if let Some(command) = part {
+                let result = Box::pin(self.run_command(check, command, true)).await?;
+                // A part that cannot be run as such says nothing of the check.
+                if !result.passed && !is_empty(&result.report) {
+                    results.push(result);
+                    continue;
+                }
+            }
+            results.push(self.run_check(check).await?);
+        }
+        Ok(())
+    }
+
+    /// The command for the affected part of each check, where it has one.
+    async fn parts(&self, tree: &str) -> Result<Vec<Option<String>>, Failure> {
+        let none = || vec![None; self.checks.len()];
+        let found = self.context.workspace.saved().and_then(|saved| saved.found);
+        let Some(found) = found.filter(|found| found.turn == self.turn && !self.checks.is_empty()) else {
+            return Ok(none());
+        };
+        let changed = self.listed(CHANGED_FILES, &[&found.tree, tree]).await?;
+        if changed.is_empty() {
+            return Ok(none());
+        }
+        let names = self.listed(NAMES_OF_FILES, &[]).await?;
+        // The few files that a command is made from: the manifests of the changed files' packages, and of the whole.
+        let mut texts = BTreeMap::new();
+        let manifest = |name: &&String| {
+            let folder = name.strip_suffix("Cargo.toml").or_else(|| name.strip_suffix("package.json"));
+            folder.is_some_and(|folder| {
+                (folder.is_empty() || folder.ends_with('/'))
+                    && changed.iter().any(|path| path.starts_with(folder))
+            })
+        };
+        for name in names.iter().filter(manifest).take(SOURCES) {
+            if let Some(text) = self.source(name).await? {
+                texts.insert(name.clone(), text);
+            }
+        }
+        let read = |name: &str| texts.get(name).cloned();
+        let workspace = ::checks::Workspace { names: &names, read: &read };
+        Ok(self.checks.iter().map(|check| ::checks::affected(&check.run, &changed, &workspace)).collect())
+    }
+
     /// Runs one check and records its report. A stop or a lost sandbox closes the report and is passed on.
     pub(super) async fn run_check(&self, check: &Check) -> Result<CheckResult, Failure> {
+        Box::pin(self.run_command(check, check.run.clone(), false)).await
+    }
+
+    async fn run_command(
+        &self,
+        check: &Check,
+        command: String,
+        partial: bool,
+    ) -> Result<CheckResult, Failure> {
         let id = ItemId::new();
-        let mut report = CheckReport {
-            check: check.name.clone(),
-            command: check.run.clone(),
-            passed: None,
-            exit_code: None,
-            duration_ms: None,
-            report: None,
-        };
+        let mut report =
+            CheckReport { check: check.name.clone(), command, partial, ..CheckReport::default() };
         let item = |status, report: &CheckReport| Item { id, status, kind: ItemKind::Report(report.clone()) };
+        // Before the run is in the log: afterwards this run would be the last one.
+        let known = self.known(&check.name, partial);
         self.start(item(ItemStatus::InProgress, &report)).await?;
         let began = Instant::now();
         let mut collector = Collector::bounded();
-        let ended = self.follow_check(id, check, &mut collector).await;
+        let ended = self.follow_check(id, &report.command, &mut collector).await;
         report.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         let exit = match ended {
             Ok(Ending::Exited(exit)) => exit,
@@ -47,9 +126,20 @@ impl Runner {
         let output = collector.text();
         // The names are checked when an environment is stored; a repository's own recipe may still have a wrong one.
         let parsed = ::checks::parse(&check.parser, &output).or_else(|| ::checks::parse("auto", &output));
-        let parsed = parsed.unwrap_or_else(|| Report { tail: output.clone(), ..Report::default() });
+        let mut parsed = parsed.unwrap_or_else(|| Report { tail: output.clone(), ..Report::default() });
         let passed = exit.code == 0 && !exit.timed_out;
-        let mut digest = ::checks::digest(&parsed);
+        if !passed && let Err(failure) = self.show_sources(&mut parsed).await {
+            self.complete(item(ItemStatus::Interrupted, &report)).await?;
+            return Err(failure);
+        }
+        let (last, before_turn) = &known;
+        let known = ::checks::Known { last: last.as_ref(), before_turn: before_turn.as_ref() };
+        let mut digest = ::checks::digest_since(&parsed, known);
+        if partial && !passed {
+            digest.push_str(
+                "\nOnly the part that your changes touch was run; the rest follows when this passes.",
+            );
+        }
         if exit.timed_out {
             digest.push_str(&format!(
                 "\nThe check was ended after {} s: something in it does not end, or command_timeout_s is too short for it.",
@@ -64,15 +154,83 @@ impl Runner {
         }
         report.passed = Some(passed);
         report.exit_code = exit.signal.is_none().then_some(exit.code);
+        report.changes = ::checks::changes(&parsed, known);
         report.report = Some(parsed.clone());
         self.complete(item(ItemStatus::Completed, &report)).await?;
-        Ok(CheckResult { name: check.name.clone(), passed, report: parsed, digest })
+        self.ran().insert((check.name.clone(), partial), parsed.clone());
+        let failed_before = known.before_turn.map_or(0, |before| ::checks::failed_before(&parsed, before).0);
+        let failed_before = if passed { 0 } else { failed_before };
+        Ok(CheckResult { name: check.name.clone(), passed, report: parsed, digest, partial, failed_before })
+    }
+
+    /// What is known of a check: what its last run said, and what it said before the turn changed anything.
+    fn known(&self, name: &str, partial: bool) -> (Option<Report>, Option<Report>) {
+        let turn = self.context.turn();
+        let of = |list: &[(String, Report)]| {
+            list.iter().find(|(check, _)| check == name).map(|(_, report)| report.clone())
+        };
+        let ran = self.ran().get(&(name.to_owned(), partial)).cloned();
+        // After a restart, or in the next turn, the log tells what failed of the whole check.
+        let last = ran.or_else(|| turn.as_ref().filter(|_| !partial).and_then(|turn| of(&turn.failing)));
+        (last, turn.as_ref().and_then(|turn| of(&turn.before)))
+    }
+
+    fn ran(&self) -> std::sync::MutexGuard<'_, Ran> {
+        self.ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Puts the lines around each finding into the report.
+    async fn show_sources(&self, report: &mut Report) -> Result<(), Failure> {
+        let printed: Vec<String> =
+            ::checks::files_of(report).into_iter().take(SOURCES).map(str::to_owned).collect();
+        if printed.is_empty() {
+            return Ok(());
+        }
+        let names = self.listed(NAMES_OF_FILES, &[]).await?;
+        let mut texts = BTreeMap::new();
+        for file in printed {
+            if let Some(path) = ::checks::locate(&names, WORKSPACE, &file)
+                && let Some(text) = self.source(path).await?
+            {
+                texts.insert(file, (path.to_owned(), text));
+            }
+        }
+        ::checks::show_sources(report, &texts);
+        Ok(())
+    }
+
+    /// The text of a file of the workspace, or its beginning; None for what is none.
+    async fn source(&self, path: &str) -> Result<Option<String>, Failure> {
+        let sandbox = self.sandbox()?;
+        match sandbox.guest().read_file(&format!("{WORKSPACE}/{path}"), 0, SOURCE_BYTES).await {
+            Ok((bytes, _)) if !bytes.contains(&0) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Ok(_) | Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => Ok(None),
+            Err(error @ guest::Error::Unavailable(_)) => Err(error.into()),
+        }
+    }
+
+    /// The lines that a script prints in the workspace; none where it fails, because they only make a check quicker or
+    /// its report better.
+    async fn listed(&self, script: &str, args: &[&str]) -> Result<Vec<String>, Failure> {
+        let env = BTreeMap::from([("LC_ALL".to_owned(), "C.UTF-8".to_owned())]);
+        let command = Command { script, args, env, cwd: WORKSPACE, timeout: LOOK, limit: NAMES };
+        match command.run(&*self.sandbox()?, Some(&self.stop)).await {
+            Ok(captured) => {
+                let text = String::from_utf8_lossy(&captured.stdout);
+                Ok(text.lines().map(str::to_owned).collect())
+            }
+            Err(Failure::Problem(problem)) => {
+                tracing::debug!(%problem, "the files of the workspace could not be listed");
+                Ok(Vec::new())
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn follow_check(
         &self,
         id: ItemId,
-        check: &Check,
+        command: &str,
         collector: &mut Collector,
     ) -> Result<Ending, Failure> {
         let sandbox = self.sandbox()?;
@@ -84,7 +242,7 @@ impl Runner {
         let name = id.to_string();
         let process = sandbox
             .guest()
-            .start(&name, &sandbox::shell::command(&check.run, Some(self.context.options.command_timeout)))
+            .start(&name, &sandbox::shell::command(command, Some(self.context.options.command_timeout)))
             .await?;
         let ending =
             process::follow(&*sandbox, &name, process, collector, Some(&mut live), Some(&self.stop)).await?;
@@ -93,8 +251,13 @@ impl Runner {
     }
 }
 
+/// Whether a report names nothing that failed.
+fn is_empty(report: &Report) -> bool {
+    report.tests.is_empty() && report.diagnostics.is_empty()
+}
+
 /// A check that could not be run to its end, as the agent is told of it.
 pub(super) fn failed(name: String, text: String) -> CheckResult {
     let report = Report { tail: text.clone(), ..Report::default() };
-    CheckResult { name, passed: false, report, digest: text }
+    CheckResult { name, report, digest: text, ..CheckResult::default() }
 }

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use agent::Input;
 use llm::Model;
-use protocol::{Actor, Code, EventBody, Problem, ToolMode};
+use protocol::{Actor, Budgets, Code, EventBody, Problem, SessionId, ToolMode};
 
 use super::model::plain;
 use super::{Context, Runner, context};
@@ -23,6 +23,60 @@ impl Context {
         let own = |state: &crate::state::State| state.created().map(|created| created.model.clone());
         self.recorder.stream().with_state(own).unwrap_or_default()
     }
+
+    /// Tells people, once for each model, that a limit on money does not hold because nobody knows what the model costs.
+    pub(super) async fn tell_unpriced(&self, model: &Model) -> Result<(), store::Error> {
+        let in_vain = self.recorder.stream().with_state(|state| {
+            let calls = state.spent().iter().filter(|spent| spent.model == model.name);
+            let unpriced = calls.map(|spent| spent.spend.unpriced_calls).any(|calls| calls > 0);
+            state.budgets().is_some_and(|budgets| holds_in_vain(budgets, model, unpriced))
+        });
+        if !in_vain {
+            return Ok(());
+        }
+        let note = format!(
+            "the limit on money does not hold, because no price is known of it: set price in [models.{}] of slipway.toml, \
+             or a limit on tokens",
+            model.name
+        );
+        self.tell_adapted(model, vec![note]).await
+    }
+
+    /// Tells people what had to be left out or done differently for this model, each thing once.
+    pub(crate) async fn tell_adapted(&self, model: &Model, notes: Vec<String>) -> Result<(), store::Error> {
+        for note in notes {
+            // The numbers in it grow with the conversation.
+            let thing =
+                format!("{} {}", model.name, note.replace(|letter: char| letter.is_ascii_digit(), ""));
+            let told = !self.adapted.lock().unwrap_or_else(PoisonError::into_inner).insert(thing);
+            if !told {
+                let problem = Problem::new(Code::ModelAdapted, format!("{}: {note}", model.name))
+                    .hint("the work goes on");
+                self.raise(&problem).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is a limit on money that the calls of this model never come to. OpenRouter tells what each call cost, so its
+/// models are not known to have no price before one was without.
+fn holds_in_vain(budgets: &Budgets, model: &Model, unpriced_before: bool) -> bool {
+    let limited = budgets.session.usd.is_some() || budgets.turn.usd.is_some();
+    let told_by_calls = model.provider == llm::Provider::OpenRouter && !unpriced_before;
+    limited && !told_by_calls && llm::price(model).is_none()
+}
+
+/// The session's model is configured no more. All of it is in the title, which is the reason of the turn.
+fn gone(name: &str, models: &[Model], session: SessionId) -> Problem {
+    let mut problem = crate::environments::no_model(name, models);
+    if let Some(hint) = problem.hint.take() {
+        problem.title = format!("{}; {hint}", problem.title);
+    }
+    if !models.is_empty() {
+        problem.title.push_str(&format!("; to go on with another one: slipway edit {session} --model NAME"));
+    }
+    problem
 }
 
 impl Runner {
@@ -33,7 +87,7 @@ impl Runner {
         let own = self.context.own_model();
         find(&self.context.model())
             .or_else(|| find(&own))
-            .ok_or_else(|| crate::environments::no_model(&own, models))
+            .ok_or_else(|| gone(&own, models, self.context.recorder.session()))
     }
 
     /// The model that is to work instead of this one, if somebody chose another.
@@ -112,17 +166,54 @@ impl Runner {
 
     /// Tells people what had to be left out or written differently for this model, each thing once.
     pub(super) async fn tell_adapted(&self, model: &Model, notes: Vec<String>) -> Result<(), Failure> {
-        for note in notes {
-            // The numbers in it grow with the conversation.
-            let thing =
-                format!("{} {}", model.name, note.replace(|letter: char| letter.is_ascii_digit(), ""));
-            let told = !self.context.adapted.lock().unwrap_or_else(PoisonError::into_inner).insert(thing);
-            if !told {
-                let problem = Problem::new(Code::ModelAdapted, format!("{}: {note}", model.name))
-                    .hint("the work goes on");
-                self.context.raise(&problem).await?;
-            }
+        Ok(self.context.tell_adapted(model, notes).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(name: &str, provider: llm::Provider) -> Model {
+        Model {
+            name: name.into(),
+            provider,
+            model: "m".into(),
+            base_url: None,
+            key: None,
+            headers: Default::default(),
+            price: None,
+            overrides: llm::Overrides::default(),
         }
-        Ok(())
+    }
+
+    #[test]
+    fn a_model_that_is_gone_says_which_there_are_and_how_to_choose_one() {
+        let session = SessionId::new();
+        let models = ["a", "b"].map(|name| model(name, llm::Provider::Ollama));
+        let said = gone("c", &models, session).title;
+        assert_eq!(
+            said,
+            format!(
+                "there is no model \"c\"; the models are: a, b; to go on with another one: slipway edit {session} --model NAME"
+            )
+        );
+        assert!(gone("c", &[], session).title.starts_with("no model is configured; set "));
+    }
+
+    #[test]
+    fn a_limit_on_money_needs_a_price() {
+        let limit = |usd| Budgets {
+            turn: protocol::Budget { usd, ..Default::default() },
+            session: protocol::Budget { tokens: Some(1), ..Default::default() },
+        };
+        let server = model("a", llm::Provider::OpenAiCompatible);
+        assert!(holds_in_vain(&limit(Some(1.0)), &server, false));
+        assert!(!holds_in_vain(&limit(None), &server, true));
+        let priced = Model { price: llm::price(&model("a", llm::Provider::Ollama)), ..server };
+        assert!(!holds_in_vain(&limit(Some(1.0)), &priced, true));
+        let router = model("a", llm::Provider::OpenRouter);
+        assert!(!holds_in_vain(&limit(Some(1.0)), &router, false));
+        assert!(holds_in_vain(&limit(Some(1.0)), &router, true));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agent::compaction::{Shortening, WorkState};
 use agent::{FileText, Input, Window};
 use llm::Model;
-use protocol::chat::{Part, Request};
+use protocol::chat::{Part, Request, Stop};
 use protocol::event::{Compaction, CompactionLevel};
 use protocol::{Actor, EventBody};
 use sandbox::WORKSPACE;
@@ -21,7 +21,7 @@ use crate::routes::Task;
 /// How long git may take to tell what changed.
 const LOOK: Duration = Duration::from_secs(20);
 /// Most bytes of names that are looked at.
-const NAMES: usize = 64 * 1024;
+pub(super) const NAMES: usize = 64 * 1024;
 /// Most names that a model is shown beside the files.
 const NAMED: usize = 100;
 
@@ -33,7 +33,7 @@ g ls-files --others --exclude-standard | head -n 40 | sed 's/$/ (new)/'
 "#;
 
 /// The names of files, without what git ignores.
-const NAMES_OF_FILES: &str = r"
+pub(super) const NAMES_OF_FILES: &str = r"
 git -c safe.directory='*' -c core.fsmonitor=false ls-files --cached --others --exclude-standard 2>/dev/null ||
   find . -type f -not -path '*/.git/*' | sed 's|^\./||'
 ";
@@ -57,17 +57,17 @@ pub(super) fn window(model: &Model) -> Window {
 }
 
 impl Runner {
-    /// Makes the context shorter and records how. Without messages in the answer it could not be done. With the model comes what
+    /// Makes the context shorter, beside so many prompts in force, and records how. Without messages in the answer it could not be done. With the model comes what
     /// it turned out to read.
     pub(super) async fn compact(
         &self,
         model: (&Model, u64),
         level: CompactionLevel,
         tokens: u64,
-        room: u64,
+        (room, prompts): (u64, usize),
     ) -> Result<Input, Failure> {
         let history = self.context.history().await?;
-        let shortening = Shortening { history: &history, turn: self.turn, tokens, room };
+        let shortening = Shortening { history: &history, turn: self.turn, tokens, room, prompts };
         let compaction: Option<Compaction> = match level {
             CompactionLevel::Masked => shortening.mask(),
             CompactionLevel::Summarised => {
@@ -80,6 +80,12 @@ impl Runner {
             CompactionLevel::Fresh => Some(shortening.fresh(&self.work_state().await?)),
         };
         let Some(compaction) = compaction else { return Ok(Input::Compacted { messages: None }) };
+        if let Some((name, prompt)) = shortening.long_prompt() {
+            let kept = tokio::fs::write(self.context.workspace.dir().join(name), prompt).await;
+            if let Err(error) = kept {
+                tracing::warn!(%error, "a prompt that is cut could not be kept in a file");
+            }
+        }
         self.append(&Actor::system(), vec![EventBody::ContextCompacted(compaction)]).await?;
         let messages = self.context.history().await?.into_messages();
         Ok(Input::Compacted { messages: Some(messages) })
@@ -112,7 +118,7 @@ impl Runner {
         request: &Request,
         patient: bool,
     ) -> Result<Option<String>, Failure> {
-        let mut attempt = 1;
+        let mut failures = llm::Failures::default();
         let answer = loop {
             let mut meter = llm::Meter::default();
             let mut unseen = |delta| meter.push(&delta);
@@ -129,15 +135,8 @@ impl Runner {
                 Ok(answer) => break answer,
                 Err(error) => {
                     self.record_in_vain(model, error.usage).await?;
-                    if !patient || !self.wait_to_retry(model, &error, &mut attempt).await? {
-                        tracing::warn!(model = model.name, %error, "the conversation could not be summed up");
-                        if !patient {
-                            let note = format!(
-                                "it could not sum up the conversation, so the model that works does it: {}",
-                                error.message
-                            );
-                            self.tell_adapted(model, vec![note]).await?;
-                        }
+                    if !patient || !self.wait_to_retry(model, &error, &mut failures).await? {
+                        self.told_of_no_summary(model, patient, &error.message).await?;
                         return Ok(None);
                     }
                 }
@@ -146,6 +145,11 @@ impl Runner {
         // It is paid for and is no step of the turn.
         let usage = usage(self.turn, model, &answer, 0, self.context.elapsed_ms());
         self.append(&Actor::agent(model.name.clone()), vec![usage]).await?;
+        // The words of a refusal tell nothing of what was done.
+        if answer.completion.stop == Stop::Refusal {
+            self.told_of_no_summary(model, patient, "it refused to").await?;
+            return Ok(None);
+        }
         let parts = answer.completion.parts.into_iter();
         let text: Vec<String> = parts
             .filter_map(|part| match part {
@@ -153,7 +157,22 @@ impl Runner {
                 Part::Reasoning { .. } | Part::Call(_) => None,
             })
             .collect();
-        Ok(Some(text.join("\n")).filter(|text| !text.trim().is_empty()))
+        let summary = agent::beside_thoughts(&text.join("\n")).map(str::to_owned);
+        if summary.is_none() {
+            self.told_of_no_summary(model, patient, "its answer has no words in it").await?;
+        }
+        Ok(summary)
+    }
+
+    /// Tells why there is no summary of this model. Where another one is asked for it, people are told too: they named this one.
+    async fn told_of_no_summary(&self, model: &Model, is_last: bool, why: &str) -> Result<(), Failure> {
+        tracing::warn!(model = model.name, why, "the conversation could not be summed up");
+        if !is_last {
+            let note =
+                format!("it could not sum up the conversation, so the model that works does it: {why}");
+            self.tell_adapted(model, vec![note]).await?;
+        }
+        Ok(())
     }
 
     /// What is put back into a context that was made shorter.

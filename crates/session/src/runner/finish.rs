@@ -47,7 +47,7 @@ impl Runner {
     pub(super) async fn failed(&mut self, failure: Failure) -> Result<End, store::Error> {
         let problem = match failure {
             Failure::Store(error) => return Err(error),
-            Failure::Stopped => return Ok(End::stopped()),
+            Failure::Stopped | Failure::Waits => return Ok(End::stopped()),
             Failure::Problem(problem) => problem,
             Failure::Lost(detail) => match self.lost(&detail).await {
                 Ok(_) => Problem::new(Code::SandboxUnavailable, format!("the sandbox died: {detail}"))
@@ -89,6 +89,8 @@ impl Runner {
             Ok(Some(kept)) => {
                 counts = (kept.files, kept.insertions, kept.deletions);
                 if end.outcome == Outcome::Done {
+                    Box::pin(self.look_for_weakened(Some(&kept.commit))).await;
+                    self.tell_weakened().await?;
                     match self.ask(&kept).await? {
                         // The turn is left as it is: whoever decides lets it go on.
                         Asked::Waiting => return self.freeze().await,
@@ -131,7 +133,7 @@ impl Runner {
     /// Goes on with a turn whose delivery had begun when the server ended. Also when it is being stopped: nobody knows how
     /// far the push is, so it gets the time to come to its end that it would have had.
     pub(super) async fn finish_delivery(
-        self,
+        mut self,
         turn: &TurnState,
         delivery: Delivery,
     ) -> Result<(), store::Error> {
@@ -143,6 +145,7 @@ impl Runner {
             (Some(_), _) | (None, None) => Delivered::Ended(delivery),
         };
         let counts = self.kept_counts(commit.as_deref()).await;
+        self.look_for_weakened(commit.as_deref()).await;
         let end = self.after_delivery(&delivered);
         self.write_finish(end, counts).await?;
         drop(act);
@@ -250,7 +253,8 @@ impl Runner {
                 reason = Some("the server was shut down".to_owned());
             }
             let receipt = turn.receipt(outcome, self.context.stopwatch.read(&turn));
-            let receipt = Receipt { files_changed, insertions, deletions, ..receipt };
+            let weakened = self.weakened.clone();
+            let receipt = Receipt { files_changed, insertions, deletions, weakened, ..receipt };
             let body = EventBody::TurnFinished { turn: self.turn, outcome, reason, receipt };
             let stopping = turn.stopping.is_some();
             let holds = outcome == Outcome::Failed && self.models_failed;

@@ -38,6 +38,8 @@ impl Runner {
         self.sandbox = Some(Arc::clone(&held.sandbox));
         self.exit = held.exit;
         self.checks = saved.checks;
+        // What the repository's own policy says is known from here on.
+        self.context.workspace.policy_changed(&self.context.recorder)?;
         match sync {
             Some(sync) => self.sync = Some(sync),
             None => notices.extend(self.begin().await?),

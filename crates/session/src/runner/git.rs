@@ -72,7 +72,8 @@ impl Runner {
         self.keep_progress(Patience::at_most(KEEP_STOPPED)).await
     }
 
-    async fn keep_progress(&self, patience: Patience<'_>) -> Result<Option<Kept>, Failure> {
+    /// Keeps the work of the turn as work in progress, if it did any.
+    pub(super) async fn keep_progress(&self, patience: Patience<'_>) -> Result<Option<Kept>, Failure> {
         match self.changed(patience).await? {
             Some(tree) => self.keep_tree(&tree, Keep::Progress, patience).await,
             None => Ok(None),

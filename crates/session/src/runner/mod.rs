@@ -14,10 +14,13 @@ mod gate;
 mod git;
 mod model;
 pub(crate) mod output;
+mod permission;
 mod remarks;
+mod removals;
 mod resume;
 mod services;
 mod tools;
+pub(crate) mod weakened;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,17 +28,19 @@ use std::time::Instant;
 
 use agent::{Effect, Input, Setup, Turn, Verification};
 use failpoint::Point;
-use protocol::chat::{Completion, Part};
+use protocol::chat::{Completion, Image, Part};
 use protocol::event::DeliveryState;
 use protocol::item::{Output, ToolCall};
-use protocol::{Actor, Check, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, TurnId};
+use protocol::{
+    Actor, Check, Code, EventBody, Gate, Item, ItemId, ItemKind, ItemStatus, Outcome, Problem, TurnId,
+};
 use sandbox::Sandbox;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Options;
 use crate::exits::Exit;
 use crate::failure::Failure;
-use crate::history::Remembered;
+use crate::kept_call;
 use crate::outbox::Outside;
 use crate::recorder::Recorder;
 use crate::state::{Retry, TurnState, broken_off};
@@ -43,6 +48,7 @@ use crate::stop::Stop;
 use crate::stopwatch::Stopwatch;
 use crate::workspace::{Came, Expected, Keep, Kept, Patience, Workspace};
 pub(crate) use model::{usage, used_in_vain};
+use permission::Permit;
 use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
@@ -63,8 +69,8 @@ pub(crate) struct Context {
     pub(crate) stopwatch: Stopwatch,
     /// Whether something is being done outside.
     pub(crate) outside: Outside,
-    /// The conversation as it was last read.
-    pub(crate) remembered: Remembered,
+    /// The call that another server had begun, as it was kept.
+    pub(crate) broken_off: Mutex<Option<kept_call::Kept>>,
 }
 
 impl Context {
@@ -81,7 +87,7 @@ impl Context {
 
     /// The conversation so far.
     pub(crate) async fn history(&self) -> Result<agent::history::History, store::Error> {
-        self.remembered.read(&self.recorder).await
+        self.recorder.remembered().read(&self.recorder).await
     }
 
     /// Records a problem for people to see.
@@ -113,6 +119,7 @@ impl End {
 pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::Error> {
     let Some(turn) = context.turn() else { return Ok(()) };
     context.stopwatch.go_on(&turn);
+    count_broken_off(&context, &turn).await?;
     let agent = Actor::agent(context.model());
     let mut runner = Runner {
         context,
@@ -128,7 +135,11 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         passed: None,
         window: agent::Window::new(u64::MAX, 0),
         told: Mutex::default(),
-        refused: Mutex::default(),
+        wanted: Mutex::default(),
+        ran: Mutex::default(),
+        weakened: Vec::new(),
+        removals: Mutex::default(),
+        task: turn.text.clone(),
         may_insist: true,
         in_rounds: false,
         models_failed: false,
@@ -144,28 +155,38 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
     if turn.stopping.is_some() {
         return runner.finish_stopped(&turn).await;
     }
-    match &turn.decision {
+    match turn.decision.as_ref().filter(|decision| decision.gate == Gate::Delivery) {
         Some(decision) if decision.approved => return runner.deliver_approved(&turn).await,
         Some(decision) if decision.comment.is_none() => {
             return runner.finish_refused(&turn, &decision.by).await;
         }
-        // What was said is in the conversation, so the work goes on.
+        // What was said is in the conversation, so the work goes on; and so it does with a call.
         Some(_) | None => {}
     }
     // While it works, its time can be over, which stops what runs and is no person's stop.
     let for_work = runner.stop.child();
     let by_person = std::mem::replace(&mut runner.stop, for_work);
-    let driven = runner.drive(&turn).await;
+    let driven = Box::pin(runner.drive(&turn)).await;
     let work = std::mem::replace(&mut runner.stop, by_person);
     let out_of_time = work.is_given() && !runner.stop.is_given();
     let end = match driven {
+        // The turn is left as it is: whoever decides lets it go on.
+        Err(Failure::Waits) => return runner.freeze().await,
         Ok(End { outcome: Outcome::Cancelled, .. }) | Err(Failure::Stopped) if out_of_time => {
             runner.out_of_time()
         }
         Ok(end) => end,
         Err(failure) => runner.failed(failure).await?,
     };
-    runner.finish(end).await
+    Box::pin(runner.finish(end)).await
+}
+
+/// Records what a call had used that another server did not see the end of.
+async fn count_broken_off(context: &Context, turn: &TurnState) -> Result<(), store::Error> {
+    let kept = context.broken_off.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(kept) = kept.filter(|kept| kept.is_missing(turn.id, turn.spend().calls)) else { return Ok(()) };
+    let agent = Actor::agent(kept.model.clone());
+    context.recorder.append(&agent, vec![kept.into_body()]).await.map(drop)
 }
 
 struct Runner {
@@ -189,8 +210,16 @@ struct Runner {
     window: agent::Window,
     /// What was recorded for the model and the agent does not know yet.
     told: Mutex<Vec<String>>,
-    /// Files that were not written because something would be lost, by what they would be. Whoever insists may.
-    refused: Mutex<HashSet<u64>>,
+    /// Hosts that were refused because a person must allow them first.
+    wanted: Mutex<Vec<String>>,
+    /// What the checks of this turn said last.
+    ran: Mutex<checks::Ran>,
+    /// Where the work makes checks say less.
+    weakened: Vec<protocol::Weakening>,
+    /// What is to be done: the turn's prompt, after those that were not done before it.
+    task: String,
+    /// Code that texts of the model left out.
+    removals: Mutex<removals::Removals>,
     /// Whether a model that repeats itself means it.
     may_insist: bool,
     /// Whether the model works in rounds.
@@ -231,6 +260,7 @@ impl Runner {
         let mut machine = Turn::new(Setup {
             measured: history.measured(),
             earlier: history.earlier().to_vec(),
+            unfinished: history.unfinished(),
             messages: history.into_messages(),
             instructions,
             checks: self.checks.clone(),
@@ -239,6 +269,7 @@ impl Runner {
             task: turn.text.clone(),
         })
         .after_steps(turn.steps());
+        self.task = machine.task();
         drop(clock);
         match self.steps(&mut machine, &mut model).await {
             Err(Failure::Stopped) => Ok(stopped(&mut machine)),
@@ -270,8 +301,9 @@ impl Runner {
                     }
                     Some(answered?)
                 }
-                Effect::Compact { level, tokens, room } => {
-                    Some(self.compact((model, machine.context()), level, tokens, room).await?)
+                Effect::Compact { level, tokens, room, prompts } => {
+                    let context = (&*model, machine.context());
+                    Some(self.compact(context, level, tokens, (room, prompts)).await?)
                 }
                 Effect::ChangeModel { reason } => {
                     let error = llm::Error::new(llm::Class::ContextOverflow, reason);
@@ -385,6 +417,7 @@ impl Runner {
                         output: None,
                         exit_code: None,
                         duration_ms: None,
+                        elapsed_ms: None,
                     };
                     let kind = ItemKind::ToolCall(call);
                     let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
@@ -407,17 +440,41 @@ impl Runner {
 
     async fn run_tool(&mut self, call_id: String, tool: agent::tools::Invocation) -> Result<Input, Failure> {
         let item = self.take_call(&call_id)?;
+        match self.permit(&item, &tool).await {
+            Ok(Permit::Run) => self.run_permitted(item, tool, None).await,
+            Ok(Permit::Refused(text)) => {
+                self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?;
+                Ok(Input::ToolEnded { call_id, text, is_error: true, images: Vec::new() })
+            }
+            Err(Failure::Lost(detail)) => self.lost_before(item, detail).await,
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Runs a call that may run. The note is for the model, before the result.
+    async fn run_permitted(
+        &mut self,
+        item: Item,
+        tool: agent::tools::Invocation,
+        note: Option<String>,
+    ) -> Result<Input, Failure> {
         let began = Instant::now();
         if let Some(exit) = &self.exit {
             // What was refused before is not this command's.
             drop(exit.take_refused());
         }
         let settled = if gate::writes(&tool) { self.settled().await } else { Ok(None) };
+        let asker = item.clone();
         let ended = match settled {
-            Ok(note) => self.with_services(self.perform(item.id, tool)).await.map(|end| end.after(note)),
+            Ok(synced) => {
+                let ended = self.with_services(self.perform(item.id, tool)).await;
+                ended.map(|end| end.after(synced).after(note))
+            }
             Err(failure) => Err(failure),
         };
-        self.close_call(item, began, ended).await
+        let input = self.close_call(item, began, ended).await?;
+        self.ask_for_hosts(&asker).await?;
+        Ok(input)
     }
 
     /// Records how a call ended, and makes the input that tells the agent.
@@ -433,6 +490,7 @@ impl Runner {
         let call_id = call.call_id.clone();
         let process = item.id.to_string();
         call.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+        call.elapsed_ms = Some(self.context.elapsed_ms());
         match ended {
             Ok(ToolEnd::Ended(done)) => {
                 let Done { mut output, is_error, exit_code } = done;
@@ -444,6 +502,7 @@ impl Runner {
                 }
                 let output = self.shortened(output, &process).await;
                 let text = output.text.clone();
+                let images = output.images.iter().map(Image::from).collect();
                 call.output = Some(output);
                 call.exit_code = exit_code;
                 item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
@@ -456,7 +515,7 @@ impl Runner {
                 {
                     crate::process::forget(&**sandbox, &process).await;
                 }
-                Ok(Input::ToolEnded { call_id, text, is_error })
+                Ok(Input::ToolEnded { call_id, text, is_error, images })
             }
             Ok(ToolEnd::Stopped(output)) => {
                 call.output = Some(output);
@@ -475,7 +534,7 @@ impl Runner {
                 item.status = ItemStatus::Interrupted;
                 self.complete(item).await?;
                 self.replace_sandbox().await?;
-                Ok(Input::ToolEnded { call_id, text, is_error: true })
+                Ok(Input::ToolEnded { call_id, text, is_error: true, images: Vec::new() })
             }
             Err(failure) => Err(failure),
         }
@@ -554,10 +613,9 @@ impl Runner {
             }
             Err(failure) => return Err(failure),
         };
-        for check in self.checks.clone() {
-            running.clone_from(&check.name);
-            results.push(self.run_check(&check).await?);
-        }
+        // On the heap: what a check needs is much, and the way to here is long.
+        Box::pin(self.run_checks(&tree, results, running)).await?;
+        self.settle_removals(results.iter().all(|result| result.passed)).await?;
         if results.iter().all(|result| result.passed) {
             failpoint::hit(Point::ChecksPassed);
             match self.keep_tree(&tree, Keep::Commit, patience).await {
@@ -599,7 +657,7 @@ fn stopped(machine: &mut Turn) -> End {
 
 /// An output that is its own text.
 fn whole(text: &str) -> Output {
-    Output { text: text.to_owned(), bytes: text.len() as u64, blob: None }
+    Output { text: text.to_owned(), bytes: text.len() as u64, ..Output::default() }
 }
 
 /// Whether a delivery has come to its end.

@@ -12,6 +12,8 @@ use tokio::time::Instant;
 use super::Runner;
 use super::deltas::{Deltas, Pace};
 use crate::failure::Failure;
+use crate::kept_call;
+use crate::pictures;
 use crate::state::Retry;
 
 /// The items that streamed text, which the answer completes. One of each kind for a call, however often it is made.
@@ -51,17 +53,21 @@ struct Call<'a> {
     runner: &'a Runner,
     message: Option<(ItemId, Text)>,
     reasoning: Option<(ItemId, Text)>,
-    /// What the attempt that is under way has used.
+    /// What the attempt that is under way has used, and when that is kept beside the log.
     meter: Meter,
+    keep_at: Option<Instant>,
 }
 
 impl Call<'_> {
     async fn push(&mut self, delta: Delta) -> Result<(), Failure> {
         self.meter.push(&delta);
+        if matches!(delta, Delta::Usage(_) | Delta::Accepted { .. }) && self.keep_at.is_none() {
+            self.keep_at = Some(Instant::now() + kept_call::AFTER);
+        }
         let (slot, channel, text) = match delta {
             Delta::Text(text) => (&mut self.message, Channel::Text, text),
             Delta::Reasoning(text) => (&mut self.reasoning, Channel::Reasoning, text),
-            Delta::Call { .. } | Delta::Usage(_) => return Ok(()),
+            Delta::Call { .. } | Delta::Usage(_) | Delta::Accepted { .. } => return Ok(()),
         };
         if text.is_empty() {
             return Ok(());
@@ -98,6 +104,19 @@ impl Call<'_> {
         self.texts().for_each(|text| text.deltas.flush());
     }
 
+    /// Keeps what the attempt has used, for the case that this server dies before its end.
+    fn keep_used(&mut self, model: &Model) {
+        self.keep_at = Some(Instant::now() + kept_call::EVERY);
+        let context = &self.runner.context;
+        let Some(calls) = context.turn().map(|turn| turn.spend().calls) else { return };
+        let (turn, usage, elapsed_ms) = (self.runner.turn, self.meter.used(), context.elapsed_ms());
+        let cost_usd = llm::cost_usd(model, &usage);
+        let kept = kept_call::Kept { turn, calls, model: model.name.clone(), usage, cost_usd, elapsed_ms };
+        let dir = context.recorder.dir();
+        // Nothing waits for it, and a failure is told in there.
+        drop(tokio::task::spawn_blocking(move || kept_call::keep(&dir, &kept)));
+    }
+
     /// What was streamed counts for nothing: the call is made again.
     fn restart(&mut self) {
         for text in self.texts() {
@@ -126,7 +145,7 @@ impl Call<'_> {
         model: &Model,
         request: &Request,
     ) -> Result<Result<Answer, llm::Error>, Failure> {
-        self.meter = Meter::default();
+        (self.meter, self.keep_at) = (Meter::default(), None);
         let (sender, mut deltas) = mpsc::unbounded_channel();
         // The receiver lives as long as the call.
         let mut sink = move |delta| drop(sender.send(delta));
@@ -134,13 +153,7 @@ impl Call<'_> {
         let runner = self.runner;
         let mut call = std::pin::pin!(client.complete(model, request, &mut sink));
         loop {
-            let due = self.due();
-            let flush = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let (flush, keep) = (until(self.due()), until(self.keep_at));
             tokio::select! {
                 biased;
                 () = runner.given_up() => {
@@ -151,6 +164,7 @@ impl Call<'_> {
                     return Err(Failure::Stopped);
                 }
                 () = flush => self.flush(),
+                () = keep => self.keep_used(model),
                 Some(delta) = deltas.recv() => self.push(delta).await?,
                 result = &mut call => {
                     while let Ok(delta) = deltas.try_recv() {
@@ -163,6 +177,14 @@ impl Call<'_> {
                 }
             }
         }
+    }
+}
+
+/// Waits until then; for ever where there is no time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -179,9 +201,13 @@ impl Runner {
             *model = chosen;
             return Ok(self.take_on(model));
         }
+        self.context.tell_unpriced(model).await?;
         let resumed = self.retry.take().filter(|retry| retry.model == model.name);
+        let shown = pictures::shown(self.context.workspace.dir().to_owned(), request).await;
+        let request = shown.as_ref().unwrap_or(request);
         let (streamed, result) = {
-            let mut call = Call { runner: self, message: None, reasoning: None, meter: Meter::default() };
+            let mut call =
+                Call { runner: self, message: None, reasoning: None, meter: Meter::default(), keep_at: None };
             match self.attempts(&mut call, model, request, resumed).await {
                 Ok(result) => (call.streamed(), result),
                 Err(Failure::Stopped) => {
@@ -212,7 +238,7 @@ impl Runner {
             Called::Failed(error) => {
                 self.close_streamed(streamed).await?;
                 if error.class == Class::ContextOverflow {
-                    return Ok(agent::Input::Overflowed { message: error.message });
+                    return Ok(agent::Input::Overflowed { message: error.message, takes: error.takes });
                 }
                 self.give_way(model, error).await
             }
@@ -238,9 +264,9 @@ impl Runner {
         request: &Request,
         resumed: Option<Retry>,
     ) -> Result<Called, Failure> {
-        let mut attempt = 1;
+        let mut failures = llm::Failures::default();
         if let Some(retry) = resumed {
-            attempt = retry.attempt;
+            failures = retry.failures;
             // The model's server asked for the wait, whichever of ours it asked.
             let wait = retry.wake_at.map_or(Duration::ZERO, crate::stopwatch::until).min(llm::LONGEST_WAIT);
             tokio::select! {
@@ -259,12 +285,12 @@ impl Runner {
             if self.context.limits_reached().is_some() {
                 return Ok(Called::GivenUp);
             }
-            if llm::retry_delay(&error, attempt).is_some() {
+            if failures.again(&error).is_some() {
                 call.restart();
             }
             let again = tokio::select! {
                 biased;
-                again = self.wait_to_retry(model, &error, &mut attempt) => again?,
+                again = self.wait_to_retry(model, &error, &mut failures) => again?,
                 () = self.another_is_chosen(model) => return Ok(Called::GivenUp),
             };
             if !again {
@@ -285,14 +311,14 @@ impl Runner {
         &self,
         model: &Model,
         error: &llm::Error,
-        attempt: &mut u32,
+        failures: &mut llm::Failures,
     ) -> Result<bool, Failure> {
-        let Some(delay) = llm::retry_delay(error, *attempt) else { return Ok(false) };
-        *attempt += 1;
+        let Some(llm::Again { delay, attempt, attempts }) = failures.again(error) else { return Ok(false) };
+        failures.count(attempt, attempts);
         let body = EventBody::RetryScheduled {
             turn: self.turn,
-            attempt: *attempt,
-            attempts: llm::attempts(error.class),
+            attempt,
+            attempts,
             reason: format!("{}: {}", plain(error.class), error.message),
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             wake_at: crate::stopwatch::after(delay),
@@ -314,7 +340,7 @@ pub(crate) fn usage(turn: TurnId, model: &Model, answer: &Answer, step: u32, ela
         step,
         model: model.name.clone(),
         usage: answer.completion.usage,
-        cost_usd: llm::cost_usd(model, &answer.completion.usage),
+        cost_usd: llm::cost_usd(model, &answer.completion.usage).or(answer.cost_usd),
         first_token_ms: millis(answer.first_token),
         duration_ms: millis(answer.duration),
         elapsed_ms,
@@ -342,7 +368,7 @@ pub(super) fn plain(class: Class) -> &'static str {
         Class::TimedOut => "the model server did not answer in time",
         Class::Overloaded => "the model server has too much to do",
         Class::RateLimited => "the model server asks for a slower pace",
-        Class::Auth => "the model server refused the key",
+        Class::Auth => "the key is missing or was refused",
         Class::Unpaid => "the account that pays for the model has nothing left",
         Class::UnknownModel => "the server does not know the model",
         Class::Unsupported => "the model cannot do what was asked for",

@@ -197,7 +197,7 @@ impl Collector {
                 Err(error) => tracing::warn!(%error, "an output could not be kept in a file"),
             }
         }
-        Output { text, bytes: self.total, blob }
+        Output { text, bytes: self.total, blob, images: Vec::new() }
     }
 }
 

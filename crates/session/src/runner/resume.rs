@@ -1,6 +1,6 @@
 //! What a restarted server does with the items that the one before it left open. A command still runs in the sandbox
 //! under the item's id, so it is followed again from its first byte that is still held; anything else is closed as
-//! interrupted.
+//! interrupted. Calls that waited for a person have not begun, and go on as was decided.
 
 use std::time::Instant;
 
@@ -19,6 +19,13 @@ impl Runner {
     pub(super) async fn settle_open(&mut self, turn: &TurnState) -> Result<(), Failure> {
         let mut stopped = false;
         for item in &turn.open {
+            if turn.held.contains(&item.id) && !self.stop.is_given() {
+                match self.run_held(turn, item).await {
+                    Err(Failure::Stopped) => stopped = true,
+                    other => other?,
+                }
+                continue;
+            }
             let is_shell = matches!(&item.kind, ItemKind::ToolCall(call) if call.tool == "shell");
             let ended = if is_shell && turn.had_sandbox { self.reattach(item).await } else { None };
             let closed = match (ended, &item.kind) {

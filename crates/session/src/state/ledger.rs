@@ -115,6 +115,11 @@ impl State {
         self.ledger.held
     }
 
+    /// What its calls used, for each day and model.
+    pub(crate) fn spent(&self) -> &[Spent] {
+        &self.ledger.spent
+    }
+
     /// What the session may use.
     pub(crate) fn budgets(&self) -> Option<&Budgets> {
         self.created.as_ref().map(|created| &created.budgets)
@@ -145,10 +150,18 @@ impl State {
 
     /// Why no turn begins, where that is for lack of a budget.
     pub(crate) fn out_of_budget(&self) -> Option<String> {
-        let limits = self.session_limits();
         if self.ledger.held {
-            return self.last.as_ref().and_then(|(_, reason)| reason.clone());
+            let said = self.last.as_ref().and_then(|(_, reason)| reason.clone())?;
+            let (turn, session) = self.used(0);
+            let reached = budget::reached(self.budgets()?, turn, session);
+            if reached.is_empty() {
+                return Some(said);
+            }
+            // The limits may be others by now; what else was said of the turn is still true.
+            let rest = said.find(budget::STILL_FAIL).map_or("", |at| &said[at..]);
+            return Some(budget::reason(&reached, self.id) + rest);
         }
+        let limits = self.session_limits();
         let waits = self.turn.is_none() && !self.queue.is_empty() && !limits.is_empty();
         waits.then(|| budget::reason(&limits, self.id))
     }

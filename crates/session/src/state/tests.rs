@@ -95,7 +95,12 @@ fn created() -> EventBody {
 }
 
 fn queued(n: u128) -> EventBody {
-    EventBody::PromptQueued { prompt: PromptId::from_u128(n), text: format!("prompt {n}"), now: false }
+    EventBody::PromptQueued {
+        prompt: PromptId::from_u128(n),
+        text: format!("prompt {n}"),
+        now: false,
+        images: Vec::new(),
+    }
 }
 
 fn started(n: u128) -> EventBody {
@@ -115,8 +120,27 @@ fn call(n: u128, status: ItemStatus, duration_ms: Option<u64>) -> Item {
         output: duration_ms.map(|_| Output::default()),
         exit_code: None,
         duration_ms,
+        elapsed_ms: None,
     };
     Item { id: protocol::ItemId::from_u128(n), status, kind: ItemKind::ToolCall(call) }
+}
+
+#[test]
+fn a_command_that_went_on_without_a_server_does_not_count_for_that_time() {
+    let ended = |elapsed_ms| {
+        let mut item = call(1, ItemStatus::Completed, Some(22_000));
+        let ItemKind::ToolCall(call) = &mut item.kind else { unreachable!() };
+        call.elapsed_ms = elapsed_ms;
+        let turn = TurnId::from_u128(1);
+        let used = used(1, 1, Usage::default(), None, 1_000);
+        let state =
+            fold(vec![created(), queued(1), started(1), used, EventBody::ItemCompleted { turn, item }]);
+        let turn = state.turn().unwrap();
+        (turn.elapsed_ms, turn.receipt(Outcome::Done, 0).tools_ms)
+    };
+    assert_eq!(ended(Some(8_000)), (8_000, 7_000));
+    assert_eq!(ended(Some(23_000)), (23_000, 22_000));
+    assert_eq!(ended(None), (23_000, 22_000), "as older logs have it");
 }
 
 /// A notification that is this far.
@@ -211,7 +235,7 @@ fn the_receipt_is_a_fold_over_the_turn() {
             passed: Some(passed),
             exit_code: Some(i32::from(!passed)),
             duration_ms: Some(40),
-            report: None,
+            ..CheckReport::default()
         };
         end(Item {
             id: protocol::ItemId::new(),
@@ -296,8 +320,11 @@ fn a_turn_that_waits_goes_on_with_a_decision_and_ends_with_a_stop() {
         turn,
         question: "Push?".into(),
         gate: protocol::Gate::Delivery,
+        call: None,
+        diff: None,
     };
-    let resolved = |approved| EventBody::ApprovalResolved { approval, approved, comment: None };
+    let resolved =
+        |approved| EventBody::ApprovalResolved { approval, approved, comment: None, input: None, all: false };
     let mut bodies = vec![created(), queued(1), started(1), asked];
     let state = fold(bodies.clone());
     assert!(state.waits());
@@ -309,6 +336,73 @@ fn a_turn_that_waits_goes_on_with_a_decision_and_ends_with_a_stop() {
     assert_eq!(state.turn().unwrap().decision.as_ref().map(|known| known.approved), Some(false));
     bodies.push(EventBody::TurnStopping { turn, command: None });
     assert_eq!(fold(bodies).turn().unwrap().stopping, Some(Actor::user("ann")));
+}
+
+#[test]
+fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
+    let turn = TurnId::from_u128(1);
+    let call = |n: u128| {
+        let call = ToolCall {
+            call_id: n.to_string(),
+            tool: "shell".into(),
+            input: serde_json::json!({"command": "ls"}),
+            output: None,
+            exit_code: None,
+            duration_ms: None,
+            elapsed_ms: None,
+        };
+        Item { id: ItemId::from_u128(n), status: ItemStatus::InProgress, kind: ItemKind::ToolCall(call) }
+    };
+    let started_item = |n| EventBody::ItemStarted { turn, item: call(n) };
+    let ended = |n: u128| {
+        let mut item = Item { status: ItemStatus::Completed, ..call(n) };
+        if let ItemKind::ToolCall(call) = &mut item.kind {
+            call.duration_ms = Some(1);
+        }
+        EventBody::ItemCompleted { turn, item }
+    };
+    let kind = protocol::PolicyRule::tool(protocol::Permission::Allow, "shell");
+    let asked = |n: u128, after_every| EventBody::ApprovalRequested {
+        approval: ApprovalId::from_u128(n),
+        turn,
+        question: "Run it?".into(),
+        gate: protocol::Gate::Call,
+        call: Some(Box::new(protocol::AskedCall {
+            item: ItemId::from_u128(n),
+            tool: "shell".into(),
+            input: serde_json::Value::Null,
+            why: String::new(),
+            kind: if after_every { Vec::new() } else { vec![kind.clone()] },
+            after_every,
+        })),
+        diff: None,
+    };
+    let resolved = |n| EventBody::ApprovalResolved {
+        approval: ApprovalId::from_u128(n),
+        approved: true,
+        comment: None,
+        input: None,
+        all: true,
+    };
+    let ids = |held: &[ItemId]| held.iter().map(|id| id.to_u128()).collect::<Vec<_>>();
+    let begun = vec![created(), queued(1), started(1), started_item(1), started_item(2), started_item(3)];
+    let mut state = fold([begun, vec![ended(1), asked(2, false)]].concat());
+    let apply = |state: &mut State, body| state.apply(&event(state.seq() + 1, body));
+    assert_eq!((ids(&state.turn().unwrap().held), state.actions()), (vec![2, 3], Some(1)));
+    apply(&mut state, resolved(2));
+    assert_eq!((state.granted(), state.actions()), (&[kind.clone()][..], Some(0)), "somebody looked");
+    assert_eq!(state.turn().unwrap().decided.map(|id| id.to_u128()), Some(2));
+    // It begins, in its place; the one after it has not.
+    apply(&mut state, started_item(2));
+    let now = state.turn().unwrap();
+    assert_eq!((ids(&now.held), now.open.len(), now.open[0].id.to_u128()), (vec![3], 2, 2));
+    for body in [ended(2), asked(3, true), resolved(3)] {
+        apply(&mut state, body);
+    }
+    assert_eq!(state.actions(), None, "nobody wants to be asked after so many any more");
+    let policy = protocol::Policy { after_every: Some(2), ..protocol::Policy::default() };
+    apply(&mut state, EventBody::PolicyChanged { policy: policy.clone(), command: None });
+    assert_eq!((state.actions(), state.policy(), state.granted().len()), (Some(0), &policy, 1));
 }
 
 #[test]
@@ -325,7 +419,12 @@ fn places_in_the_queue() {
     assert_eq!(order(vec![moved(3, Some(1))]), ["3", "1", "2"]);
     assert_eq!(order(vec![moved(1, None)]), ["2", "3", "1"]);
     assert_eq!(order(vec![moved(2, Some(2)), moved(7, Some(1)), moved(2, Some(7))]), ["1", "2", "3"]);
-    let now = EventBody::PromptQueued { prompt: PromptId::from_u128(4), text: "prompt 4".into(), now: true };
+    let now = EventBody::PromptQueued {
+        prompt: PromptId::from_u128(4),
+        text: "prompt 4".into(),
+        now: true,
+        images: Vec::new(),
+    };
     assert_eq!(order(vec![now]), ["4", "1", "2", "3"]);
 }
 
@@ -361,7 +460,8 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
         (prompt(), text(), any::<bool>()).prop_map(|(prompt, text, now)| EventBody::PromptQueued {
             prompt,
             text,
-            now
+            now,
+            images: Vec::new(),
         }),
         (prompt(), text()).prop_map(|(prompt, text)| EventBody::PromptEdited { prompt, text, command: None }),
         prompt().prop_map(|prompt| EventBody::PromptRemoved { prompt, command: None }),
@@ -412,10 +512,20 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             approval: ApprovalId::from_u128(n),
             turn,
             question,
-            gate: protocol::Gate::Delivery,
+            gate: protocol::Gate::Call,
+            call: Some(Box::new(protocol::AskedCall {
+                item: ItemId::from_u128(n),
+                tool: "shell".into(),
+                input: serde_json::Value::Null,
+                why: String::new(),
+                kind: vec![protocol::PolicyRule::tool(protocol::Permission::Allow, "shell")],
+                after_every: n % 2 == 0,
+            })),
+            diff: None,
         }),
-        (small(), any::<bool>(), maybe()).prop_map(|(n, approved, comment)| {
-            EventBody::ApprovalResolved { approval: ApprovalId::from_u128(n), approved, comment }
+        (small(), any::<bool>(), any::<bool>(), maybe()).prop_map(|(n, approved, all, comment)| {
+            let approval = ApprovalId::from_u128(n);
+            EventBody::ApprovalResolved { approval, approved, comment, input: None, all }
         }),
     ];
     let state = proptest::sample::select(vec![
@@ -510,7 +620,7 @@ fn any_item() -> impl Strategy<Value = Item> {
     (0u128..4, status, any::<Option<u64>>(), 0..6, "\\PC{0,12}").prop_map(|(n, status, ms, kind, text)| {
         let mut item = call(n, status, ms);
         item.kind = match kind {
-            0 => ItemKind::Prompt { prompt: PromptId::from_u128(n), text },
+            0 => ItemKind::Prompt { prompt: PromptId::from_u128(n), text, images: Vec::new() },
             1 => ItemKind::Message { text },
             2 => ItemKind::Reasoning { text, signature: None },
             3 => ItemKind::Notice { text },
@@ -520,7 +630,7 @@ fn any_item() -> impl Strategy<Value = Item> {
                 passed: ms.map(|ms| ms % 2 == 0),
                 exit_code: None,
                 duration_ms: ms,
-                report: None,
+                ..CheckReport::default()
             }),
             _ => return item,
         };

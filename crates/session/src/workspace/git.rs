@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use protocol::{Code, Diff, Problem};
+use protocol::{Code, Diff, DiffSummary, FileChange, Problem};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::Patience;
@@ -118,6 +118,8 @@ const PRODUCTS: &str =
 /// Longest list of them.
 const PRODUCTS_LIMIT: usize = 96 * 1024;
 
+/// Most files that a summary of a diff names.
+const SUMMED: usize = 100;
 const NUMSTAT: &str = r#"g diff --no-ext-diff --no-textconv --numstat "$1" "$2""#;
 const PATCH: &str = r#"g diff --no-ext-diff --no-textconv --no-color "$1" "$2""#;
 
@@ -343,6 +345,14 @@ impl Git<'_> {
         Ok(count(&String::from_utf8_lossy(&captured.stdout)))
     }
 
+    /// What changed between two commits or trees, file by file.
+    pub(crate) async fn summary(&self, from: &str, to: &str) -> Result<DiffSummary, Failure> {
+        let captured = self.run(NUMSTAT, &[from, to], PATCH_LIMIT).await?;
+        let said = String::from_utf8_lossy(&captured.stdout);
+        let (count, insertions, deletions) = count(&said);
+        Ok(DiffSummary { files: files(&said), count, insertions, deletions })
+    }
+
     /// The diff between two commits or trees.
     pub(crate) async fn diff(&self, from: &str, to: &str) -> Result<Diff, Failure> {
         let (files, insertions, deletions) = self.counts(from, to).await?;
@@ -400,6 +410,17 @@ fn count(numstat: &str) -> (u32, u32, u32) {
         deletions = deletions.saturating_add(removed.parse().unwrap_or(0));
     }
     (files, insertions, deletions)
+}
+
+/// The first files of `git diff --numstat`.
+fn files(numstat: &str) -> Vec<FileChange> {
+    let file = |line: &str| {
+        let mut columns = line.splitn(3, '\t');
+        let [added, removed, path] = [columns.next()?, columns.next()?, columns.next()?];
+        let (insertions, deletions) = (added.parse().unwrap_or(0), removed.parse().unwrap_or(0));
+        Some(FileChange { path: harmless(path), insertions, deletions })
+    };
+    numstat.lines().filter_map(file).take(SUMMED).collect()
 }
 
 /// A line of an ignore file that matches this path of the workspace and nothing else.

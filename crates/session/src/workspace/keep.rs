@@ -203,6 +203,17 @@ impl Workspace {
         Ok(path)
     }
 
+    /// What changed since the session began, file by file.
+    pub(crate) async fn summary(
+        &self,
+        sandbox: &dyn Sandbox,
+        patience: Patience<'_>,
+    ) -> Result<protocol::DiffSummary, Failure> {
+        let (git, saved) = (self.patient_git(sandbox, patience), self.require()?);
+        let tree = git.tree(saved.products.as_deref()).await?;
+        git.summary(&saved.base, &tree.id).await
+    }
+
     /// Files, lines added and lines removed since the session began.
     pub(crate) async fn counts(
         &self,

@@ -19,13 +19,13 @@ mod sync;
 mod tree;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 use forge::Mirror;
 use protocol::event::SandboxState;
-use protocol::{Actor, Code, Diff, Egress, Environment, EventBody, Problem, SandboxId, SessionId};
+use protocol::{Actor, Code, Diff, Egress, Environment, EventBody, Policy, Problem, SandboxId, SessionId};
 use sandbox::Sandbox;
-use sandbox::egress::{Proxy, Rules};
+use sandbox::egress::{Narrowing, Proxy, Rules};
 use tokio::sync::Mutex;
 
 use crate::builds::Builds;
@@ -74,6 +74,8 @@ pub(crate) struct Workspace {
     title: String,
     record: Record,
     live: Mutex<Option<Held>>,
+    /// The sandbox's way out, for whoever changes what it refuses.
+    exit: std::sync::Mutex<Weak<Exit>>,
     /// Held by whoever makes a sandbox, so that a turn and a person do not make one each.
     making: Mutex<()>,
     /// The sandbox's use when it was last looked at.
@@ -107,6 +109,7 @@ impl Workspace {
             title,
             record,
             live,
+            exit: std::sync::Mutex::new(Weak::new()),
             making: Mutex::new(()),
             usage,
             care,
@@ -123,6 +126,33 @@ impl Workspace {
         let mut gates = self.recipe.approve.clone();
         gates.extend(self.saved().into_iter().flat_map(|saved| saved.approve));
         gates
+    }
+
+    /// The policies that hold: what the environment says, what the repository says beside it, and the session's own.
+    pub(crate) fn policies(&self, own: &Policy) -> Vec<Policy> {
+        let repository = self.saved().map(|saved| saved.policy).unwrap_or_default();
+        [self.recipe.policy.clone(), repository, own.clone()]
+            .into_iter()
+            .filter(|policy| !policy.is_empty())
+            .collect()
+    }
+
+    /// What of the network the policies refuse.
+    fn narrowing(&self, recorder: &Recorder) -> Result<Narrowing, Failure> {
+        let (own, granted) =
+            recorder.stream().with_state(|state| (state.policy().clone(), state.granted().to_vec()));
+        let policies = self.policies(&own);
+        Ok(Narrowing::parse(&policies.iter().collect::<Vec<_>>(), &granted)?)
+    }
+
+    /// Puts another policy into force for the sandbox that runs, if one does.
+    pub(crate) fn policy_changed(&self, recorder: &Recorder) -> Result<(), Failure> {
+        // Held meanwhile, so that of two changes the later one is put into force last.
+        let exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(exit) = exit.upgrade() {
+            exit.narrow(self.narrowing(recorder)?);
+        }
+        Ok(())
     }
 
     /// Where files of the session are.
@@ -248,7 +278,11 @@ impl Workspace {
         };
         let rules = Rules::parse(&self.egress().await)?;
         let (name, secrets, id) = (&self.environment, &self.recipe.secrets, sandbox.id());
+        let rules = (rules, self.narrowing(recorder)?);
         let exit = self.platform.exits.open(name, rules, secrets, id, door, recorder)?;
+        *self.exit.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&exit);
+        // It may have changed since it was looked at.
+        self.policy_changed(recorder)?;
         exit.put_in(&**sandbox).await?;
         Ok(Some(exit))
     }

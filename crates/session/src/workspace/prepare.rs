@@ -125,6 +125,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         setup: resolved.setup,
         checks: resolved.checks,
         approve: resolved.approve,
+        policy: resolved.policy,
         instructions: resolved.instructions,
         found: None,
         services: resolved.services,

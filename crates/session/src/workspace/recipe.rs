@@ -3,7 +3,7 @@
 //! nor what a sandbox may reach and use.
 
 use forge::{Mirror, Tip};
-use protocol::{Check, Code, Environment, Gate, Problem, Service, SetupStep};
+use protocol::{Check, Code, Environment, Gate, Policy, Problem, Service, SetupStep};
 use serde::Deserialize;
 
 use super::submodules;
@@ -11,6 +11,9 @@ use crate::failure::Failure;
 
 /// Name of the file in a repository's root.
 const FILE: &str = ".slipway.toml";
+/// Where CI services look for what to run, and most files of one that are read.
+const CI_FOLDERS: [&str; 2] = [".github/workflows", ".circleci"];
+const CI_FILES: usize = 20;
 /// Longest `AGENTS.md` that is taken.
 const INSTRUCTIONS_LIMIT: usize = 32 * 1024;
 
@@ -23,6 +26,7 @@ pub(crate) struct Resolved {
     pub(crate) services: Vec<Service>,
     pub(crate) checks: Vec<Check>,
     pub(crate) approve: Vec<Gate>,
+    pub(crate) policy: Policy,
     pub(crate) instructions: String,
     /// What a person should know of, such as keys that were ignored.
     pub(crate) notices: Vec<String>,
@@ -44,6 +48,8 @@ struct RepositoryRecipe {
     checks: Vec<Check>,
     #[serde(default)]
     approve: Vec<Gate>,
+    #[serde(default)]
+    policy: Policy,
     instructions: Option<String>,
     repos: Option<toml::Value>,
     model: Option<toml::Value>,
@@ -65,17 +71,51 @@ pub(crate) async fn resolve(
     let mut resolved = merge(environment, file.as_deref(), agents.as_deref())?;
     resolved.notices.extend(submodules::notice(mirror, tip, &resolved.setup).await?);
     if resolved.checks.is_empty() {
-        let root = mirror.root(&tip.commit).await?;
-        // `discover` is pure and asks by name; the few files it may ask for are read before it.
+        let mut root = mirror.root(&tip.commit).await?;
+        for folder in CI_FOLDERS {
+            let above = folder.split('/').next().unwrap_or(folder);
+            if root.iter().any(|name| name == above) {
+                root.extend(mirror.folder(&tip.commit, folder).await?.into_iter().take(CI_FILES));
+            }
+        }
+        // It is pure and asks by name; the few files it may ask for are read before it.
         let mut files = std::collections::BTreeMap::new();
         for name in root.iter().filter(|name| is_manifest(name)) {
             if let Some(bytes) = mirror.read(&tip.commit, name).await? {
                 files.insert(name.clone(), String::from_utf8_lossy(&bytes).into_owned());
             }
         }
-        resolved.checks = checks::discover(&root, &|name| files.get(name).cloned());
+        let found = checks::find_checks(&root, &|name| files.get(name).cloned());
+        resolved.notices.extend(tell_found(&found));
+        resolved.checks = found.into_iter().filter(|found| found.used).map(|found| found.check).collect();
     }
     Ok(resolved)
+}
+
+/// What a person is told of checks that nobody wrote down, before one of them is run: those that are used, and those that
+/// are not, with what to write to use them.
+fn tell_found(found: &[checks::Found]) -> Option<String> {
+    let line = |found: &checks::Found| {
+        let protocol::Check { name, run, .. } = &found.check;
+        format!("{name}: `{run}` (because of {})", found.from)
+    };
+    let list =
+        |used: bool| -> Vec<String> { found.iter().filter(|found| found.used == used).map(line).collect() };
+    let (used, not_used) = (list(true), list(false));
+    let mut parts = Vec::new();
+    if !used.is_empty() {
+        parts.push(format!("No checks are configured. These were found and must pass: {}.", used.join("; ")));
+    }
+    if !not_used.is_empty() {
+        let not_used = not_used.join("; ");
+        parts
+            .push(format!("Found and not used, because they may fail on what was there before: {not_used}."));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    parts.push(format!("To choose, write `checks` in {FILE} or in the environment."));
+    Some(parts.join(" "))
 }
 
 /// Small text files in a root directory that say how a project is built and tested.
@@ -134,6 +174,10 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         )?;
         environment.services.clone()
     };
+    crate::environments::check_policy(&own.policy).map_err(|problem| {
+        Problem::new(Code::SetupFailed, format!("the repository's {FILE} cannot be used: {}", problem.title))
+            .hint(problem.hint.unwrap_or_default())
+    })?;
     Ok(Resolved {
         base: environment.base.clone(),
         setup: if environment.setup.is_empty() { own.setup } else { environment.setup.clone() },
@@ -142,6 +186,7 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         checks: if environment.checks.is_empty() { own.checks } else { environment.checks.clone() },
         // A repository can ask for more than its environment, and never for less.
         approve: own.approve,
+        policy: own.policy,
         instructions: parts.join("\n\n"),
         notices,
     })

@@ -38,6 +38,9 @@ pub(crate) struct Saved {
     /// What a person must approve, as the repository wants it.
     #[serde(default)]
     pub(crate) approve: Vec<protocol::Gate>,
+    /// The policy that the repository wants beside the environment's.
+    #[serde(default)]
+    pub(crate) policy: protocol::Policy,
     /// The last snapshot.
     #[serde(default)]
     pub(crate) frozen: Option<Frozen>,

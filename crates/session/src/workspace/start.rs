@@ -298,7 +298,7 @@ impl Workspace {
         let end = self.options.driver.ended(id).await;
         self.discard(id).await;
         let (why, failure) = match trouble {
-            Trouble::Failure(failure @ Failure::Store(_)) => return Err(failure),
+            Trouble::Failure(failure @ (Failure::Store(_) | Failure::Waits)) => return Err(failure),
             Trouble::Failure(Failure::Problem(problem)) => {
                 let problem = match limits.first() {
                     Some(hit) => problem.hint(hit.message.clone()),
@@ -343,7 +343,7 @@ impl Workspace {
         let (said, known) = match trouble {
             Trouble::Failure(Failure::Problem(problem)) => (problem.title.as_str(), problem.hint.as_deref()),
             Trouble::Failure(Failure::Lost(detail)) => (detail.as_str(), None),
-            Trouble::Failure(Failure::Store(_) | Failure::Stopped) | Trouble::Origin(_) => {
+            Trouble::Failure(Failure::Store(_) | Failure::Stopped | Failure::Waits) | Trouble::Origin(_) => {
                 return Ok(Vec::new());
             }
         };

@@ -24,7 +24,7 @@ fn edits() -> Script {
 }
 
 fn decide(approved: bool, comment: Option<&str>) -> Decide {
-    Decide { approved, comment: comment.map(str::to_owned) }
+    Decide { approved, comment: comment.map(str::to_owned), ..Decide::default() }
 }
 
 fn bob() -> Actor {

@@ -35,7 +35,7 @@ async fn long_turn(steps: usize) {
         }
         _ => Reply::text("The answer is 42 now."),
     });
-    let world = World::new(script).await.profile(small_context()).steps(1000);
+    let world = World::new(script).await.profile(small_context());
     let world = world.environment(|environment| environment.instructions = Some("Write tabs.".into()));
     let sessions = world.start().await;
     let id = create(&sessions, "Correct the answer, heliotrope").await;
@@ -84,7 +84,7 @@ async fn most_of_each_request_is_the_request_before_in_every_format() {
         }
         _ => Reply::text("Nothing to do."),
     });
-    let mut world = World::new(script).await.steps(60);
+    let mut world = World::new(script).await;
     for (name, provider) in formats {
         let overrides = llm::Overrides { context: Some(200_000), ..llm::Overrides::default() };
         let model = llm::Model {
@@ -104,8 +104,10 @@ async fn most_of_each_request_is_the_request_before_in_every_format() {
         let request = protocol::CreateSession {
             environment: "plain".into(),
             prompt: "Look around".into(),
+            images: Vec::new(),
             model: Some(name.into()),
             budgets: None,
+            policy: None,
         };
         let id = sessions.create(crate::support::ann(), request).await.unwrap().id;
         let mut follow = Follow::new(&sessions, id).await;
@@ -131,7 +133,7 @@ async fn a_conversation_that_is_too_long_is_shortened_and_the_turn_goes_on() {
     let script = Script::new()
         .call("shell", json!({"command": "seq 800"}))
         .call("shell", json!({"command": "seq 801"}))
-        .answer(Reply::status(400, "This model's maximum context length is 2000 tokens."))
+        .answer(Reply::status(400, "This model's maximum context length is 6000 tokens."))
         .then(|request, _| match request.tools.is_empty() {
             true => Reply::text("Done\nTwo commands."),
             false => Reply::text("Nothing to do."),
@@ -145,6 +147,43 @@ async fn a_conversation_that_is_too_long_is_shortened_and_the_turn_goes_on() {
     assert!(!levels(&follow).is_empty());
     assert!(!follow.names().contains(&"error.raised"));
     assert_eq!(world.model.violations(), Vec::<String>::new());
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_may_send_little_in_a_minute_is_given_less_and_does_not_wait() {
+    const LIMIT: u64 = 12_000;
+    let mut step = 0;
+    let script = Script::from_fn(move |request, _| {
+        let needed = request.body.len() as u64 / 4 + request.max_output_tokens.unwrap_or_default();
+        if needed > LIMIT {
+            let said = "Request too large for m in organization o on tokens per min (TPM)";
+            return Reply::status(429, format!("{said}: Limit {LIMIT}, Requested {needed}."));
+        }
+        if request.tools.is_empty() {
+            return Reply::text("Done\nSome commands.");
+        }
+        step += 1;
+        match step {
+            1..=16 => Reply::new().call("shell", json!({"command": format!("seq {}", 900 + step)})),
+            _ => Reply::text("Nothing to do."),
+        }
+    });
+    let large = llm::Overrides { context: Some(200_000), ..llm::Overrides::default() };
+    let world = World::new(script).await.profile(large);
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert!(!levels(&follow).is_empty());
+    assert!(!follow.names().contains(&"retry.scheduled"), "{:?}", follow.names());
+    let told = follow.events.iter().filter_map(|event| match &event.body {
+        EventBody::ErrorRaised { message, .. } => Some(message.as_str()),
+        _ => None,
+    });
+    let told: Vec<&str> = told.collect();
+    assert!(matches!(told.as_slice(), [note] if note.contains("answers are shorter")), "{told:?}");
     world.end(sessions).await;
 }
 
@@ -182,5 +221,44 @@ async fn what_was_cut_of_an_output_can_be_read() {
         follow.calls().iter().map(|(_, call)| call.output.as_ref().unwrap().text.len()).collect();
     assert!(outputs[0] < 8 * 1024, "{outputs:?}");
     assert!(follow.last_output().contains("There is no output"), "{}", follow.last_output());
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_middle_of_a_prompt_that_is_too_long_can_be_read() {
+    let line =
+        |number: usize| if number == 1500 { "heliotrope\n".to_owned() } else { format!("line {number}\n") };
+    let prompt = format!("Say what stands in line 1501.\n{}", (1..6000).map(line).collect::<String>());
+    let script = Script::new().then(|request, number| {
+        let result = request.results().last().map(|result| result.text.clone()).unwrap_or_default();
+        match number {
+            0 => {
+                let told = request.last_user().unwrap();
+                assert!(
+                    told.contains("Say what stands in line 1501.") && told.contains("line 5999"),
+                    "{told}"
+                );
+                assert!(!told.contains("heliotrope"), "{told}");
+                let (_, rest) = told.rsplit_once("path \"").unwrap();
+                let path = rest.split('"').next().unwrap();
+                Reply::new().call("read", json!({"path": path, "offset": 1501, "limit": 1}))
+            }
+            _ => Reply::text(result),
+        }
+    });
+    let world = World::new(script).await.profile(small_context());
+    let sessions = world.start().await;
+    let id = create(&sessions, &prompt).await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let read = &follow.calls()[0].1.output.as_ref().unwrap().text;
+    assert!(read.contains("heliotrope"), "{read}");
+    let told = follow.events.iter().find_map(|event| match &event.body {
+        EventBody::ErrorRaised { code: protocol::Code::ModelAdapted, message, .. } => Some(message.clone()),
+        _ => None,
+    });
+    assert!(told.as_ref().is_some_and(|told| told.contains("its middle is left out")), "{told:?}");
+    assert_eq!(world.model.requests().len(), 2, "no summary is bought");
     world.end(sessions).await;
 }

@@ -183,8 +183,10 @@ async fn requests_that_cannot_work_are_refused_with_a_hint() {
         let request = CreateSession {
             environment: environment.into(),
             prompt: prompt.into(),
+            images: Vec::new(),
             model: model.map(str::to_owned),
             budgets: None,
+            policy: None,
         };
         sessions.create(ann(), request)
     };

@@ -103,3 +103,41 @@ async fn a_wait_is_told_with_the_time_of_its_end() {
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_busy_may_break_off_as_often_as_any_other() {
+    let broken = || Reply::text("This is lost on the way").cut(3);
+    let busy = Reply::status(503, "busy").header("retry-after-ms", "1");
+    let script = Script::new().answer(busy).answer(broken()).answer(broken()).say("Nothing to do.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let told = follow.events.iter().filter_map(|event| match &event.body {
+        EventBody::RetryScheduled { attempt, attempts, .. } => Some((*attempt, *attempts)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(2, 6), (2, 3), (3, 3)]);
+    // Nobody told what the broken ones used before their end, and they were paid for.
+    assert_eq!(finished.receipt.spend.calls, 3, "{:?}", finished.receipt.spend);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_its_server_could_not_read_is_answered_as_a_mistake() {
+    let unread = r#"{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<function=shell{"}}"#;
+    let script = Script::new().answer(Reply::raw(400, "application/json", unread)).say("Nothing to do.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert_eq!(made(&follow).len(), 1);
+    let requests = world.model.requests();
+    let results = requests[1].results();
+    assert!(results[0].text.contains("shell") && results.len() == 1, "{results:?}");
+    world.end(sessions).await;
+}

@@ -404,8 +404,10 @@ async fn a_server_that_drops_what_it_cannot_read_is_told_of_and_sent_less() {
     let request = protocol::CreateSession {
         environment: "plain".into(),
         prompt: "Look around".into(),
+        images: Vec::new(),
         model: Some("local".into()),
         budgets: None,
+        policy: None,
     };
     let id = sessions.create(ann(), request).await.unwrap().id;
     let mut follow = Follow::new(&sessions, id).await;
@@ -433,6 +435,7 @@ async fn a_session_is_edited_once_and_only_to_what_can_be() {
         title: title.map(Into::into),
         model: model.map(Into::into),
         budgets: None,
+        policy: None,
     };
     let refused = sessions.edit(id, ann(), edit(None, Some("absent"))).await.unwrap_err();
     assert_eq!(

@@ -142,3 +142,91 @@ async fn a_file_that_would_lose_code_is_written_only_if_the_model_insists() {
     assert!(calls[3].1.output.as_ref().unwrap().text.contains("b + a"));
     world.end(sessions).await;
 }
+
+const CALC: &str = "def add(a, b):\n    return a - b\n\n\ndef sub(a, b):\n    return a - b\n";
+const WITHOUT_SUB: &str = "def add(a, b):\n    return a - b\n";
+
+/// A world with a file of two functions and a check of it.
+async fn calc(script: Script, tool_mode: ToolMode, check: &str) -> World {
+    let world = World::with(testkit::repo::Repo::bare_with(&[("calc.py", CALC)]), script).await;
+    let run = check.to_owned();
+    world
+        .profile(mode(tool_mode, EditFormat::Whole))
+        .environment(|environment| environment.checks[0].run = run)
+}
+
+/// An answer that writes the file, in the way of each mode.
+fn writes(script: Script, tool_mode: ToolMode, content: &str) -> Script {
+    match tool_mode {
+        ToolMode::Native => script.call("write", json!({"path": "calc.py", "content": content})),
+        ToolMode::Fenced => script.say(format!("calc.py\n```python\n{content}```")),
+        ToolMode::JsonStep => {
+            let call = json!({"tool": "write", "path": "calc.py", "content": content});
+            script.say(json!({"thought": "", "call": call}).to_string())
+        }
+    }
+}
+
+fn ends(script: Script, tool_mode: ToolMode) -> Script {
+    match tool_mode {
+        ToolMode::Native => script.say("Done."),
+        ToolMode::Fenced => script,
+        ToolMode::JsonStep => {
+            let call = json!({"tool": "finish", "summary": "Done."});
+            script.say(json!({"thought": "", "call": call}).to_string())
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_can_be_removed_in_every_mode() {
+    for tool_mode in [ToolMode::Native, ToolMode::Fenced, ToolMode::JsonStep] {
+        // Named by the task it goes at once; else it goes when the model was told and writes the same again.
+        for (task, times) in [("Remove the function sub from calc.py", 1), ("Make calc.py shorter", 2)] {
+            let script = (0..times).fold(Script::new(), |script, _| writes(script, tool_mode, WITHOUT_SUB));
+            let world = calc(ends(script, tool_mode), tool_mode, "grep -q 'def add' calc.py").await;
+            let sessions = world.start().await;
+            let id = create(&sessions, task).await;
+            let mut follow = Follow::new(&sessions, id).await;
+            let finished = follow.finished().await;
+            assert_eq!(finished.outcome, Outcome::Done, "{tool_mode:?} {task}: {:?}", finished.reason);
+            let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
+            assert_eq!(
+                world.repo.file(&branch, "calc.py").as_deref(),
+                Some(WITHOUT_SUB),
+                "{tool_mode:?} {task}"
+            );
+            let told: Vec<String> =
+                follow.calls().iter().map(|(_, call)| call.output.as_ref().unwrap().text.clone()).collect();
+            assert_eq!(told.len(), times, "{told:?}");
+            assert!(times == 1 || told[0].contains("leaves out `sub`"), "{told:?}");
+            world.end(sessions).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_small_model_left_out_comes_back_when_the_checks_fail() {
+    let mended = CALC.replacen("a - b", "a + b", 1);
+    let script = [WITHOUT_SUB, WITHOUT_SUB, &mended]
+        .iter()
+        .fold(Script::new(), |script, content| writes(script, ToolMode::Fenced, content));
+    let world = calc(script, ToolMode::Fenced, "grep -q 'a + b' calc.py").await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Mend add in calc.py").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?} {:#?}", finished.reason, follow.events);
+    let told: Vec<String> =
+        follow.calls().iter().map(|(_, call)| call.output.as_ref().unwrap().text.clone()).collect();
+    assert!(
+        told[0].contains("leaves out `sub`") && told[1].contains("comes back if the checks fail"),
+        "{told:?}"
+    );
+    let requests = world.model.requests();
+    let last = requests[2].last_user().unwrap();
+    assert!(last.contains("calc.py has `sub` again") && last.contains("def sub"), "{last}");
+    let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
+    assert_eq!(world.repo.file(&branch, "calc.py"), Some(mended));
+    world.end(sessions).await;
+}

@@ -310,7 +310,7 @@ async fn a_turn_that_waits_and_one_that_finished_are_told_once_each() {
     let waiting = notified(&mut follow, NotificationState::Sent).await;
     assert_eq!(waiting.kind, NotificationKind::ApprovalRequested);
     let approval = waiting.approval.unwrap();
-    let decide = protocol::Decide { approved: true, comment: None };
+    let decide = protocol::Decide { approved: true, ..protocol::Decide::default() };
     sessions.decide(id, ann(), approval, decide).await.unwrap();
     let finished = notified(&mut follow, NotificationState::Sent).await;
     assert_eq!((finished.kind, finished.outcome), (NotificationKind::TurnFinished, Some(Outcome::Done)));

@@ -104,7 +104,7 @@ async fn after_each_level_the_state_of_the_work_is_in_the_request() {
         }
     });
     let overrides = llm::Overrides { context: Some(16_384), ..llm::Overrides::default() };
-    let world = World::new(script).await.profile(overrides).steps(200);
+    let world = World::new(script).await.profile(overrides);
     let world = world.environment(|environment| environment.instructions = Some("Write tabs.".into()));
     let sessions = world.start().await;
     let id = create(&sessions, "Correct the answer, heliotrope").await;

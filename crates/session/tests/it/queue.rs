@@ -116,7 +116,7 @@ async fn a_prompt_that_is_for_now_stops_the_turn_and_nothing_comes_between() {
     let mut follow = Follow::new(&sessions, id).await;
     follow.text("begun").await;
     let waits = sessions.prompt(id, ann(), "later".into()).await.unwrap();
-    let now = |text: &str| CreatePrompt { prompt: text.into(), now: true };
+    let now = |text: &str| CreatePrompt { prompt: text.into(), now: true, images: Vec::new() };
     // The turn takes a moment to stop: both wait meanwhile, and the latest word is the first.
     let (early, late) =
         tokio::join!(sessions.send(id, ann(), now("early")), sessions.send(id, ann(), now("late")));
@@ -151,7 +151,7 @@ async fn a_paused_queue_begins_nothing_and_stays_paused_over_a_restart() {
     let stopped = sessions.stop_with(id, ann(), StopSession { pause: true }).await.unwrap();
     assert!(stopped.turn.is_some());
     assert_eq!(follow.finished().await.outcome, Outcome::Cancelled);
-    let now = CreatePrompt { prompt: "urgent".into(), now: true };
+    let now = CreatePrompt { prompt: "urgent".into(), now: true, images: Vec::new() };
     let urgent = sessions.send(id, ann(), now).await.unwrap();
     let paused = sessions.queue(id).await.unwrap();
     assert!(paused.paused);

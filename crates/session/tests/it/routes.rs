@@ -1,7 +1,7 @@
 //! Models for tasks: titles beside the work, and summaries.
 
 use llm::{Overrides, Provider};
-use protocol::{CreatePrompt, EditSession, EventBody, Outcome, Status};
+use protocol::{Code, CreatePrompt, EditSession, EventBody, Outcome, Status};
 use serde_json::json;
 use session::Routes;
 use testkit::model::{At, Gate, Reply, Script, Server, Small};
@@ -16,7 +16,7 @@ fn titles(routes: &str) -> Routes {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_title_is_written_beside_the_first_turn_and_counted() {
     let script = Script::from_fn(|request, _| match request.model.as_str() {
-        "namer-model" => Reply::text("\"Mend the answer.\"\n"),
+        "namer-model" => Reply::text("<think>\nOkay, the user\n</think>\n\n\"Mend the answer.\"\n"),
         _ => Reply::text("Nothing to do."),
     });
     let world = World::new(script).await.routes(titles("namer"));
@@ -40,7 +40,7 @@ async fn a_title_is_written_beside_the_first_turn_and_counted() {
     if sessions.get(id).await.unwrap().status != Status::Done {
         follow.finished().await;
     }
-    let prompt = CreatePrompt { prompt: "Go on".into(), now: false };
+    let prompt = CreatePrompt { prompt: "Go on".into(), now: false, images: Vec::new() };
     sessions.send(id, ann(), prompt).await.unwrap();
     follow.until(|body| matches!(body, EventBody::TurnStarted { .. })).await;
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
@@ -82,7 +82,16 @@ async fn a_persons_title_wins_and_a_failing_model_changes_nothing() {
     let mut follow = Follow::new(&sessions, id).await;
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
     assert_eq!(sessions.get(id).await.unwrap().title, "Another look");
-    assert!(!follow.names().contains(&"error.raised") && !follow.names().contains(&"retry.scheduled"));
+    let told = |body: &EventBody| matches!(body, EventBody::ErrorRaised { code: Code::ModelAdapted, .. });
+    if !follow.events.iter().any(|event| told(&event.body)) {
+        follow.until(told).await;
+    }
+    let said = follow.events.iter().find_map(|event| match &event.body {
+        EventBody::ErrorRaised { message, .. } => Some(message.as_str()),
+        _ => None,
+    });
+    assert!(said.unwrap().starts_with("namer: it could not write a title"), "{said:?}");
+    assert!(!follow.names().contains(&"retry.scheduled"));
     world.end(sessions).await;
 }
 
@@ -98,7 +107,7 @@ async fn summaries(able: bool) -> Vec<String> {
         _ => Reply::text("Nothing to do."),
     });
     let summer = Script::from_fn(move |_, _| match able {
-        true => Reply::text("Objective\nGo on.\nDone\nSome steps."),
+        true => Reply::text("<think>\nIDLE THOUGHTS\n</think>\n\nObjective\nGo on.\nDone\nSome steps."),
         false => Reply::status(503, "try later").header("retry-after", "100"),
     });
     let summer = Server::start(summer).await;
@@ -119,6 +128,8 @@ async fn summaries(able: bool) -> Vec<String> {
     let beside: Vec<String> = beside.collect();
     assert_eq!(finished.receipt.spend.calls as usize, finished.receipt.steps as usize + beside.len());
     assert!(!summer.requests().is_empty());
+    let thoughts = |request: &testkit::model::Request| request.json.to_string().contains("IDLE THOUGHTS");
+    assert!(!world.model.requests().iter().any(thoughts), "only what a summary says takes room");
     let told = follow.names().iter().filter(|name| **name == "error.raised").count();
     assert_eq!(told, usize::from(!able), "whoever named a model that cannot do it is told once");
     world.end(sessions).await;

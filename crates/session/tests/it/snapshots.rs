@@ -71,7 +71,12 @@ async fn a_sandbox_that_dies_in_a_turn_comes_back_as_the_turn_found_it() {
 
 async fn fork(sessions: &Sessions, id: protocol::SessionId, prompt: &str, index: usize) -> Follow {
     let list = sessions.snapshots(id).await.unwrap().snapshots;
-    let request = ForkSession { prompt: prompt.into(), snapshot: Some(list[index].id), model: None };
+    let request = ForkSession {
+        prompt: prompt.into(),
+        images: Vec::new(),
+        snapshot: Some(list[index].id),
+        model: None,
+    };
     let forked = sessions.fork(id, ann(), request).await.unwrap();
     let from = forked.forked_from.unwrap();
     assert_eq!((from.session, from.snapshot), (id, list[index].id));
@@ -124,8 +129,12 @@ async fn a_fork_goes_on_from_any_snapshot_and_the_other_is_untouched() {
     let blob = call.output.as_ref().unwrap().blob.clone().unwrap();
     assert!(sessions.blob(fork_id, &blob).await.unwrap().is_file(), "long outputs came along");
 
-    let request =
-        ForkSession { prompt: "x".into(), snapshot: Some(protocol::SnapshotId::new()), model: None };
+    let request = ForkSession {
+        prompt: "x".into(),
+        images: Vec::new(),
+        snapshot: Some(protocol::SnapshotId::new()),
+        model: None,
+    };
     let refused = sessions.fork(id, ann(), request).await.unwrap_err();
     assert_eq!(refused.code, Code::NotFound);
     assert!(refused.hint.unwrap().contains("snp_"));

@@ -123,6 +123,36 @@ async fn a_turn_is_warned_then_paused_and_goes_on_when_its_budget_is_raised_also
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_limit_on_money_that_cannot_hold_is_told_once() {
+    let world = World::new(busy()).await;
+    let sessions = world.start().await;
+    let usd = |usd| Budget { usd: Some(usd), steps: Some(3), ..Budget::default() };
+    let mut told = Vec::new();
+    for budget in [Budget { usd: None, ..usd(1.0) }, usd(0.000_001)] {
+        let request = protocol::CreateSession {
+            environment: "plain".into(),
+            prompt: "Work".into(),
+            images: Vec::new(),
+            model: None,
+            budgets: Some(of_session(budget)),
+            policy: None,
+        };
+        let id = sessions.create(ann(), request).await.unwrap().id;
+        let mut follow = Follow::new(&sessions, id).await;
+        let finished = follow.finished().await;
+        assert_eq!((finished.outcome, finished.receipt.steps), (Outcome::OutOfBudget, 3));
+        let notes = follow.events.iter().filter_map(|event| match &event.body {
+            EventBody::ErrorRaised { message, .. } => Some(message.clone()),
+            _ => None,
+        });
+        told.push(notes.collect::<Vec<_>>());
+    }
+    assert_eq!((told[0].len(), told[1].len()), (0, 1), "{told:?}");
+    assert!(told[1][0].starts_with("main: the limit on money does not hold"), "{told:?}");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_stays_once_the_session_has_used_its_budget_up() {
     let world = World::new(busy()).await.budgets(of_session(tokens(100)));
     let sessions = world.start().await;
@@ -233,7 +263,7 @@ async fn waiting_for_a_person_is_no_time_that_is_used() {
     assert_eq!(waiting.status, Status::Waiting);
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     assert_eq!(sessions.get(id).await.unwrap().used, waiting.used);
-    let decide = protocol::Decide { approved: true, comment: None };
+    let decide = protocol::Decide { approved: true, ..protocol::Decide::default() };
     sessions.decide(id, ann(), waiting.approval.unwrap().id, decide).await.unwrap();
     let finished = follow.finished().await;
     assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
@@ -296,6 +326,47 @@ async fn what_a_call_has_read_is_counted_when_it_is_stopped() {
     assert_eq!((spend.calls, spend.usage.input, spend.usage.cache_write), (1, 50_000, 7000), "{spend:?}");
     assert!((1..900).contains(&spend.usage.output), "as much as came: {spend:?}");
     assert_eq!(finished.receipt.steps, 0, "it is no step");
+    gate.open();
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_call_has_read_is_counted_once_when_the_server_does_not_live_to_see_its_end() {
+    let gate = testkit::model::Gate::new();
+    let read = Usage { input: 50_000, output: 900, ..Usage::default() };
+    let slow = || Reply::text("It is a long story.".repeat(9)).usage(read);
+    let script = Script::new()
+        .answer(priced(Reply::text("Well.")))
+        .answer(slow().stall(At::Event(6), &gate))
+        .answer(slow());
+    let world = World::new(script).await;
+    let model = telling(&world);
+    let world = world.also(model);
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    choose_telling(&sessions, id).await;
+    sessions.prompt(id, ann(), "Tell me".into()).await.unwrap();
+    gate.reached().await;
+    let kept = world.dir.path().join("data/sessions").join(id.to_string()).join("call");
+    while !std::fs::read_to_string(&kept).is_ok_and(|text| text.ends_with('}')) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    drop(follow);
+    let sessions = restart(&world, sessions).await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let spend = finished.receipt.spend;
+    assert_eq!((spend.calls, spend.usage.input), (2, 100_000), "{spend:?}");
+    assert_eq!(finished.receipt.steps, 1);
+    drop(follow);
+    // It is not counted again by a server that finds what was kept.
+    let total = sessions.get(id).await.unwrap().spend;
+    let sessions = restart(&world, sessions).await;
+    assert_eq!(sessions.get(id).await.unwrap().spend, total);
     gate.open();
     world.end(sessions).await;
 }

@@ -35,7 +35,6 @@ pub(crate) struct World {
     disk: sandbox::gc::Policy,
     pub(crate) outbox: session::Outbox,
     overrides: llm::Overrides,
-    steps: u32,
     others: Vec<llm::Model>,
     routes: session::Routes,
     budgets: protocol::Budgets,
@@ -60,7 +59,7 @@ impl World {
         let (idle, prebuild, rebuild) = (Duration::from_secs(600), false, Duration::from_secs(1800));
         let sleep = Duration::from_secs(60);
         let (outbox, disk) = (session::Outbox::default(), sandbox::gc::Policy::default());
-        let (overrides, steps) = (llm::Overrides::default(), 50);
+        let overrides = llm::Overrides::default();
         Self {
             repo,
             model,
@@ -75,7 +74,6 @@ impl World {
             disk,
             outbox,
             overrides,
-            steps,
             others: Vec::new(),
             routes: session::Routes::default(),
             budgets: protocol::Budgets::default(),
@@ -103,12 +101,6 @@ impl World {
     /// With sessions that may use this much.
     pub(crate) fn budgets(mut self, budgets: protocol::Budgets) -> Self {
         self.budgets = budgets;
-        self
-    }
-
-    /// With turns of so many steps.
-    pub(crate) fn steps(mut self, steps: u32) -> Self {
-        self.steps = steps;
         self
     }
 
@@ -200,7 +192,7 @@ impl World {
             mirrors: forge::Mirrors::new(&self.dir.path().join("mirrors")),
             environments: vec![("plain".into(), self.environment.clone())],
             limits: sandbox::Limits::default(),
-            turn: agent::Limits { steps: self.steps, rounds: 3, max_output_tokens: 4096 },
+            turn: agent::Limits { rounds: 3, max_output_tokens: 4096 },
             budgets: self.budgets,
             command_timeout: Duration::from_secs(60),
             idle: self.idle,
@@ -297,8 +289,14 @@ pub(crate) fn ann() -> Actor {
 
 /// A new session with this prompt.
 pub(crate) async fn create(sessions: &Sessions, prompt: &str) -> SessionId {
-    let request =
-        CreateSession { environment: "plain".into(), prompt: prompt.into(), model: None, budgets: None };
+    let request = CreateSession {
+        environment: "plain".into(),
+        prompt: prompt.into(),
+        images: Vec::new(),
+        model: None,
+        budgets: None,
+        policy: None,
+    };
     sessions.create(ann(), request).await.unwrap().id
 }
 

@@ -50,8 +50,10 @@ async fn what_is_allowed_later_counts_in_a_sandbox_that_runs_also_after_a_restar
     let request = protocol::CreateSession {
         environment: "other".into(),
         prompt: "Try it".into(),
+        images: Vec::new(),
         model: None,
         budgets: None,
+        policy: None,
     };
     let id = sessions.create(crate::support::ann(), request).await.unwrap().id;
     let mut follow = Follow::new(&sessions, id).await;

@@ -24,6 +24,8 @@ pub(crate) fn session(id: SessionId, seq: u64, second: i64) -> Session {
         queued: Vec::new(),
         paused: false,
         approval: None,
+        policy: protocol::Policy::default(),
+        granted: Vec::new(),
         turn: None,
         delivery: None,
         notifying: false,

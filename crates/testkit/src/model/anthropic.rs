@@ -5,6 +5,7 @@ use protocol::chat::{Call, Message, Part, Stop, ToolResult};
 use serde_json::{Value, json};
 
 use super::chat::pieces;
+use super::picture::{self, Said};
 use super::reply::Answer;
 use super::request::{Object, Request, Violation, check_name, check_pairs, check_tools, is_word, tool};
 
@@ -157,30 +158,37 @@ fn read_user(
     breakpoints: &mut Breakpoints,
 ) -> Result<(), Violation> {
     let mut results = Vec::new();
-    let mut said = Vec::new();
+    let mut said = Said::default();
     for value in blocks {
         let block = Object::new(value, "a content block")?;
         match block.text("type")? {
-            "text" => said.push(Message::user(text_block(value, breakpoints)?)),
+            "text" => said.text(text_block(value, breakpoints)?.to_owned()),
+            "image" => {
+                breakpoints.count(block)?;
+                said.image(picture::from_block(block)?);
+            }
             "tool_result" if !said.is_empty() => {
                 return Err("tool results must come before text in a user message".to_owned());
             }
             "tool_result" => {
                 let block = block.only(&["type", "tool_use_id", "content", "is_error", "cache_control"])?;
                 breakpoints.count(block)?;
-                let text = match block.get("content") {
-                    None => String::new(),
-                    Some(Value::String(text)) => text.clone(),
+                let (mut text, mut images) = (String::new(), Vec::new());
+                match block.get("content") {
+                    None => {}
+                    Some(Value::String(whole)) => text.clone_from(whole),
                     Some(_) => {
-                        let mut text = String::new();
                         for value in block.list("content")? {
-                            text.push_str(text_block(value, breakpoints)?);
+                            let part = Object::new(value, "a part of a tool result")?;
+                            match part.text("type")? {
+                                "image" => images.push(picture::from_block(part)?),
+                                _ => text.push_str(text_block(value, breakpoints)?),
+                            }
                         }
-                        text
                     }
-                };
+                }
                 let call_id = block.text("tool_use_id")?.to_owned();
-                results.push(ToolResult { call_id, text, is_error: block.flag("is_error")? });
+                results.push(ToolResult { call_id, text, is_error: block.flag("is_error")?, images });
             }
             other => return Err(format!("a user message cannot have a block of type {other:?}")),
         }
@@ -189,7 +197,7 @@ fn read_user(
     if !results.is_empty() {
         request.messages.push(Message::Tools { results });
     }
-    request.messages.extend(said);
+    request.messages.extend(said.messages());
     Ok(())
 }
 
@@ -327,6 +335,7 @@ fn reason(stop: Stop) -> &'static str {
         Stop::End => "end_turn",
         Stop::Tools => "tool_use",
         Stop::Length => "max_tokens",
+        Stop::Window => "model_context_window_exceeded",
         Stop::Refusal => "refusal",
     }
 }

@@ -1,9 +1,10 @@
 //! Chat completions: strict reading of requests, and answers as OpenAI sends them.
 
 use protocol::Usage;
-use protocol::chat::{Call, Message, Part, Stop, ToolResult};
+use protocol::chat::{Call, Image, Message, Part, Stop, ToolResult};
 use serde_json::{Value, json};
 
+use super::picture;
 use super::reply::Answer;
 use super::request::{Object, Request, Violation, check_name, check_pairs, check_tools, tool};
 
@@ -85,7 +86,7 @@ fn read_messages(request: &mut Request, messages: &[Value]) -> Result<(), Violat
             let message = message.only(&["role", "tool_call_id", "content"])?;
             let text = content(message, &place)?.ok_or_else(|| format!("{place} lacks content"))?;
             let call_id = message.text("tool_call_id")?.to_owned();
-            results.push(ToolResult { call_id, text, is_error: false });
+            results.push(ToolResult { call_id, text, is_error: false, images: Vec::new() });
             continue;
         }
         close(request, &mut open, &mut results)?;
@@ -100,8 +101,8 @@ fn read_messages(request: &mut Request, messages: &[Value]) -> Result<(), Violat
             }
             "user" => {
                 let message = message.only(&["role", "content", "name"])?;
-                let text = content(message, &place)?.ok_or_else(|| format!("{place} lacks content"))?;
-                request.messages.push(Message::user(text));
+                let (text, images) = shown(message, &place)?;
+                request.messages.push(Message::User { text, images });
             }
             "assistant" => {
                 let message = message.only(&[
@@ -168,6 +169,27 @@ fn content(message: Object<'_>, place: &str) -> Result<Option<String>, Violation
         }
         Some(_) => Err(format!("content of {place} must be a string or an array")),
     }
+}
+
+/// What a person said, with images.
+fn shown(message: Object<'_>, place: &str) -> Result<(String, Vec<Image>), Violation> {
+    let Some(Value::Array(blocks)) = message.get("content") else {
+        let text = content(message, place)?.ok_or_else(|| format!("{place} lacks content"))?;
+        return Ok((text, Vec::new()));
+    };
+    let (mut text, mut images) = (String::new(), Vec::new());
+    for block in blocks {
+        let block = Object::new(block, "a content part")?;
+        match block.text("type")? {
+            "image_url" => {
+                let url = block.only(&["type", "image_url"])?.get("image_url").unwrap_or(&Value::Null);
+                let url = Object::new(url, "an image_url")?.only(&["url", "detail"])?;
+                images.push(picture::from_url(url.text("url")?)?);
+            }
+            _ => text.push_str(block.only(&["type", "text"])?.text("text")?),
+        }
+    }
+    Ok((text, images))
 }
 
 fn read_call(value: &Value) -> Result<Call, Violation> {
@@ -276,7 +298,7 @@ fn reason(stop: Stop) -> &'static str {
     match stop {
         Stop::End => "stop",
         Stop::Tools => "tool_calls",
-        Stop::Length => "length",
+        Stop::Length | Stop::Window => "length",
         Stop::Refusal => "content_filter",
     }
 }

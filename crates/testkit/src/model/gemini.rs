@@ -6,6 +6,7 @@ use protocol::chat::{Call, Message, Part, Stop, ToolResult};
 use serde_json::{Value, json};
 
 use super::chat::pieces;
+use super::picture::{self, Said};
 use super::reply::Answer;
 use super::request::{Object, Request, Violation, check_name, check_pairs, check_tools, tool};
 
@@ -164,18 +165,27 @@ fn read_contents(request: &mut Request, contents: &[Value]) -> Result<(), Violat
 /// What a person said, or the results of the calls in the content before it.
 fn read_user(request: &mut Request, parts: &[Value], open: &[Call]) -> Result<(), Violation> {
     let mut results: Vec<ToolResult> = Vec::new();
-    let mut said = Vec::new();
+    let mut said = Said::default();
     for value in parts {
-        let part = Object::new(value, "a part")?.only(&["text", "functionResponse"])?;
+        let part = Object::new(value, "a part")?.only(&["text", "functionResponse", "inlineData"])?;
+        if let Some(inline) = part.get("inlineData") {
+            let image = picture::from_inline(inline)?;
+            match results.last_mut().filter(|_| said.is_empty()) {
+                Some(result) => result.images.push(image),
+                None => said.image(image),
+            }
+            continue;
+        }
         let Some(response) = part.get("functionResponse") else {
             let text = part.text("text")?.to_owned();
             if text.is_empty() {
                 return Err("a text part is empty".to_owned());
             }
-            said.push(Message::user(text));
+            said.text(text);
             continue;
         };
-        let response = Object::new(response, "a functionResponse")?.only(&["id", "name", "response"])?;
+        let response =
+            Object::new(response, "a functionResponse")?.only(&["id", "name", "response", "parts"])?;
         let name = response.text("name")?;
         // Without an id, results belong to the calls in their order.
         let call_id = match response.get("id") {
@@ -189,14 +199,19 @@ fn read_user(request: &mut Request, parts: &[Value], open: &[Call]) -> Result<()
         let object = Object::new(object, "the response of a functionResponse")?;
         let is_error = object.get("error").is_some();
         let text = object.text(if is_error { "error" } else { "output" })?.to_owned();
-        results.push(ToolResult { call_id, text, is_error });
+        let mut images = Vec::new();
+        for part in response.optional_list("parts")? {
+            let part = Object::new(part, "a part of a functionResponse")?.only(&["inlineData"])?;
+            images.push(picture::from_inline(part.get("inlineData").unwrap_or(&Value::Null))?);
+        }
+        results.push(ToolResult { call_id, text, is_error, images });
     }
     let ids: Vec<String> = open.iter().map(|call| call.id.clone()).collect();
     check_pairs(&ids, &results)?;
     if !results.is_empty() {
         request.messages.push(Message::Tools { results });
     }
-    request.messages.extend(said);
+    request.messages.extend(said.messages());
     Ok(())
 }
 
@@ -264,7 +279,7 @@ fn chunk(parts: &[Value], request: &Request, number: usize) -> Value {
 fn last(mut chunk: Value, answer: &Answer, request: &Request, malformed: Option<String>) -> Value {
     let reason = match answer.stop() {
         Stop::End | Stop::Tools => "STOP",
-        Stop::Length => "MAX_TOKENS",
+        Stop::Length | Stop::Window => "MAX_TOKENS",
         Stop::Refusal => "SAFETY",
     };
     chunk["candidates"][0]["finishReason"] = json!(reason);

@@ -18,7 +18,9 @@
 
 mod anthropic;
 mod chat;
+mod clouds;
 mod gemini;
+mod picture;
 mod plan;
 mod reply;
 mod request;

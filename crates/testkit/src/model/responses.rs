@@ -1,10 +1,11 @@
 //! OpenAI's responses: strict reading of requests, and answers as OpenAI sends them.
 
 use protocol::Usage;
-use protocol::chat::{Call, Message, Part, Stop, ToolResult};
+use protocol::chat::{Call, Image, Message, Part, Stop, ToolResult};
 use serde_json::{Value, json};
 
 use super::chat::{bearer, pieces};
+use super::picture;
 use super::reply::Answer;
 use super::request::{Object, Request, Violation, check_name, check_pairs, check_tools, tool};
 
@@ -92,8 +93,9 @@ fn read_items(request: &mut Request, items: &[Value]) -> Result<(), Violation> {
         reasoned = kind == "reasoning";
         if kind == "function_call_output" {
             let item = item.only(&["type", "id", "call_id", "output", "status"])?;
-            let (call_id, text) = (item.text("call_id")?.to_owned(), item.text("output")?.to_owned());
-            results.push(ToolResult { call_id, text, is_error: false });
+            let call_id = item.text("call_id")?.to_owned();
+            let (text, images) = shown(item, "output")?;
+            results.push(ToolResult { call_id, text, is_error: false, images });
             continue;
         }
         if !results.is_empty() || from_user {
@@ -142,9 +144,9 @@ fn read_items(request: &mut Request, items: &[Value]) -> Result<(), Violation> {
 
 fn read_message(request: &mut Request, item: Object<'_>, place: &str) -> Result<(), Violation> {
     let item = item.only(&["type", "id", "role", "content", "status"])?;
-    let text = content(item, &["input_text"])?;
+    let (text, images) = shown(item, "content")?;
     match item.text("role")? {
-        "user" => request.messages.push(Message::user(text)),
+        "user" => request.messages.push(Message::User { text, images }),
         "system" | "developer" => request.system.push_str(&text),
         other => return Err(format!("{place} has the unknown role {other:?}")),
     }
@@ -178,6 +180,26 @@ fn read_call(item: Object<'_>) -> Result<Call, Violation> {
         return Err(format!("the arguments of the call {id:?} are not a JSON object"));
     }
     Ok(Call { id: id.to_owned(), tool: tool.to_owned(), arguments: arguments.to_owned() })
+}
+
+/// What a person said or a call gave: a string, or parts with images.
+fn shown(item: Object<'_>, field: &str) -> Result<(String, Vec<Image>), Violation> {
+    if let Some(Value::String(text)) = item.get(field) {
+        return Ok((text.clone(), Vec::new()));
+    }
+    let (mut text, mut images) = (String::new(), Vec::new());
+    for part in item.list(field)? {
+        let part = Object::new(part, "a content part")?;
+        match part.text("type")? {
+            "input_text" => text.push_str(part.only(&["type", "text"])?.text("text")?),
+            "input_image" => {
+                let part = part.only(&["type", "image_url", "detail"])?;
+                images.push(picture::from_url(part.text("image_url")?)?);
+            }
+            other => return Err(format!("a content part of this role cannot have the type {other:?}")),
+        }
+    }
+    Ok((text, images))
 }
 
 /// The text of a message: a string, or blocks of the types that its role may have.
@@ -291,7 +313,7 @@ fn items(answer: &Answer, number: usize) -> Vec<Value> {
 /// The answer as one object.
 pub(super) fn whole(answer: &Answer, request: &Request, number: usize) -> Value {
     let (status, details) = match answer.stop() {
-        Stop::Length => ("incomplete", json!({"reason": "max_output_tokens"})),
+        Stop::Length | Stop::Window => ("incomplete", json!({"reason": "max_output_tokens"})),
         Stop::End | Stop::Tools | Stop::Refusal => ("completed", Value::Null),
     };
     json!({"id": format!("resp_{number}"), "object": "response", "created_at": 0, "model": request.model,

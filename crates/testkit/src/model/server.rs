@@ -18,7 +18,7 @@ use super::plan::{Guard, Plan, Waited, wait};
 use super::reply::{At, Body, Reply};
 use super::request::{Format, Request};
 use super::script::Script;
-use super::{anthropic, chat, gemini, responses};
+use super::{anthropic, chat, clouds, gemini, responses};
 
 /// The most bytes of a request.
 const REQUEST_LIMIT: usize = 64 * 1024 * 1024;
@@ -93,6 +93,10 @@ impl Server {
             .route("/v1/responses", post(answer_responses))
             .route("/v1/messages", post(answer_anthropic))
             .route("/v1/models/{call}", post(answer_gemini))
+            .route("/openai/v1/chat/completions", post(answer_chat))
+            .route("/openai/v1/responses", post(answer_responses))
+            .route("/anthropic/v1/messages", post(answer_anthropic))
+            .route("/v1/projects/{*call}", post(answer_published))
             .fallback(refuse)
             .with_state(Arc::clone(&shared));
         // Small events must not wait for one another on their way out. A socket that cannot be told so is merely slow.
@@ -180,6 +184,20 @@ async fn answer_anthropic(
     answer(shared, Format::Anthropic, request).await
 }
 
+async fn answer_published(
+    State(shared): State<Arc<Shared>>,
+    request: HttpRequest<HttpBody>,
+) -> Response<HttpBody> {
+    let path = request.uri().path();
+    match clouds::format(path) {
+        Some(format) => answer(shared, format, request).await,
+        None if path.ends_with("/endpoints/openapi/chat/completions") => {
+            answer(shared, Format::Chat, request).await
+        }
+        None => refuse(State(shared), request).await,
+    }
+}
+
 /// Whatever is not a call of a model.
 async fn refuse(State(shared): State<Arc<Shared>>, request: HttpRequest<HttpBody>) -> Response<HttpBody> {
     let message = format!("there is no {} {}", request.method(), request.uri().path());
@@ -204,20 +222,26 @@ async fn answer(shared: Arc<Shared>, format: Format, request: HttpRequest<HttpBo
     let json = parsed.unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
     let mut request = Request::unread(format, headers, json);
     request.body = bytes.to_vec();
+    let path = head.uri.path();
     let read = match request.header("content-type") {
-        Some(kind) if kind.starts_with("application/json") && valid => match format {
-            Format::Chat => chat::read(&mut request),
-            Format::Responses => responses::read(&mut request),
-            Format::Anthropic => anthropic::read(&mut request),
-            Format::Gemini => {
-                gemini::read(&mut request, head.uri.path(), head.uri.query().unwrap_or_default())
-            }
-        },
+        Some(kind) if kind.starts_with("application/json") && valid => clouds::plain(&request, path)
+            .and_then(|plain| {
+                let came = std::mem::replace(&mut request.json, plain);
+                let read = match format {
+                    Format::Chat => chat::read(&mut request),
+                    Format::Responses => responses::read(&mut request),
+                    Format::Anthropic => anthropic::read(&mut request),
+                    Format::Gemini => gemini::read(&mut request, path, head.uri.query().unwrap_or_default()),
+                };
+                request.json = came;
+                read
+            }),
         Some(kind) if kind.starts_with("application/json") => Err("the body is not JSON".to_owned()),
         Some(_) | None => Err("the content-type header must be application/json".to_owned()),
     };
     shared.requests.send_modify(|requests| requests.push(request.clone()));
-    if shared.key.is_some() && key(&request) != shared.key.as_deref() {
+    let key = if clouds::is_cloud(path) { bearer(&request) } else { key(&request) };
+    if shared.key.is_some() && key != shared.key.as_deref() {
         guard.finish();
         return json_response(401, &error(format, 401, "the key is wrong"));
     }
@@ -303,10 +327,14 @@ fn raw_event((name, data): &(String, String)) -> Vec<u8> {
 
 fn key(request: &Request) -> Option<&str> {
     match request.format {
-        Format::Chat | Format::Responses => request.header("authorization").and_then(chat::bearer),
+        Format::Chat | Format::Responses => bearer(request),
         Format::Gemini => request.header("x-goog-api-key"),
         Format::Anthropic => request.header("x-api-key"),
     }
+}
+
+fn bearer(request: &Request) -> Option<&str> {
+    request.header("authorization").and_then(chat::bearer)
 }
 
 fn error(format: Format, status: u16, message: &str) -> Value {

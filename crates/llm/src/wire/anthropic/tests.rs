@@ -86,8 +86,18 @@ fn roles_alternate_and_results_come_first() {
             Message::user("Stop that."),
             Message::Tools {
                 results: vec![
-                    ToolResult { call_id: "functions.shell:0".into(), text: String::new(), is_error: false },
-                    ToolResult { call_id: "b".into(), text: "bad".into(), is_error: true },
+                    ToolResult {
+                        call_id: "functions.shell:0".into(),
+                        text: String::new(),
+                        is_error: false,
+                        images: Vec::new(),
+                    },
+                    ToolResult {
+                        call_id: "b".into(),
+                        text: "bad".into(),
+                        is_error: true,
+                        images: Vec::new(),
+                    },
                 ],
             },
             Message::Assistant { parts: vec![Part::Reasoning { text: "Lost.".into(), signature: None }] },
@@ -216,7 +226,8 @@ fn a_budget_for_thinking_waits_until_the_calls_of_another_model_are_over() {
     thinker.model = "claude-sonnet-4-5".into();
     thinker.overrides.effort = Some(Effort::Medium);
     let thinks = |model: &Model, parts: Vec<Part>, after: Option<&str>| {
-        let results = vec![ToolResult { call_id: "a".into(), text: "ok".into(), is_error: false }];
+        let results =
+            vec![ToolResult { call_id: "a".into(), text: "ok".into(), is_error: false, images: Vec::new() }];
         let mut messages =
             vec![Message::user("Go."), Message::Assistant { parts }, Message::Tools { results }];
         if let Some(text) = after {

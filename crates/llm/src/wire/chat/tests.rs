@@ -71,8 +71,8 @@ fn a_conversation_is_written_as_servers_want_it() {
         },
         Message::Tools {
             results: vec![
-                ToolResult { call_id: "a".into(), text: "out".into(), is_error: false },
-                ToolResult { call_id: "b".into(), text: "no".into(), is_error: true },
+                ToolResult { call_id: "a".into(), text: "out".into(), is_error: false, images: Vec::new() },
+                ToolResult { call_id: "b".into(), text: "no".into(), is_error: true, images: Vec::new() },
             ],
         },
         Message::Assistant { parts: vec![Part::Reasoning { text: "Only this.".into(), signature: None }] },
@@ -273,4 +273,24 @@ fn usage_does_not_overlap() {
     assert_eq!(read(absurd), Usage { cache_read: 10, reasoning: 5, ..Usage::default() });
     let chunks = vec![delta(json!({"content": "x"})), end("stop"), json!({"choices": [], "usage": null})];
     assert_eq!(fold(chunks).unwrap().usage, Usage::default());
+}
+
+#[test]
+fn what_a_call_cost_is_read_where_it_is_told() {
+    let cost = |usage: Value| {
+        let mut fold = Fold::new(Parts::default());
+        let data = json!({"choices": [], "usage": usage}).to_string();
+        fold.event(&Event { name: String::new(), data }, &mut |_| {}).unwrap();
+        super::super::Fold::cost_usd(&fold)
+    };
+    assert_eq!(cost(json!({"prompt_tokens": 5, "cost": 0.0123})), Some(0.0123));
+    assert_eq!(cost(json!({"prompt_tokens": 5, "cost": 0})), Some(0.0));
+    let details = json!({"upstream_inference_cost": 0.2});
+    assert_eq!(
+        cost(json!({"cost": 0.1, "cost_details": details})),
+        Some(0.1),
+        "that is what the router pays"
+    );
+    assert_eq!(cost(json!({"cost": 0.1, "is_byok": true, "cost_details": details})), Some(0.3));
+    assert_eq!((cost(json!({"prompt_tokens": 5})), cost(json!({"cost": -1}))), (None, None));
 }

@@ -39,8 +39,12 @@ fn end(reason: &str) -> Value {
 #[test]
 fn signatures_go_back_on_their_parts_and_results_follow_their_calls() {
     let tool = |name: &str, schema: Value| ToolSpec { name: name.into(), description: "d".into(), schema };
-    let result =
-        |id: &str, text: &str, is_error: bool| ToolResult { call_id: id.into(), text: text.into(), is_error };
+    let result = |id: &str, text: &str, is_error: bool| ToolResult {
+        call_id: id.into(),
+        text: text.into(),
+        is_error,
+        images: Vec::new(),
+    };
     let object =
         json!({"type": "object", "properties": {"x": {"type": "string"}}, "additionalProperties": false});
     let request = Request {
@@ -164,7 +168,7 @@ fn every_end_has_its_meaning() {
         "people are told why"
     );
     for reason in ["OTHER", "MISSING_THOUGHT_SIGNATURE", "ADDED_LATER"] {
-        let stopped = Fault::Server(Complaint::stopped(reason));
+        let stopped = Fault::server(Complaint::stopped(reason));
         assert_eq!(fold(vec![end(reason)]), Err(stopped), "an answer with nothing in it says why");
     }
     assert_eq!(fold(vec![end("STOP")]).unwrap().stop, Stop::End);
@@ -204,4 +208,28 @@ fn an_array_of_chunks_is_an_answer() {
     let mut fold = Box::new(Fold::new(Parts::default()));
     fold.whole(&json!([chunk(json!([{"text": "Hi."}])), end("STOP")]), &mut |_| {}).unwrap();
     assert_eq!(fold.finish().unwrap().parts, [Part::Text { text: "Hi.".into() }]);
+}
+
+#[test]
+fn a_signature_goes_back_on_the_very_part_that_it_came_with() {
+    let answer = fold(vec![
+        chunk(json!([{"text": "Hm.", "thought": true}])),
+        chunk(json!([{"text": "", "thoughtSignature": "FIRST"}])),
+        chunk(json!([{"text": "Well, "}, {"text": "I look.", "thoughtSignature": "SAID"}])),
+        chunk(json!([{"functionCall": {"name": "list", "args": {}}, "thoughtSignature": "CALL"}])),
+        chunk(json!([{"text": "", "thoughtSignature": "LAST"}])),
+        end("STOP"),
+    ])
+    .unwrap();
+    assert_eq!(answer.stop, Stop::Tools);
+    let parts = [
+        json!({"text": "", "thoughtSignature": "FIRST"}),
+        json!({"text": "Well, "}),
+        json!({"text": "I look.", "thoughtSignature": "SAID"}),
+        json!({"functionCall": {"id": "call_1", "name": "list", "args": {}}, "thoughtSignature": "CALL"}),
+        json!({"text": "", "thoughtSignature": "LAST"}),
+    ];
+    assert_eq!(model_parts(&answer.parts), parts);
+    let silent = fold(vec![chunk(json!([{"text": "", "thoughtSignature": "ONLY"}])), end("STOP")]).unwrap();
+    assert_eq!(model_parts(&silent.parts), [json!({"text": "", "thoughtSignature": "ONLY"})]);
 }

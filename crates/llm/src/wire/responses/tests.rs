@@ -68,8 +68,13 @@ fn a_conversation_becomes_items() {
             },
             Message::Tools {
                 results: vec![
-                    ToolResult { call_id: "a".into(), text: "1".into(), is_error: false },
-                    ToolResult { call_id: "functions.b".into(), text: "bad".into(), is_error: true },
+                    ToolResult { call_id: "a".into(), text: "1".into(), is_error: false, images: Vec::new() },
+                    ToolResult {
+                        call_id: "functions.b".into(),
+                        text: "bad".into(),
+                        is_error: true,
+                        images: Vec::new(),
+                    },
                 ],
             },
         ],
@@ -243,4 +248,48 @@ fn every_end_has_its_meaning() {
     assert_eq!(completion.stop, Stop::Refusal);
     assert_eq!(completion.parts, [Part::Text { text: "I will not.".into() }]);
     assert_eq!(fold(vec![json!({"type": "response.output_text.delta", "delta": "x"})]), Err(Fault::BrokeOff));
+}
+
+#[test]
+fn items_that_come_mixed_are_put_in_their_order_and_reasoning_stays_before_what_it_led_to() {
+    let event = |kind: &str, index: u64, rest: Value| {
+        let mut event = json!({"type": format!("response.{kind}"), "output_index": index});
+        event.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        event
+    };
+    let items = [
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC"}),
+        json!({"type": "message", "id": "msg_1", "content": []}),
+        json!({"type": "function_call", "id": "fc_1", "call_id": "a", "name": "read", "arguments": "{}"}),
+        json!({"type": "function_call", "id": "fc_2", "call_id": "b", "name": "shell", "arguments": "{\"n\":1}"}),
+    ];
+    let mut announced = items.clone();
+    announced[0]["encrypted_content"] = Value::Null;
+    let added =
+        (0..).zip(&announced).map(|(index, item)| event("output_item.added", index, json!({"item": item})));
+    let mut events: Vec<Value> = added.collect();
+    events.extend([
+        event("function_call_arguments.delta", 3, json!({"delta": "{\"n\""})),
+        event("output_text.delta", 1, json!({"delta": "Both "})),
+        event("reasoning_summary_text.delta", 0, json!({"delta": "I look"})),
+        event("function_call_arguments.delta", 2, json!({"delta": "{}"})),
+        event("output_text.delta", 1, json!({"delta": "at once."})),
+        event("reasoning_summary_text.delta", 0, json!({"delta": " around."})),
+        event("function_call_arguments.delta", 3, json!({"delta": ":1}"})),
+    ]);
+    events.extend(
+        (0..).zip(&items).map(|(index, item)| event("output_item.done", index, json!({"item": item}))),
+    );
+    events.push(completed());
+    let completion = fold(events).unwrap();
+    assert_eq!(completion.stop, Stop::Tools);
+    assert_eq!(
+        completion.parts,
+        [
+            Part::Reasoning { text: "I look around.".into(), signature: Some("responses:rs_1:ENC".into()) },
+            Part::Text { text: "Both at once.".into() },
+            call("a", "read", "{}"),
+            call("b", "shell", "{\"n\":1}"),
+        ]
+    );
 }

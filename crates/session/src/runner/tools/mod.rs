@@ -10,9 +10,8 @@ mod search;
 pub(super) mod shell;
 mod write;
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::tools::{Extent, Invocation};
@@ -25,7 +24,6 @@ use super::{Runner, whole};
 use crate::failure::Failure;
 use crate::feed::Stream;
 use crate::stop::Stop;
-use write::Insists;
 
 /// What a tool gave.
 pub(super) struct Done {
@@ -87,7 +85,7 @@ impl Runner {
             stop: self.stop.clone(),
             dir: self.context.workspace.dir().to_owned(),
             timeout: self.context.options.command_timeout,
-            most: self.window.output_bytes(),
+            most: self.output_bytes(),
         })
     }
 
@@ -102,12 +100,9 @@ impl Runner {
                 let extent = Extent { offset, limit, column, most: scope.most };
                 read::run(&scope, &path, extent).await
             }
-            Invocation::Write { path, content } => {
-                let insists = self.insists(&path, &content);
-                write::run(&scope, &path, content, insists).await
-            }
+            Invocation::Write { path, content } => write::run(self, &scope, &path, content).await,
             Invocation::Edit { path, old, new, all } => edit::run(&scope, &path, &old, &new, all).await,
-            Invocation::Patch { changes } => patch::run(&scope, &changes).await,
+            Invocation::Patch { changes } => patch::run(self, &scope, &changes).await,
             Invocation::Search { pattern, path, glob } => {
                 search::run(&scope, &pattern, path.as_deref(), glob.as_deref()).await
             }
@@ -120,20 +115,14 @@ impl Runner {
 }
 
 impl Runner {
-    /// Whether the model sends this file for the second time. Small models repeat themselves without meaning it.
-    fn insists(&self, path: &str, content: &str) -> Insists {
-        if !self.may_insist {
-            return Insists::Never;
-        }
-        let mut hasher = DefaultHasher::new();
-        (path, content).hash(&mut hasher);
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.insert(hasher.finish()) { Insists::No } else { Insists::Yes }
+    /// Most bytes of an output beside the prompts in force.
+    fn output_bytes(&self) -> usize {
+        self.window.output_bytes(self.task.len())
     }
 
     /// An output as the model reads it: no longer than its window bears, and with the way to the rest of it.
     pub(super) async fn shortened(&self, mut output: Output, item: &str) -> Output {
-        let most = self.window.output_bytes();
+        let most = self.output_bytes();
         if output.text.len() > most {
             if output.blob.is_none() {
                 let name = format!("{item}.out");

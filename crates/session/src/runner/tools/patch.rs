@@ -1,82 +1,221 @@
-//! `apply_patch`: several files at once. Nothing is written before every change is known to fit.
+//! `apply_patch`: several files at once. Nothing is written before every change is known to fit, and what is written is what
+//! the sections give one after the other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agent::tools::{Change, ChangeKind, patched};
+use agent::tools::{Change, ChangeKind, Overwrite, patched};
 use bytes::Bytes;
+use guest::FileKind;
 use sandbox::WORKSPACE;
 
 use super::{Done, Scope, absolute, read, refused};
 use crate::failure::Failure;
 use crate::process::Command;
+use crate::runner::Runner;
 
-pub(super) async fn run(scope: &Scope, changes: &[Change]) -> Result<Done, Failure> {
-    let mut writes: Vec<(String, String)> = Vec::new();
-    let mut removals: Vec<String> = Vec::new();
+/// Removes a file. What it became is executable if it was.
+const REMOVE: &str = r#"if [ -n "$2" ] && [ -x "$1" ]; then chmod +x -- "$2" || exit; fi; rm -- "$1""#;
+
+pub(super) async fn run(runner: &Runner, scope: &Scope, changes: &[Change]) -> Result<Done, Failure> {
+    let mut files = Files { runner, scope, after: BTreeMap::new(), moved: BTreeMap::new() };
     let mut lines = Vec::new();
-    for Change { path, kind } in changes {
-        match kind {
-            ChangeKind::Add(text) => {
-                writes.push((path.clone(), text.clone()));
-                lines.push(format!("Added {path}."));
-            }
-            ChangeKind::Delete => {
-                removals.push(path.clone());
-                lines.push(format!("Deleted {path}."));
-            }
+    for change in changes {
+        match files.apply(change).await? {
+            Ok(line) => lines.push(line),
+            Err(done) => return Ok(done),
+        }
+    }
+    files.write(lines).await
+}
+
+/// Files as the sections so far leave them.
+struct Files<'a> {
+    runner: &'a Runner,
+    scope: &'a Scope,
+    /// By path inside the sandbox; no text where the file is to go.
+    after: BTreeMap<String, Option<String>>,
+    /// What those became that went because they have another name now.
+    moved: BTreeMap<String, String>,
+}
+
+/// What is done next, or what the model reads instead.
+type Applied<T> = Result<Result<T, Done>, Failure>;
+
+impl Files<'_> {
+    async fn apply(&mut self, Change { path, kind }: &Change) -> Applied<String> {
+        let inside = normal(path);
+        Ok(match kind {
+            ChangeKind::Add(text) => match self.add(path, &inside, text).await? {
+                Ok(line) => {
+                    self.after.insert(inside, Some(text.clone()));
+                    Ok(line)
+                }
+                Err(done) => Err(done),
+            },
+            ChangeKind::Delete => match self.delete(path, &inside).await? {
+                Ok(()) => {
+                    self.after.insert(inside, None);
+                    Ok(format!("Deleted {path}."))
+                }
+                Err(done) => Err(done),
+            },
             ChangeKind::Update { to, hunks } => {
-                // A file may have two sections.
-                let known =
-                    writes.iter().rev().find(|(known, _)| known == path).map(|(_, text)| text.clone());
-                let content = match known {
-                    Some(content) => content,
-                    None => match read::text(scope, path).await? {
-                        Ok(content) => content,
-                        Err(done) => return Ok(done),
-                    },
+                let text = match self.text(path, &inside).await? {
+                    Ok(text) => text,
+                    Err(done) => return Ok(Err(done)),
                 };
                 let text = match (hunks.is_empty(), to) {
-                    (true, Some(_)) => content,
-                    _ => match patched(&content, hunks) {
+                    (true, Some(_)) => text,
+                    _ => match patched(&text, hunks) {
                         Ok(text) => text,
-                        Err(text) => return Ok(Done::error(format!("{path}: {text}"))),
+                        Err(text) => return Ok(Err(Done::error(format!("{path}: {text}")))),
                     },
                 };
-                match to {
-                    Some(to) => {
-                        removals.push(path.clone());
-                        writes.push((to.clone(), text));
-                        lines.push(format!("Changed {path}, which is now {to}."));
-                    }
-                    None => {
-                        writes.push((path.clone(), text));
-                        lines.push(format!("Changed {path}."));
-                    }
+                let Some((to, target)) =
+                    to.as_ref().map(|to| (to, normal(to))).filter(|(_, target)| *target != inside)
+                else {
+                    self.after.insert(inside, Some(text));
+                    return Ok(Ok(format!("Changed {path}.")));
+                };
+                if self.exists(&target).await? {
+                    return Ok(Err(Done::error(format!(
+                        "{path} cannot be moved to {to}, which exists. If {to} should go, delete it in a section before this one."
+                    ))));
                 }
+                self.after.insert(inside.clone(), None);
+                self.after.insert(target.clone(), Some(text));
+                self.moved.insert(inside, target);
+                Ok(format!("Changed {path}, which is now {to}."))
+            }
+        })
+    }
+
+    /// Whether a file may be made, or made anew. Code that the text leaves out does not go in silence.
+    async fn add(&self, path: &str, inside: &str, text: &str) -> Applied<String> {
+        let there = match self.after.get(inside) {
+            Some(Some(_)) => return Ok(Ok(format!("Replaced {path}."))),
+            Some(None) => true,
+            None => self.exists(inside).await?,
+        };
+        if !there {
+            return Ok(Ok(format!("Added {path}.")));
+        }
+        // What is no text cannot lose code.
+        let old = read::text(self.scope, inside).await?.ok();
+        match old.map(|old| self.runner.decide(path, &old, text)) {
+            None | Some(Overwrite::Write | Overwrite::Remove { .. }) => Ok(Ok(format!("Replaced {path}."))),
+            Some(Overwrite::Merge { kept: lost, .. }) => {
+                self.runner.removals().tell(path, text, &lost);
+                let why = format!(
+                    "{path} exists, and your text leaves out {lost}. Nothing was changed. Use `*** Update File` to change a part of it."
+                );
+                Ok(Err(Done::error(why)))
+            }
+            Some(Overwrite::Refuse { lost, why }) => {
+                self.runner.removals().tell(path, text, &lost);
+                Ok(Err(Done::error(format!("{path} exists: {why} Nothing was changed."))))
             }
         }
     }
-    for (path, text) in writes {
-        if let Err(error) = scope.sandbox.guest().write_file(&absolute(&path), Bytes::from(text)).await {
-            return refused(error, &path);
+
+    async fn delete(&self, path: &str, inside: &str) -> Applied<()> {
+        match self.after.get(inside) {
+            Some(Some(_)) => Ok(Ok(())),
+            Some(None) => Ok(Err(gone(path))),
+            None => match self.scope.sandbox.guest().stat(inside).await {
+                Ok(stat) if stat.kind == FileKind::Directory => Ok(Err(Done::error(format!(
+                    "{path} is a directory, which a patch cannot delete: use the shell tool. Nothing was changed."
+                )))),
+                Ok(_) => Ok(Ok(())),
+                Err(error) => Ok(Err(refused(error, path)?)),
+            },
         }
     }
-    for path in removals {
-        let inside = absolute(&path);
-        let command = Command {
-            script: r#"rm -- "$1""#,
-            args: &[&inside],
-            env: BTreeMap::new(),
-            cwd: WORKSPACE,
-            timeout: Duration::from_secs(20),
-            limit: 1024,
-        };
-        let captured = command.run(&*scope.sandbox, Some(&scope.stop)).await?;
-        if captured.code != 0 {
-            lines.push(format!("{path} could not be deleted: {}", captured.stderr.trim()));
-            return Ok(Done::error(lines.join("\n")));
+
+    async fn text(&self, path: &str, inside: &str) -> Applied<String> {
+        match self.after.get(inside) {
+            Some(Some(text)) => Ok(Ok(text.clone())),
+            Some(None) => Ok(Err(gone(path))),
+            None => read::text(self.scope, path).await,
         }
     }
-    Ok(Done::ok(lines.join("\n")))
+
+    async fn exists(&self, inside: &str) -> Result<bool, Failure> {
+        if let Some(after) = self.after.get(inside) {
+            return Ok(after.is_some());
+        }
+        match self.scope.sandbox.guest().stat(inside).await {
+            Ok(_) => Ok(true),
+            // What cannot be looked at is told when it is written.
+            Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => Ok(false),
+            Err(error @ guest::Error::Unavailable(_)) => Err(error.into()),
+        }
+    }
+
+    /// Writes what there is to be, then removes what is to go.
+    async fn write(self, mut lines: Vec<String>) -> Result<Done, Failure> {
+        let Self { scope, after, moved, .. } = self;
+        let (stay, go): (Vec<_>, Vec<_>) = after.into_iter().partition(|(_, text)| text.is_some());
+        for (inside, text) in stay {
+            let text = Bytes::from(text.unwrap_or_default());
+            if let Err(error) = scope.sandbox.guest().write_file(&inside, text).await {
+                return refused(error, &inside);
+            }
+        }
+        for (inside, _) in go {
+            // One that was added in this patch and deleted again was never there.
+            if let Err(guest::Error::NotFound(_)) = scope.sandbox.guest().stat(&inside).await {
+                continue;
+            }
+            let became = moved.get(&inside).map_or("", String::as_str);
+            let command = Command {
+                script: REMOVE,
+                args: &[&inside, became],
+                env: BTreeMap::new(),
+                cwd: WORKSPACE,
+                timeout: Duration::from_secs(20),
+                limit: 1024,
+            };
+            let captured = command.run(&*scope.sandbox, Some(&scope.stop)).await?;
+            if captured.code != 0 {
+                lines.push(format!("{inside} could not be deleted: {}", captured.stderr.trim()));
+                return Ok(Done::error(lines.join("\n")));
+            }
+        }
+        Ok(Done::ok(lines.join("\n")))
+    }
+}
+
+fn gone(path: &str) -> Done {
+    Done::error(format!("{path} is deleted by a section before this one. Nothing was changed."))
+}
+
+/// A path inside the sandbox by which a file is known again, however it was written.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let inside = absolute(path);
+    for part in inside.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normal;
+
+    #[test]
+    fn a_file_is_known_again_however_its_path_is_written() {
+        for path in ["a/b", "./a/b", "a//b", "a/./b", "c/../a/b", "/workspace/a/b", "././a/b"] {
+            assert_eq!(normal(path), "/workspace/a/b", "{path}");
+        }
+        assert_eq!(normal("../../etc/x"), "/etc/x");
+    }
 }

@@ -1,56 +1,76 @@
-//! `write`: a whole file.
+//! `write`: a whole file. Code that the text leaves out does not go in silence; `agent::tools::overwrite` decides.
 
+use agent::tools::Overwrite;
 use bytes::Bytes;
 
 use super::{Done, Scope, absolute, read, refused};
 use crate::failure::Failure;
+use crate::runner::Runner;
+use crate::runner::removals::Removed;
 
-/// Whether the model means what it writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Insists {
-    /// It said the same before.
-    Yes,
-    /// It says so for the first time.
-    No,
-    /// It repeats itself anyway, so that a repetition says nothing.
-    Never,
-}
-
-/// Writes a file. Where the new text would silently drop code of the old one it is refused, unless the model insists. A small
-/// model means the part that it wrote, so that is merged where it is plain what is meant.
+/// Writes a file, or says why not.
 pub(super) async fn run(
+    runner: &Runner,
     scope: &Scope,
     path: &str,
-    mut content: String,
-    insists: Insists,
+    content: String,
 ) -> Result<Done, Failure> {
-    let old = match insists {
-        Insists::Yes => None,
-        Insists::No | Insists::Never => match scope.sandbox.guest().stat(&absolute(path)).await {
-            Ok(_) => read::text(scope, path).await?.ok(),
-            Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => None,
-            Err(error @ guest::Error::Unavailable(_)) => return Err(error.into()),
-        },
+    let old = match scope.sandbox.guest().stat(&absolute(path)).await {
+        Ok(_) => read::text(scope, path).await?.ok(),
+        Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => None,
+        Err(error @ guest::Error::Unavailable(_)) => return Err(error.into()),
     };
-    let mut note = "";
-    if let Some(old) = old
-        && let Some(lost) = agent::tools::dropped(&old, &content)
-    {
-        match (insists, agent::tools::merged(&old, &content)) {
-            (Insists::Never, Some(merged)) => {
-                content = merged;
-                note = " What your text left out stayed as it was.";
-            }
-            (Insists::Never, None) => return Ok(Done::error(format!("{path}: {lost}"))),
-            (Insists::Yes | Insists::No, _) => {
-                let text = format!("{path}: {lost} If they should go, send the same call again.");
-                return Ok(Done::error(text));
-            }
+    let decided = match &old {
+        Some(old) => runner.decide(path, old, &content),
+        None => Overwrite::Write,
+    };
+    let (content, note) = match decided {
+        Overwrite::Write => (content, String::new()),
+        Overwrite::Remove { lost, asked: true } => (content, format!(" Gone, as the task asks: {lost}.")),
+        Overwrite::Remove { lost, asked: false } => {
+            let before = old.unwrap_or_default();
+            runner.removals().on_trial(Removed {
+                path: path.to_owned(),
+                inside: absolute(path),
+                lost: lost.clone(),
+                before,
+                after: content.clone(),
+            });
+            (content, format!(" Gone: {lost}. It comes back if the checks fail."))
         }
-    }
+        Overwrite::Merge { text, kept } => {
+            runner.removals().tell(path, &content, &kept);
+            let note = format!(
+                " Your text leaves out {kept}, and that stayed as it was. Only if it should go, write the same again."
+            );
+            (text, note)
+        }
+        Overwrite::Refuse { lost, why } => {
+            runner.removals().tell(path, &content, &lost);
+            return Ok(Done::error(format!("{path}: {why}")));
+        }
+    };
     let (bytes, lines) = (content.len(), content.lines().count());
     match scope.sandbox.guest().write_file(&absolute(path), Bytes::from(content)).await {
         Ok(()) => Ok(Done::ok(format!("Wrote {path} ({lines} lines, {bytes} bytes).{note}"))),
         Err(error) => refused(error, path),
+    }
+}
+
+impl Runner {
+    pub(super) fn decide(&self, path: &str, old: &str, content: &str) -> Overwrite {
+        let writer = |same_text: bool, same_loss: bool| agent::tools::Writer {
+            task: &self.task,
+            path,
+            means_it: self.may_insist,
+            same_text,
+            same_loss,
+        };
+        let decided = agent::tools::overwrite(old, content, writer(false, false));
+        let (Overwrite::Merge { kept: lost, .. } | Overwrite::Refuse { lost, .. }) = &decided else {
+            return decided;
+        };
+        let (same_text, same_loss) = self.removals().known(path, content, lost);
+        agent::tools::overwrite(old, content, writer(same_text, same_loss))
     }
 }

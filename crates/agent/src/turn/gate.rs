@@ -1,0 +1,162 @@
+//! The end of a round: what the checks say decides whether the turn is done, goes on, or gives up.
+
+use protocol::Outcome;
+use protocol::chat::Message;
+
+use super::{NUDGES, State, Turn, words};
+use crate::answer::calls_of;
+use crate::effect::Effect;
+use crate::input::{CheckResult, Verification};
+use crate::rounds;
+use crate::tools;
+
+/// Most bytes of one check's digest that the model is sent.
+const DIGEST_BYTES: usize = 16 * 1024;
+/// The same for what failed before the work.
+const BEFORE_BYTES: usize = 2 * 1024;
+
+impl Turn {
+    pub(super) fn verified(&mut self, verification: &Verification) -> Vec<Effect> {
+        let failing: Vec<&CheckResult> = verification.checks.iter().filter(|check| !check.passed).collect();
+        if std::mem::take(&mut self.untouched) {
+            let fails = self.digests(&failing);
+            self.rounds.begin(&failing, &fails);
+            let tell = (!fails.is_empty()).then(|| format!("Before your work this fails:\n{fails}"));
+            return self.call_model(tell);
+        }
+        let answer = self.messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. }));
+        let did = answer.is_some_and(|answer| calls_of(answer).next().is_some());
+        if self.mode.in_rounds()
+            && (!verification.changed || !did && !failing.is_empty())
+            && let Some(effects) = self.nothing_changed(&failing, verification.changed)
+        {
+            return effects;
+        }
+        if verification.changed && did {
+            self.unchanged = 0;
+        }
+        if !verification.changed || failing.is_empty() {
+            if self.mode.in_rounds() && !self.unwritten.is_empty() {
+                return self.not_all_written();
+            }
+            self.state = State::Over;
+            return vec![Effect::Finish { outcome: Outcome::Done, reason: None }];
+        }
+        let stale = self.rounds.add(&failing);
+        if stale >= self.limits.rounds {
+            let reason = format!(
+                "checks still fail after {} without progress: {}",
+                plural(stale as usize, "round"),
+                left(&failing)
+            );
+            return self.finish(Outcome::Escalated, reason);
+        }
+        let text = self.failing_text(&failing);
+        self.call_model(Some(text))
+    }
+
+    fn failing_text(&self, failing: &[&CheckResult]) -> String {
+        let mut text = "These checks must pass before the work can be called done. Fix the cause; do not weaken the checks. If one cannot pass for a reason outside your work, say so and why.\n".to_owned();
+        text.push_str(&self.digests(failing));
+        if let Some(before) = self.rounds.before_all_that_is_new(failing) {
+            text.push_str(&format!(
+                "\nYour changes brought this in: take back what causes it. Before your work something else failed, and it must be mended, too:\n{}",
+                tools::cut(before, BEFORE_BYTES)
+            ));
+        }
+        text
+    }
+
+    /// What each check that fails says.
+    fn digests(&self, failing: &[&CheckResult]) -> String {
+        let mut text = String::new();
+        for check in failing {
+            let command = self.checks.iter().find(|known| known.name == check.name);
+            let command = command.map(|known| format!(" (`{}`)", known.run)).unwrap_or_default();
+            let digest = tools::cut(check.digest.trim_end(), DIGEST_BYTES);
+            text.push_str(&format!("\n{}{command} failed:\n{digest}\n", check.name));
+        }
+        text
+    }
+
+    /// A round that changed nothing: the model is told, unless it has only answered and means it. Who has changed something
+    /// before is not done with that, so it is told more often.
+    fn nothing_changed(&mut self, failing: &[&CheckResult], before: bool) -> Option<Vec<Effect>> {
+        let told = |text: &str| match self.digests(failing) {
+            fails if fails.is_empty() => Some(text.to_owned()),
+            fails => Some(format!("{text}\n{fails}")),
+        };
+        let same = told(match self.unwritten.is_empty() {
+            true => "Your answer changed nothing: the files are as they were. Change what must change.",
+            false => "Nothing of your answer was written: see above why.",
+        });
+        let nothing = told(
+            "Your answer has no file and no command. If something must change, write the path and the whole new text of the file; if nothing must, say so again.",
+        );
+        let unplaced = told(
+            "Your answer has code, but not the path of its file. Write the path on a line of its own, and then the whole new text of the file in a fenced block.",
+        );
+        let last: Vec<&Message> = self.messages.iter().rev().take(2).collect();
+        let wrote =
+            last.iter().flat_map(|message| calls_of(message)).any(|call| tools::changes_files(&call.tool));
+        // Code in an answer is a change where something fails, and may be an explanation where nothing does.
+        let code = !failing.is_empty() && last.iter().any(|message| words(message).contains("```"));
+        self.unchanged += 1;
+        match (wrote, self.unchanged) {
+            (true, 1..=NUDGES) => Some(self.call_model(same)),
+            (true, _) => Some(
+                self.finish(Outcome::Escalated, "the model writes files without changing them".to_owned()),
+            ),
+            (false, 1..=NUDGES) if code => Some(self.call_model(unplaced)),
+            (false, _) if code => {
+                let reason = format!(
+                    "the model does not say which files it means, and checks fail: {}",
+                    left(failing)
+                );
+                Some(self.finish(Outcome::Escalated, reason))
+            }
+            (false, 1) => Some(self.call_model(nothing)),
+            (false, ..=NUDGES) if before => Some(self.call_model(nothing)),
+            (false, _) => None,
+        }
+    }
+
+    /// The work seems done, but some of what the model wrote was refused: it is told, because nobody else would be.
+    fn not_all_written(&mut self) -> Vec<Effect> {
+        let files = self.unwritten.join(", ");
+        self.incomplete += 1;
+        if self.incomplete > NUDGES {
+            let reason =
+                format!("the model does not get these files written, what it sends is refused: {files}");
+            return self.finish(Outcome::Escalated, reason);
+        }
+        self.call_model(Some(format!(
+            "Not all of your answer was written. See above why, and write again what is missing: {files}. If nothing of it must change, say so."
+        )))
+    }
+}
+
+/// The failing checks with their number of failures.
+fn left(failing: &[&CheckResult]) -> String {
+    let total: usize = failing.iter().map(|check| rounds::count(check)).sum();
+    let names: Vec<String> = failing
+        .iter()
+        .map(|check| {
+            let count = rounds::count(check);
+            let before = match check.failed_before.min(count) {
+                0 => String::new(),
+                all if all == count => ", known from before the turn".to_owned(),
+                some => format!(", {some} of them known from before the turn"),
+            };
+            format!("{} ({}{before})", check.name, plural(count, "failure"))
+        })
+        .collect();
+    match names.as_slice() {
+        [one] => one.clone(),
+        several => format!("{}; {} left", several.join(", "), plural(total, "failure")),
+    }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}

@@ -1,0 +1,8 @@
+package broken
+
+import "os"
+
+func Total() int {
+	var s string = 3
+	return missing(s)
+}

@@ -1,0 +1,273 @@
+//! The memory: what is written into it, and what comes of it.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use protocol::{
+    Actor, ActorKind, EditNote, FoundNote, NOTE_LIMIT, Note, NoteId, NoteKind, NoteScope, NoteSource,
+    Remembered, SUBJECT_LIMIT, Timestamp,
+};
+use store::{NoteKeys, Notes};
+
+use crate::Error;
+use crate::embedder::Embedder;
+use crate::likeness::{Likeness, compare, subject_key};
+use crate::recall::{Query, recall};
+use crate::words::index;
+
+/// How many notes are embedded in one call of a model.
+const BATCH: usize = 64;
+
+/// Something to be remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// What it is about.
+    pub scope: NoteScope,
+    /// What sort of thing it is.
+    pub kind: NoteKind,
+    /// What it answers, in a word or two.
+    pub subject: Option<String>,
+    /// The note.
+    pub text: String,
+    /// Where it comes from.
+    pub source: NoteSource,
+    /// The time.
+    pub at: Timestamp,
+}
+
+/// All notes, in one file.
+pub struct Memory {
+    notes: Notes,
+    embedder: Box<dyn Embedder>,
+    /// Who reads notes to decide what to write has this.
+    writing: Mutex<()>,
+}
+
+impl Memory {
+    /// Opens the file, and makes it when there is none. Vectors that another model made are not used: they are made again by
+    /// [`Memory::embed_missing`].
+    pub fn open(path: &Path, embedder: Box<dyn Embedder>) -> Result<Self, Error> {
+        Ok(Self { notes: Notes::open(path)?, embedder, writing: Mutex::new(()) })
+    }
+
+    /// Remembers something: as a new note, as one that was known, or in the place of what it contradicts.
+    ///
+    /// It contradicts a note of its scope with the same subject, unless both say the same; and, of facts and decisions, a
+    /// note with the same words but for a value or a "not". Only people contradict people.
+    pub fn remember(&self, draft: Draft) -> Result<Remembered, Error> {
+        let draft = checked(draft)?;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut contrary = Vec::new();
+        for note in self.notes.list(Some(std::slice::from_ref(&draft.scope)))? {
+            match relation(&note, &draft) {
+                _ if note.replaced_by.is_some() => {}
+                Likeness::Same => return self.merge(note, draft),
+                Likeness::Contrary => contrary.push(note),
+                Likeness::Other => {}
+            }
+        }
+        if draft.source.author.kind != ActorKind::User
+            && let Some(note) = contrary.iter().find(|note| note.source.author.kind == ActorKind::User)
+        {
+            return Ok(Remembered::Refused { by: note.id });
+        }
+        let id = NoteId::new();
+        let old: Vec<NoteId> = contrary.iter().map(|note| note.id).collect();
+        contrary.iter_mut().for_each(|note| note.replaced_by = Some(id));
+        let note = Note {
+            id,
+            scope: draft.scope,
+            kind: draft.kind,
+            subject: draft.subject,
+            text: draft.text,
+            source: draft.source,
+            made_at: draft.at,
+            changed_at: draft.at,
+            uses: 0,
+            useful: 0,
+            used_at: None,
+            replaced_by: None,
+        };
+        self.notes.add(&note, &self.keys(&note), &contrary)?;
+        Ok(if old.is_empty() { Remembered::New { id } } else { Remembered::Replaced { id, old } })
+    }
+
+    /// Told again: the newer wording counts, except that an agent does not change a person's.
+    fn merge(&self, mut note: Note, draft: Draft) -> Result<Remembered, Error> {
+        let id = note.id;
+        note.changed_at = note.changed_at.max(draft.at);
+        let agent_on_person =
+            note.source.author.kind == ActorKind::User && draft.source.author.kind != ActorKind::User;
+        if agent_on_person || note.text == draft.text {
+            self.notes.put(&note, None)?;
+            return Ok(Remembered::Merged { id });
+        }
+        note.subject = draft.subject.or(note.subject);
+        note.text = draft.text;
+        note.source = draft.source;
+        self.notes.put(&note, Some(&self.keys(&note)))?;
+        Ok(Remembered::Merged { id })
+    }
+
+    /// Finds what fits, the best first.
+    pub fn recall(&self, query: &Query<'_>) -> Result<Vec<FoundNote>, Error> {
+        recall(&self.notes, self.embedder.as_ref(), query)
+    }
+
+    /// All notes of these scopes, or of all, the newest first; also those that were replaced.
+    pub fn list(&self, scopes: Option<&[NoteScope]>) -> Result<Vec<Note>, Error> {
+        let mut notes = self.notes.list(scopes)?;
+        notes.sort_by_key(|note| std::cmp::Reverse((note.changed_at, note.id)));
+        Ok(notes)
+    }
+
+    /// One note.
+    pub fn show(&self, id: NoteId) -> Result<Note, Error> {
+        self.notes.get(id)?.ok_or(Error::NoNote(id))
+    }
+
+    /// Changes a note. It is the editor's from then on.
+    pub fn edit(&self, id: NoteId, edit: EditNote, editor: Actor, at: Timestamp) -> Result<Note, Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut note = self.show(id)?;
+        if let Some(newer) = note.replaced_by {
+            return Err(Error::Replaced(id, newer));
+        }
+        if let Some(text) = edit.text {
+            note.text = checked_text(&text)?;
+        }
+        if let Some(subject) = edit.subject {
+            note.subject = checked_subject(Some(subject))?;
+        }
+        note.kind = edit.kind.unwrap_or(note.kind);
+        note.source.author = editor;
+        note.changed_at = at;
+        self.notes.put(&note, Some(&self.keys(&note)))?;
+        Ok(note)
+    }
+
+    /// Removes a note.
+    pub fn remove(&self, id: NoteId) -> Result<(), Error> {
+        if self.notes.remove(id)? { Ok(()) } else { Err(Error::NoNote(id)) }
+    }
+
+    /// Counts that a note was given to a model. One that was removed meanwhile is passed over.
+    pub fn used(&self, id: NoteId, at: Timestamp) -> Result<(), Error> {
+        self.count(id, |note| {
+            note.uses = note.uses.saturating_add(1);
+            note.used_at = Some(at);
+        })
+    }
+
+    /// Counts that a note was of use. One that was removed meanwhile is passed over.
+    pub fn useful(&self, id: NoteId) -> Result<(), Error> {
+        self.count(id, |note| note.useful = note.useful.saturating_add(1))
+    }
+
+    fn count(&self, id: NoteId, change: impl FnOnce(&mut Note)) -> Result<(), Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut note) = self.notes.get(id)? {
+            change(&mut note);
+            self.notes.put(&note, None)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the vectors that are missing because another model was in use, or none could be asked; tells how many.
+    pub fn embed_missing(&self) -> Result<usize, Error> {
+        let mut made = 0;
+        loop {
+            let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let notes = self.notes.without_vector(self.embedder.name(), BATCH)?;
+            let texts: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
+            let vectors = match self.embedder.embed(&texts) {
+                Ok(vectors) => vectors,
+                Err(error) => {
+                    tracing::warn!(%error, "notes stay without their meaning");
+                    return Ok(made);
+                }
+            };
+            let before = made;
+            for (note, vector) in notes.iter().zip(vectors).filter(|(_, vector)| !vector.is_empty()) {
+                self.notes.put(note, Some(&self.keys_with(note, vector)))?;
+                made += 1;
+            }
+            if notes.len() < BATCH || made == before {
+                return Ok(made);
+            }
+        }
+    }
+
+    /// Adds notes of another memory, as they are, unless they are here; tells how many.
+    pub fn adopt(&self, notes: Vec<Note>) -> Result<usize, Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut added = 0;
+        for note in notes {
+            if self.notes.get(note.id)?.is_none() {
+                self.notes.add(&note, &self.keys(&note), &[])?;
+                added += 1;
+            }
+        }
+        Ok(added)
+    }
+
+    /// What a note is found by. Without a model it is found by its words.
+    fn keys(&self, note: &Note) -> NoteKeys {
+        let vector = match self.embedder.embed(&[&note.text]) {
+            Ok(mut vectors) => vectors.pop().unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, note = %note.id, "a note is kept without its meaning");
+                Vec::new()
+            }
+        };
+        self.keys_with(note, vector)
+    }
+
+    fn keys_with(&self, note: &Note, vector: Vec<f32>) -> NoteKeys {
+        let subject = note.subject.as_deref().unwrap_or_default();
+        let words = index(&format!("{subject} {}", note.text)).join(" ");
+        NoteKeys { words, model: self.embedder.name().to_owned(), vector }
+    }
+}
+
+/// What a note is to something new of its scope.
+fn relation(note: &Note, draft: &Draft) -> Likeness {
+    let key = |subject: &Option<String>| subject.as_deref().map(subject_key).filter(|key| !key.is_empty());
+    let same_subject = key(&draft.subject).is_some_and(|wanted| key(&note.subject) == Some(wanted));
+    match compare(&note.text, &draft.text) {
+        Likeness::Same => Likeness::Same,
+        _ if same_subject => Likeness::Contrary,
+        // Two errors that differ in a number are two errors.
+        Likeness::Contrary if [note.kind, draft.kind].contains(&NoteKind::ErrorPattern) => Likeness::Other,
+        // Both have a subject, and it is not the same.
+        Likeness::Contrary if note.subject.is_some() && draft.subject.is_some() => Likeness::Other,
+        likeness => likeness,
+    }
+}
+
+fn checked(draft: Draft) -> Result<Draft, Error> {
+    Ok(Draft { text: checked_text(&draft.text)?, subject: checked_subject(draft.subject)?, ..draft })
+}
+
+fn checked_text(text: &str) -> Result<String, Error> {
+    let text = text.trim();
+    if !text.contains(char::is_alphanumeric) {
+        return Err(Error::Empty);
+    }
+    if text.len() > NOTE_LIMIT {
+        return Err(Error::TooLong(text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+fn checked_subject(subject: Option<String>) -> Result<Option<String>, Error> {
+    let Some(subject) = subject else { return Ok(None) };
+    let subject = subject.trim();
+    if subject.is_empty() {
+        return Ok(None);
+    }
+    if subject.len() > SUBJECT_LIMIT || subject.contains('\n') || !subject.contains(char::is_alphanumeric) {
+        return Err(Error::Subject);
+    }
+    Ok(Some(subject.to_owned()))
+}

@@ -1,0 +1,276 @@
+//! The memory through its front door: what is told twice, what says otherwise, what is found and what is not.
+
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on has failed the test that called it")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memory::{Bundled, Draft, EmbedError, Embedder, Error, Memory, Occasion, Query};
+use protocol::{Actor, EditNote, NoteId, NoteKind, NoteScope, NoteSource, Remembered, SessionId, Timestamp};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn open(&self) -> Memory {
+        self.open_with(Box::new(Bundled))
+    }
+
+    fn open_with(&self, embedder: Box<dyn Embedder>) -> Memory {
+        Memory::open(&self.dir.path().join("memory.db"), embedder).unwrap()
+    }
+}
+
+fn at(date: &str) -> Timestamp {
+    format!("{date}T12:00:00Z").parse().unwrap()
+}
+
+fn shop() -> NoteScope {
+    NoteScope::repository("https://forge.example/shop.git")
+}
+
+fn by_person(text: &str) -> Draft {
+    Draft {
+        scope: shop(),
+        kind: NoteKind::Fact,
+        subject: None,
+        text: text.to_owned(),
+        source: NoteSource { author: Actor::user("ana"), session: None, seq: None },
+        at: at("2026-01-01"),
+    }
+}
+
+fn by_agent(text: &str) -> Draft {
+    let session = Some(SessionId::from_u128(1));
+    let source = NoteSource { author: Actor::agent("model"), session, seq: Some(7) };
+    Draft { source, ..by_person(text) }
+}
+
+fn about(subject: &str, draft: Draft) -> Draft {
+    Draft { subject: Some(subject.to_owned()), ..draft }
+}
+
+fn found(memory: &Memory, text: &str, occasion: Occasion, now: &str) -> Vec<String> {
+    let scopes = [shop()];
+    let query = Query { text, scopes: &scopes, limit: 5, occasion, now: at(now) };
+    memory.recall(&query).unwrap().into_iter().map(|found| found.note.text).collect()
+}
+
+fn id_of(remembered: &Remembered) -> NoteId {
+    match remembered {
+        Remembered::New { id } | Remembered::Merged { id } | Remembered::Replaced { id, .. } => *id,
+        Remembered::Refused { by } => *by,
+    }
+}
+
+#[test]
+fn what_is_remembered_is_there_after_a_restart() {
+    let place = Place::new();
+    let draft = about("package manager", by_agent("The storefront is installed with pnpm."));
+    let remembered = place.open().remember(draft.clone()).unwrap();
+    let Remembered::New { id } = remembered else { panic!("{remembered:?}") };
+    let memory = place.open();
+    let note = memory.show(id).unwrap();
+    assert_eq!((note.text, note.source, note.made_at), (draft.text, draft.source, draft.at));
+    assert_eq!(
+        found(&memory, "install a package in the storefront", Occasion::Offer, "2026-01-02"),
+        ["The storefront is installed with pnpm."]
+    );
+}
+
+#[test]
+fn what_is_told_twice_is_one_note() {
+    let place = Place::new();
+    let memory = place.open();
+    let first = memory.remember(by_agent("Run the backend's tests with cargo nextest.")).unwrap();
+    let later = Draft { at: at("2026-02-01"), ..by_agent("The backend's tests are run with cargo nextest") };
+    let again = memory.remember(later).unwrap();
+    assert_eq!(again, Remembered::Merged { id: id_of(&first) });
+    let notes = memory.list(None).unwrap();
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].text, "The backend's tests are run with cargo nextest");
+    assert_eq!((notes[0].made_at, notes[0].changed_at), (at("2026-01-01"), at("2026-02-01")));
+    // The same words about another repository are another note.
+    let elsewhere = Draft {
+        scope: NoteScope::environment("other"),
+        ..by_agent("The backend's tests are run with cargo nextest")
+    };
+    assert!(matches!(memory.remember(elsewhere).unwrap(), Remembered::New { .. }));
+}
+
+#[test]
+fn what_says_otherwise_replaces() {
+    let place = Place::new();
+    let memory = place.open();
+    let npm = memory.remember(about("package manager", by_agent("Packages come from npm"))).unwrap();
+    let pnpm = memory.remember(about("Package Manager", by_agent("pnpm is used for packages"))).unwrap();
+    assert_eq!(pnpm, Remembered::Replaced { id: id_of(&pnpm), old: vec![id_of(&npm)] });
+    let node = memory.remember(by_agent("The web front end needs Node 20")).unwrap();
+    let newer = memory.remember(by_agent("The web front end needs Node 22.")).unwrap();
+    assert_eq!(newer, Remembered::Replaced { id: id_of(&newer), old: vec![id_of(&node)] });
+    let texts = found(&memory, "packages npm node web front end", Occasion::Asked, "2026-01-02");
+    assert!(!texts.iter().any(|text| text.contains("Node 20") || text.contains("from npm")), "{texts:?}");
+    assert_eq!(memory.show(id_of(&node)).unwrap().replaced_by, Some(id_of(&newer)));
+    let edit = EditNote { text: Some("x".to_owned()), ..EditNote::default() };
+    let error = memory.edit(id_of(&node), edit, Actor::user("ana"), at("2026-01-03")).unwrap_err();
+    assert_eq!(error, Error::Replaced(id_of(&node), id_of(&newer)));
+}
+
+#[test]
+fn two_errors_that_differ_in_a_number_stay_two() {
+    let place = Place::new();
+    let memory = place.open();
+    for text in
+        ["The import fails with 404 when the key is old", "The import fails with 403 when the key is old"]
+    {
+        let draft = Draft { kind: NoteKind::ErrorPattern, ..by_agent(text) };
+        assert!(matches!(memory.remember(draft).unwrap(), Remembered::New { .. }));
+    }
+}
+
+#[test]
+fn an_agent_does_not_overrule_a_person() {
+    let place = Place::new();
+    let memory = place.open();
+    let person = memory.remember(by_person("Do not deploy on Fridays")).unwrap();
+    let agent = memory.remember(by_agent("Deploy on Fridays")).unwrap();
+    assert_eq!(agent, Remembered::Refused { by: id_of(&person) });
+    let told = memory.remember(by_agent("Do not ever deploy on Fridays")).unwrap();
+    assert_eq!(told, Remembered::Merged { id: id_of(&person) });
+    assert_eq!(memory.show(id_of(&person)).unwrap().text, "Do not deploy on Fridays");
+    let changed = memory.remember(by_person("Deploy on Fridays")).unwrap();
+    assert_eq!(changed, Remembered::Replaced { id: id_of(&changed), old: vec![id_of(&person)] });
+}
+
+#[test]
+fn other_scopes_are_not_seen() {
+    let place = Place::new();
+    let memory = place.open();
+    let secret = Draft { scope: NoteScope::person("jonas"), ..by_person("Jonas wants small pull requests") };
+    memory.remember(secret).unwrap();
+    assert_eq!(found(&memory, "small pull requests for Jonas", Occasion::Asked, "2026-01-02"), [""; 0]);
+    assert_eq!(memory.list(Some(&[shop()])).unwrap(), []);
+    assert_eq!(memory.list(Some(&[NoteScope::person("jonas")])).unwrap().len(), 1);
+}
+
+#[test]
+fn a_faded_note_is_found_only_by_who_asks() {
+    let place = Place::new();
+    let memory = place.open();
+    let text = "The nightly import needs the variable SUPPLIER_KEY";
+    let id = id_of(&memory.remember(by_agent(text)).unwrap());
+    let ask = "the nightly import says SUPPLIER_KEY is missing";
+    assert_eq!(found(&memory, ask, Occasion::Offer, "2026-01-02"), [text]);
+    assert_eq!(found(&memory, ask, Occasion::Offer, "2027-01-02"), [""; 0]);
+    assert_eq!(found(&memory, ask, Occasion::Asked, "2027-01-02"), [text]);
+    memory.used(id, at("2026-12-31")).unwrap();
+    memory.useful(id).unwrap();
+    assert_eq!(found(&memory, ask, Occasion::Offer, "2027-01-02"), [text]);
+    let note = memory.show(id).unwrap();
+    assert_eq!((note.uses, note.useful, note.used_at), (1, 1, Some(at("2026-12-31"))));
+}
+
+#[test]
+fn notes_are_edited_and_removed() {
+    let place = Place::new();
+    let memory = place.open();
+    let id = id_of(&memory.remember(by_agent("Metrics are on port 9100")).unwrap());
+    let edit = EditNote {
+        text: Some("Prometheus scrapes port 9200".to_owned()),
+        kind: Some(NoteKind::Decision),
+        subject: Some("metrics port".to_owned()),
+    };
+    let note = memory.edit(id, edit, Actor::user("ana"), at("2026-03-01")).unwrap();
+    assert_eq!(note, memory.show(id).unwrap());
+    assert_eq!(note.source.author, Actor::user("ana"));
+    assert_eq!(note.source.session, Some(SessionId::from_u128(1)));
+    assert_eq!(found(&memory, "prometheus", Occasion::Asked, "2026-03-02").len(), 1);
+    memory.remove(id).unwrap();
+    assert_eq!(memory.remove(id), Err(Error::NoNote(id)));
+    assert_eq!(memory.show(id), Err(Error::NoNote(id)));
+    assert_eq!(found(&memory, "prometheus", Occasion::Asked, "2026-03-02"), [""; 0]);
+    memory.used(id, at("2026-03-02")).unwrap();
+    assert_eq!(memory.list(None).unwrap(), []);
+}
+
+#[test]
+fn what_is_no_note_is_refused() {
+    let place = Place::new();
+    let memory = place.open();
+    assert_eq!(memory.remember(by_person(" …\n")), Err(Error::Empty));
+    assert_eq!(memory.remember(by_person(&"long ".repeat(500))), Err(Error::TooLong(2499)));
+    assert_eq!(memory.remember(about("two\nlines", by_person("text"))), Err(Error::Subject));
+    assert_eq!(found(&memory, "", Occasion::Asked, "2026-01-01"), [""; 0]);
+    assert_eq!(found(&memory, "\" OR * NEAR( \0", Occasion::Asked, "2026-01-01"), [""; 0]);
+}
+
+#[test]
+fn a_long_prompt_finds_what_one_sentence_of_it_is_about() {
+    let place = Place::new();
+    let memory = place.open();
+    let text = "Stripe webhooks need the raw body for the signature check";
+    memory.remember(by_person(text)).unwrap();
+    let filler = "The gallery should have larger thumbnails with rounded corners and a soft shadow below. ";
+    let prompt = format!(
+        "{}The signature check of the Stripe webhooks fails with the parsed body. {}",
+        filler.repeat(4),
+        filler.repeat(4)
+    );
+    assert_eq!(found(&memory, &prompt, Occasion::Offer, "2026-01-02"), [text]);
+    assert_eq!(found(&memory, &filler.repeat(8), Occasion::Offer, "2026-01-02"), [""; 0]);
+}
+
+/// An endpoint that can be down, with vectors of its own.
+struct Endpoint {
+    up: Arc<AtomicBool>,
+}
+
+impl Embedder for Endpoint {
+    fn name(&self) -> &str {
+        "endpoint-1"
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if !self.up.load(Ordering::SeqCst) {
+            let detail = "connection refused; is it running?".to_owned();
+            return Err(EmbedError { model: self.name().to_owned(), detail });
+        }
+        Ok(texts.iter().map(|text| vec![if text.contains("cat") { 1.0 } else { 0.0 }, 0.0, 1.0]).collect())
+    }
+}
+
+#[test]
+fn without_its_model_notes_are_found_by_words_and_later_by_meaning() {
+    let place = Place::new();
+    place.open().remember(by_person("A cat sleeps on the printer")).unwrap();
+    let up = Arc::new(AtomicBool::new(false));
+    let memory = place.open_with(Box::new(Endpoint { up: up.clone() }));
+    memory.remember(by_person("The printer is on the third floor")).unwrap();
+    assert_eq!(found(&memory, "printer", Occasion::Asked, "2026-01-02").len(), 2);
+    assert_eq!(memory.embed_missing().unwrap(), 0);
+    up.store(true, Ordering::SeqCst);
+    assert_eq!(memory.embed_missing().unwrap(), 2);
+    assert_eq!(memory.embed_missing().unwrap(), 0);
+    assert_eq!(found(&memory, "cat", Occasion::Asked, "2026-01-02")[0], "A cat sleeps on the printer");
+}
+
+#[test]
+fn many_may_write_at_once() {
+    let place = Place::new();
+    let memory = place.open();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for number in 0..5 {
+                    memory.remember(by_agent(&format!("Worker queue_{number} is drained by hand"))).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(memory.list(None).unwrap().len(), 5);
+}

@@ -1,0 +1,336 @@
+//! Whether a call of the model may run. One that a person must decide on parks the turn: it is in the log and nowhere else
+//! until then, with the call, its reason and what was changed so far.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use agent::policy::{self, Decision, Known};
+use agent::tools::Invocation;
+use protocol::item::ToolCall;
+use protocol::{
+    Actor, ApprovalId, AskedCall, Code, DiffSummary, EventBody, Gate, Item, ItemKind, ItemStatus, Permission,
+    Policy, PolicyRule, Problem,
+};
+use sandbox::WORKSPACE;
+
+use super::Runner;
+use super::approval::Asked;
+use crate::failure::Failure;
+use crate::process::Command;
+use crate::state::{TurnState, broken_off};
+use crate::workspace::Patience;
+
+/// How long it may take to see where links lead.
+const LOOK: Duration = Duration::from_secs(10);
+/// Most bytes of what that says.
+const LOOK_BYTES: usize = 1024 * 1024;
+/// Most characters of a call in a question.
+const WORDS: usize = 200;
+
+/// Prints where each path leads, also where it does not exist.
+const LEADS: &str = r#"for path do realpath -m -- "$path" || exit 1; done"#;
+
+/// What becomes of a call.
+pub(super) enum Permit {
+    /// It runs.
+    Run,
+    /// It does not, and the model reads why.
+    Refused(String),
+}
+
+/// What a person decided on a call.
+struct Told {
+    /// What the model reads with its result.
+    note: Option<String>,
+    /// What it is run with.
+    tool: Invocation,
+    item: Item,
+}
+
+impl Runner {
+    /// Decides on a call that the model made. Where a person must, they are asked, and the turn waits.
+    pub(super) async fn permit(&mut self, item: &Item, tool: &Invocation) -> Result<Permit, Failure> {
+        match self.judge(tool).await? {
+            Decision::Allow => Ok(Permit::Run),
+            Decision::Deny { why } => Ok(Permit::Refused(why)),
+            Decision::Ask { why, kind, after_every } => {
+                let ItemKind::ToolCall(call) = &item.kind else { return Ok(Permit::Run) };
+                let (tool, input) = (call.tool.clone(), call.input.clone());
+                let asked = AskedCall { item: item.id, tool, input, why, kind, after_every };
+                self.ask_for(asked).await
+            }
+        }
+    }
+
+    async fn judge(&self, tool: &Invocation) -> Result<Decision, Failure> {
+        let stream = self.context.recorder.stream();
+        let (own, granted, actions) =
+            stream.with_state(|state| (state.policy().clone(), state.granted().to_vec(), state.actions()));
+        let policies = self.context.workspace.policies(&own);
+        let policies: Vec<&Policy> = policies.iter().collect();
+        if policies.is_empty() {
+            return Ok(Decision::Allow);
+        }
+        let named = policy::paths(tool);
+        let real = match policy::is_about_files(&policies) {
+            true if !named.is_empty() => self.where_they_lead(&named).await?,
+            // Nobody asks.
+            true | false => Some(named),
+        };
+        Ok(policy::decide(&policies, tool, Known { granted: &granted, real: real.as_deref(), actions }))
+    }
+
+    /// Where links lead now; None where that cannot be told.
+    async fn where_they_lead(&self, paths: &[String]) -> Result<Option<Vec<String>>, Failure> {
+        let args: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let look = Command {
+            script: LEADS,
+            args: &args,
+            env: BTreeMap::new(),
+            cwd: WORKSPACE,
+            timeout: LOOK,
+            limit: LOOK_BYTES,
+        };
+        // A path with a NUL or an end of line in it is none that can be told.
+        if paths.iter().any(|path| path.contains(['\0', '\n'])) {
+            return Ok(None);
+        }
+        let captured = match look.run(&*self.sandbox()?, Some(&self.stop)).await {
+            Ok(captured) => captured,
+            Err(Failure::Problem(problem)) => {
+                tracing::debug!(error = %problem, "where links lead cannot be told");
+                return Ok(None);
+            }
+            Err(failure) => return Err(failure),
+        };
+        let said = String::from_utf8_lossy(&captured.stdout);
+        let real: Vec<String> = said.lines().map(str::to_owned).collect();
+        let whole = captured.code == 0 && !captured.timed_out && !captured.cut && real.len() == paths.len();
+        Ok(whole.then_some(real))
+    }
+
+    /// Asks a person for a call. What was done so far is kept first, so that it can be looked at, and waits safely.
+    async fn ask_for(&mut self, call: AskedCall) -> Result<Permit, Failure> {
+        // What brings the workspace to its branch's tip ends with this task.
+        if let Some(note) = self.settled().await? {
+            self.notice(note).await?;
+        }
+        let diff = self.so_far().await?;
+        let body = EventBody::ApprovalRequested {
+            approval: ApprovalId::new(),
+            turn: self.turn,
+            question: question(&call, diff.as_ref()),
+            gate: Gate::Call,
+            call: Some(Box::new(call)),
+            diff: diff.map(Box::new),
+        };
+        match self.put(body).await? {
+            Asked::Waiting => Err(Failure::Waits),
+            Asked::Stopped | Asked::Nobody => Err(Failure::Stopped),
+        }
+    }
+
+    /// Asks for the hosts that a call was refused, if a person may allow them. The call has ended.
+    pub(super) async fn ask_for_hosts(&mut self, item: &Item) -> Result<(), Failure> {
+        let hosts = std::mem::take(&mut *self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
+        let ItemKind::ToolCall(call) = &item.kind else { return Ok(()) };
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        let diff = self.so_far().await?;
+        let rule = |host: &String| PolicyRule {
+            then: Permission::Allow,
+            tool: None,
+            path: None,
+            command: None,
+            host: Some(host.clone()),
+            reason: None,
+        };
+        let asked = AskedCall {
+            item: item.id,
+            tool: call.tool.clone(),
+            input: call.input.clone(),
+            why: format!("it was refused to {}", hosts.join(", ")),
+            kind: hosts.iter().map(rule).collect(),
+            after_every: false,
+        };
+        let words = about(&asked);
+        let body = EventBody::ApprovalRequested {
+            approval: ApprovalId::new(),
+            turn: self.turn,
+            question: format!(
+                "Allow connections to {} for this session? {words} wanted them.",
+                hosts.join(", ")
+            ),
+            gate: Gate::Host,
+            call: Some(Box::new(asked)),
+            diff: diff.map(Box::new),
+        };
+        match self.put(body).await? {
+            Asked::Waiting => Err(Failure::Waits),
+            Asked::Stopped | Asked::Nobody => Err(Failure::Stopped),
+        }
+    }
+
+    /// Asks, unless the turn was stopped before.
+    pub(super) async fn put(&self, question: EventBody) -> Result<Asked, store::Error> {
+        let system = Actor::system();
+        let asked = self.context.recorder.append_if(&system, move |state| match state.turn() {
+            Some(turn) if turn.stopping.is_none() => (vec![question], Asked::Waiting),
+            Some(_) | None => (Vec::new(), Asked::Stopped),
+        });
+        let (_, asked) = asked.await?;
+        if matches!(asked, Asked::Waiting) {
+            self.context.stopwatch.rest();
+        }
+        Ok(asked)
+    }
+
+    /// What was changed since the session began, kept on the host. Where git cannot read it, that is told, and nobody knows.
+    async fn so_far(&self) -> Result<Option<DiffSummary>, Failure> {
+        let patience = Patience::unless(&self.stop);
+        let summary = async {
+            self.keep_progress(patience).await?;
+            self.context.workspace.summary(&*self.sandbox()?, patience).await
+        };
+        match summary.await {
+            Ok(summary) => Ok(Some(summary)),
+            Err(Failure::Problem(problem)) => {
+                self.context.raise(&problem).await?;
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Goes on with a call that has not begun because a person was asked for it, or for one before it.
+    pub(super) async fn run_held(&mut self, turn: &TurnState, item: &Item) -> Result<(), Failure> {
+        let ItemKind::ToolCall(call) = &item.kind else {
+            return Err(Problem::new(Code::Internal, "an item that is no call waits for a person").into());
+        };
+        let told = if turn.decided == Some(item.id) {
+            self.decided(turn, item, call).await
+        } else {
+            self.undecided(item, call).await
+        };
+        match told? {
+            Ok(Told { note, tool, item }) => {
+                // From here on it may have done something.
+                self.start(item.clone()).await?;
+                self.run_permitted(item, tool, note).await.map(drop)
+            }
+            Err(text) => Ok(self.complete(broken_off(item, ItemStatus::Failed, &text)).await?),
+        }
+    }
+
+    /// The call that a person decided on, as they want it; or what the model reads instead.
+    async fn decided(
+        &self,
+        turn: &TurnState,
+        item: &Item,
+        call: &ToolCall,
+    ) -> Result<Result<Told, String>, Failure> {
+        let Some(decision) = &turn.decision else { return Ok(Err(agent::history::INTERRUPTED.to_owned())) };
+        let (by, said) = (&decision.by, decision.comment.as_deref());
+        if !decision.approved {
+            let words = said.map(|said| format!(" and said: {said}")).unwrap_or_default();
+            return Ok(Err(format!(
+                "Not run: {by} did not approve this call{words}\nGo on without it, in the way that is wanted."
+            )));
+        }
+        let mut item = item.clone();
+        let mut notes = Vec::new();
+        let input = decision.input.as_ref().unwrap_or(&call.input);
+        if let (Some(edited), ItemKind::ToolCall(call)) = (&decision.input, &mut item.kind) {
+            call.input = edited.clone();
+            notes.push(format!("{by} changed this call before it ran. It ran with: {edited}"));
+        }
+        notes.extend(said.map(|said| format!("{by} approved this call and said: {said}")));
+        let tool = match agent::tools::parse(self.edit_format()?, &call.tool, &input.to_string()) {
+            Ok(tool) => tool,
+            Err(text) => return Ok(Err(text)),
+        };
+        // Whoever decides on a call does not decide on what is forbidden.
+        if let Decision::Deny { why } = self.judge(&tool).await? {
+            return Ok(Err(why));
+        }
+        Ok(Ok(Told { note: (!notes.is_empty()).then(|| notes.join("; ")), tool, item }))
+    }
+
+    /// A call after the one that a person decided on.
+    async fn undecided(&mut self, item: &Item, call: &ToolCall) -> Result<Result<Told, String>, Failure> {
+        let tool = match agent::tools::parse(self.edit_format()?, &call.tool, &call.input.to_string()) {
+            Ok(tool) => tool,
+            Err(text) => return Ok(Err(text)),
+        };
+        Ok(match self.permit(item, &tool).await? {
+            Permit::Run => Ok(Told { note: None, tool, item: item.clone() }),
+            Permit::Refused(text) => Err(text),
+        })
+    }
+
+    fn edit_format(&self) -> Result<protocol::EditFormat, Failure> {
+        Ok(self.find_model()?.profile().edit_format)
+    }
+
+    /// Closes a call whose sandbox died before anybody could be asked.
+    pub(super) async fn lost_before(&mut self, item: Item, detail: String) -> Result<agent::Input, Failure> {
+        self.close_call(item, Instant::now(), Err(Failure::Lost(detail))).await
+    }
+}
+
+/// A call in a few words.
+fn about(call: &AskedCall) -> String {
+    let keys = ["command", "path", "pattern", "name"];
+    let about = keys.iter().find_map(|key| call.input.get(*key)?.as_str()).unwrap_or_default();
+    let line = about.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut words: String = line.chars().take(WORDS).collect();
+    if words.len() < line.len() {
+        words.push('…');
+    }
+    format!("{} {words}", call.tool).trim_end().to_owned()
+}
+
+/// What a person is asked.
+fn question(call: &AskedCall, diff: Option<&DiffSummary>) -> String {
+    let changed = match diff {
+        Some(DiffSummary { count: 0, .. }) => "Nothing is changed so far.".to_owned(),
+        Some(DiffSummary { count, insertions, deletions, .. }) => {
+            let plural = if *count == 1 { "" } else { "s" };
+            format!("So far {count} file{plural} changed (+{insertions} −{deletions}).")
+        }
+        None => "What is changed so far cannot be told.".to_owned(),
+    };
+    format!("Run {}? ({}) {changed}", about(call), call.why)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::ItemId;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_question_is_one_line_with_the_call_its_reason_and_the_changes() {
+        let call = AskedCall {
+            item: ItemId::from_u128(1),
+            tool: "shell".to_owned(),
+            input: json!({"command": format!("git push\n{}", "x".repeat(500))}),
+            why: "ask tool \"shell\"".to_owned(),
+            kind: Vec::new(),
+            after_every: false,
+        };
+        let diff = DiffSummary { count: 1, insertions: 2, deletions: 3, files: Vec::new() };
+        let asked = question(&call, Some(&diff));
+        assert!(
+            asked.starts_with("Run shell git push xxx")
+                && asked.contains("…? (ask tool \"shell\") So far 1 file ")
+        );
+        assert!(asked.ends_with("changed (+2 −3).") && asked.lines().count() == 1, "{asked}");
+        assert!(question(&call, None).ends_with("cannot be told."));
+        let bare = AskedCall { tool: "check".to_owned(), input: json!({}), ..call };
+        assert!(question(&bare, Some(&DiffSummary::default())).starts_with("Run check? ("));
+    }
+}

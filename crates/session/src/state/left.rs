@@ -1,0 +1,54 @@
+//! What one turn leaves to the next, and what is known of the checks before a turn changed anything.
+
+use protocol::event::PlanItem;
+use protocol::item::CheckReport;
+use protocol::{Item, ItemKind, Outcome, Report};
+use serde::{Deserialize, Serialize};
+
+use super::TurnState;
+
+/// Tools that change no file. `check` runs the environment's own commands.
+const READING: [&str; 7] = ["read", "search", "list", "plan", "check", "recall", "ask"];
+
+/// What a turn leaves to the next one: what it did not get done, and how it found the checks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Left {
+    pub(super) plan: Vec<PlanItem>,
+    pub(super) failing: Vec<(String, Report)>,
+    /// What is known of the checks as the next turn finds the work, those that passed with an empty report.
+    #[serde(default)]
+    pub(super) known: Vec<(String, Report)>,
+}
+
+impl Left {
+    pub(super) fn of(turn: TurnState, outcome: Outcome) -> Self {
+        let passed = turn.checks.iter().filter(|check| check.passed);
+        let mut known: Vec<(String, Report)> =
+            passed.map(|check| (check.name.clone(), Report::default())).collect();
+        match outcome {
+            Outcome::Done => Self { known, ..Self::default() },
+            Outcome::Escalated | Outcome::Cancelled | Outcome::Failed | Outcome::OutOfBudget => {
+                known.extend(turn.failing.iter().cloned());
+                Self { plan: turn.plan, failing: turn.failing, known }
+            }
+        }
+    }
+}
+
+impl TurnState {
+    /// From the first call on that can change files, checks tell nothing of how the turn found them.
+    pub(super) fn note_call(&mut self, item: &Item) {
+        if let ItemKind::ToolCall(call) = &item.kind {
+            self.may_have_changed |= !READING.contains(&call.tool.as_str());
+        }
+    }
+
+    /// Keeps what a check said on files that the turn has not touched.
+    pub(super) fn remember_before(&mut self, check: &str, passed: bool, report: &CheckReport) {
+        if !self.may_have_changed && !report.partial {
+            let said = if passed { None } else { report.report.clone() };
+            self.before.retain(|(name, _)| name != check);
+            self.before.push((check.to_owned(), said.unwrap_or_default()));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+import re
+
+
+def shout(text):
+    """The text in upper case, with an exclamation mark."""
+    return text.upper() + "!"
+
+
+def slugify(title):
+    """The title as a part of an address."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

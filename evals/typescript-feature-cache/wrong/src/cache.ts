@@ -1,0 +1,46 @@
+/** Remembers what was computed for a key. */
+export class Cache<K, V> {
+  private readonly entries = new Map<K, V>();
+  private readonly most: number;
+
+  /** A cache that forgets what was not used for the longest time when there are more than so many entries. */
+  constructor(most: number = Infinity) {
+    if (most !== Infinity && (!Number.isInteger(most) || most < 1)) {
+      throw new RangeError("a cache has room for at least one entry");
+    }
+    this.most = most;
+  }
+
+  /** What is remembered for the key. */
+  get(key: K): V | undefined {
+    return this.entries.get(key);
+  }
+
+  /** Whether something is remembered for the key. */
+  has(key: K): boolean {
+    return this.entries.has(key);
+  }
+
+  /** Remembers a value. */
+  set(key: K, value: V): void {
+    this.entries.set(key, value);
+    if (this.entries.size > this.most) {
+      this.entries.delete(this.entries.keys().next().value as K);
+    }
+  }
+
+  /** What is remembered for the key, or else what is made for it now. */
+  compute(key: K, make: () => V): V {
+    let value = this.get(key);
+    if (value === undefined) {
+      value = make();
+      this.set(key, value);
+    }
+    return value as V;
+  }
+
+  /** How many are remembered. */
+  get size(): number {
+    return this.entries.size;
+  }
+}
