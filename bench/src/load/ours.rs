@@ -181,6 +181,7 @@ fn options(dir: &std::path::Path, repo: &str, model: &str) -> anyhow::Result<ses
         sleep: Duration::from_secs(600),
         author: session::Author::default(),
         outbox: session::Outbox::default(),
+        maps: None,
         duty: session::Duty::Work,
     })
 }

@@ -83,6 +83,16 @@ pub(crate) struct Agent {
     pub(crate) check_rounds: u32,
     pub(crate) max_output_tokens: u32,
     pub(crate) command_timeout_s: u64,
+    /// Files of source from which on a repository has a map; 0 for never.
+    pub(crate) map_from: usize,
+}
+
+impl Agent {
+    /// How maps of repositories are made: this program reads their files.
+    pub(crate) fn maps(&self) -> Option<session::Maps> {
+        let program = std::env::current_exe().ok().filter(|_| self.map_from > 0)?;
+        Some(session::Maps { reader: (program, vec![crate::READ_SYMBOLS.to_owned()]), least: self.map_from })
+    }
 }
 
 impl Default for Agent {
@@ -93,6 +103,7 @@ impl Default for Agent {
             check_rounds: 3,
             max_output_tokens: 8192,
             command_timeout_s: 600,
+            map_from: 100,
         }
     }
 }

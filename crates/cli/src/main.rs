@@ -16,7 +16,14 @@ mod render;
 
 use clap::Parser;
 
+/// What the program is called with to read the files of a repository for its map, by itself only.
+pub(crate) const READ_SYMBOLS: &str = "read-symbols";
+
 fn main() -> std::process::ExitCode {
+    // Before there are threads: what is given up then is given up by each of them on its own.
+    if std::env::args_os().nth(1).is_some_and(|word| word == READ_SYMBOLS) {
+        return read_symbols();
+    }
     let arguments = commands::Arguments::parse();
     render::log::start(arguments.global.verbose);
     // Fails only when a provider is installed already, which is as good.
@@ -31,5 +38,15 @@ fn main() -> std::process::ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => exit::report(&error),
+    }
+}
+
+/// Reads files from standard input in a process that can do nothing else.
+fn read_symbols() -> std::process::ExitCode {
+    let done =
+        repomap::confine().and_then(|()| repomap::serve(std::io::stdin().lock(), std::io::stdout().lock()));
+    match done {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => exit::report(&error.into()),
     }
 }

@@ -333,6 +333,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         sleep: SLEEP,
         author: author(),
         outbox: config.outbox().map_err(Usage)?,
+        maps: config.agent.maps(),
         duty,
     };
     Ok(Sessions::start(options).await?)

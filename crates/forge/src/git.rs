@@ -132,6 +132,8 @@ pub(crate) struct Git {
     /// Open also in git and in everything it starts.
     inherited: Vec<OwnedFd>,
     confined: bool,
+    /// Where its output goes instead of to us.
+    says_to: Option<OwnedFd>,
 }
 
 /// A git that runs, and what it says.
@@ -159,6 +161,7 @@ impl Git {
             running: None,
             inherited: Vec::new(),
             confined: false,
+            says_to: None,
         }
     }
 
@@ -240,6 +243,12 @@ impl Git {
         self.setting(confined::ONE_THREAD)
     }
 
+    /// Sends its output to another process; none of it comes here.
+    pub(crate) fn says_to(mut self, into: OwnedFd) -> Self {
+        self.says_to = Some(into);
+        self
+    }
+
     /// Runs to the end, whatever the exit status. Git is ended when the caller stops waiting.
     pub(crate) async fn run(mut self) -> Result<Output, Failure> {
         let spawned = self.spawn()?;
@@ -297,6 +306,7 @@ impl Git {
                 inherited.push(end.try_clone().map_err(Failure::Start)?.into());
             }
         }
+        let says = self.says_to.take().unwrap_or_else(|| says.into());
         command.current_dir("/").stdout(says).stderr(complains).kill_on_drop(true);
         command.stdin(if self.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
         let confined = self.confined.then_some(self.limit);

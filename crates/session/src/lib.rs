@@ -23,6 +23,7 @@ mod kept_time;
 mod limits;
 #[cfg(feature = "load")]
 mod load;
+mod maps;
 mod naming;
 mod notes;
 mod outbox;
@@ -58,6 +59,7 @@ pub use builds::services;
 pub use command::{Before, Cause, Command};
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
+pub use maps::Maps;
 pub use memory::Occasion;
 pub use outbox::{Outbox, Patience};
 pub use position::Position;
@@ -123,6 +125,8 @@ pub struct Options {
     pub author: Author,
     /// Pull requests and notifications.
     pub outbox: Outbox,
+    /// How maps of large repositories are made; None where nobody wants any.
+    pub maps: Option<Maps>,
     /// What is done without being asked.
     pub duty: Duty,
 }

@@ -101,7 +101,7 @@ async fn a_key_of_the_store_is_used_from_the_next_call_on_and_printed_nowhere() 
     assert!(model.requests().is_empty());
     let list = world.json(&["secret", "ls"]).await;
     assert_eq!((&list["secrets"][0]["name"], &list["secrets"][0]["set_at"]), (&json!("MAIN"), &Value::Null));
-    assert_eq!(list["secrets"][0]["models"], json!(["claude", "main"]), "{list}");
+    assert_eq!(list["secrets"][0]["models"], json!(["main", "claude"]), "{list}");
 
     // A wrong one is refused by the model's server; the right one is used at once.
     for (input, code) in [("sk-canary-wrong\n", 1), (&*format!("{KEY}\n"), 0)] {
@@ -231,7 +231,7 @@ async fn what_cannot_be_a_secret_is_refused_before_anything_is_written() {
         assert!(refused.stderr.contains(said), "{said}: {refused}");
     }
     let argument = world.run(&["secret", "set", "A", "value"]).await.expect_code(2);
-    assert!(argument.stderr.contains("unexpected argument"), "{argument}");
+    assert!(argument.stderr.contains("the value of a secret is not an argument"), "{argument}");
     assert_eq!(std::fs::read_dir(world.data()).unwrap().count(), 0, "nothing was made");
     world.ok(&["secret", "ls"]).await;
     let file = world.root().join("no/key");

@@ -172,6 +172,7 @@ fn session_options(
         sleep: Duration::from_secs(60),
         author: session::Author::default(),
         outbox: session::Outbox::default(),
+        maps: None,
         duty: session::Duty::Work,
     }
 }

@@ -38,6 +38,8 @@ pub(super) async fn recipe(
     let mirror = options.mirrors.fetch(url).await?;
     let wanted = environment.repos.first().and_then(|repo| repo.branch.as_deref());
     let tip = mirror.tip(wanted).await?;
+    // Whoever begins a session from this image has it then.
+    crate::maps::make(options.maps.as_ref(), &mirror, &tip.commit);
     let resolved = recipe::resolve(environment, &mirror, &tip).await?;
     let files = tempfile::tempdir().map_err(|error| problem::file(&std::env::temp_dir(), &error))?;
     let base: Source = resolved.base.parse()?;

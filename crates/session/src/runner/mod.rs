@@ -12,6 +12,7 @@ pub(crate) mod deltas;
 mod finish;
 mod gate;
 mod git;
+mod map;
 mod model;
 pub(crate) mod output;
 mod permission;
@@ -144,6 +145,9 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         in_rounds: false,
         models_failed: false,
         retry: turn.retry.clone(),
+        map: None,
+        map_wanted: false,
+        map_soon: false,
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -228,6 +232,12 @@ struct Runner {
     models_failed: bool,
     /// The call that another server was about to make again.
     retry: Option<Retry>,
+    /// The map of the repository, on its way.
+    map: Option<crate::maps::Coming>,
+    /// Whether it is wanted and could not be begun yet.
+    map_wanted: bool,
+    /// Whether it was made before, so that it is only a moment away.
+    map_soon: bool,
 }
 
 impl Runner {
@@ -254,7 +264,10 @@ impl Runner {
         };
         self.settle_open(turn).await?;
         self.take_on(&model);
-        let history = self.context.history().await?;
+        let mut history = self.context.history().await?;
+        if self.orient(turn, &history).await? {
+            history = self.context.history().await?;
+        }
         // What was told until now is in there.
         drop(self.take_told());
         let mut machine = Turn::new(Setup {
@@ -334,6 +347,7 @@ impl Runner {
             };
             drop(clock);
             self.context.warn_of_limits().await?;
+            self.give_map(map::Haste::None).await?;
             for text in self.take_told() {
                 effects.extend(machine.handle(Input::Noticed { text }));
             }

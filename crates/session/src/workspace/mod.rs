@@ -169,6 +169,12 @@ impl Workspace {
         repository_url(&self.recipe)
     }
 
+    /// The host's copy of the repository as it is, and the branch that is worked from.
+    pub(crate) fn copied(&self) -> Option<(Mirror, Option<String>)> {
+        let mirror = self.options.mirrors.existing(self.url().ok()?)?;
+        Some((mirror, self.recipe.repos.first().and_then(|repo| repo.branch.clone())))
+    }
+
     /// The host's copy of the repository, from the remote only when there is none.
     pub(crate) async fn mirror(&self) -> Result<Mirror, Failure> {
         let url = self.url()?;

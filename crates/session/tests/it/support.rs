@@ -199,6 +199,7 @@ impl World {
             sleep: self.sleep,
             author: Author::default(),
             outbox: self.outbox.clone(),
+            maps: None,
             duty: session::Duty::Work,
         };
         Sessions::start(options).await.unwrap()

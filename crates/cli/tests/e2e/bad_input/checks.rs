@@ -74,7 +74,7 @@ async fn a_recipe_that_makes_no_sense_is_refused_before_anything_is_begun() {
             ["two checks", "name of its own"],
         ),
         ("checks = [{ name = \"a\", run = \" \" }]", ["no command", "{ name, run }"]),
-        ("model = \"gpt\"", ["no model \"gpt\"", "chat, claude"]),
+        ("model = \"gpt\"", ["model = \"gpt\" is not one of the models", "chat, claude"]),
     ] {
         let head = format!("[environments.{ENVIRONMENT}]\nrepos = [{{ url = \"{}\" }}]\n", repo.url());
         world.configure(&format!("{}{head}{keys}\n", models(&model)));

@@ -71,14 +71,12 @@ async fn a_prompt_that_cannot_be_worked_on_is_refused() {
         let output = world.run(&["run", "--env", ENVIRONMENT, blank]).await.expect_code(2);
         says(&output, &["the prompt is empty", "say what is to be done"]);
     }
-    for (length, words) in [
-        (300_000, ["262144 are allowed", "file of the repository"]),
-        (2 << 20, ["1 MiB", "file of the repository"]),
-    ] {
+    // The longer one is also more than a body without images may have.
+    for length in [300_000, 2 << 20] {
         let mut running = world.start(&["run", "--env", ENVIRONMENT, "-"]);
         running.write("x".repeat(length).as_bytes()).await;
         running.close_stdin();
-        says(&running.wait().await.expect_code(2), &words);
+        says(&running.wait().await.expect_code(2), &["262144 are allowed", "file of the repository"]);
     }
     let list = world.json(&["ls"]).await;
     assert_eq!(list["sessions"].as_array().unwrap().len(), 0, "{list}");
