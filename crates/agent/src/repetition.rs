@@ -158,8 +158,7 @@ impl Repetition {
             }
         };
         let text = format!(
-            "You have made the same call {count} times and got the same result each time{but}: {calls}. {advice} Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you. For the next step you have no {}.",
-            tools.join(" and no ")
+            "You have made the same call {count} times and got the same result each time{but}: {calls}. {advice} Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you."
         );
         Verdict::Nudge { text, tools }
     }

@@ -107,10 +107,12 @@ fn tagged(text: &str) -> Option<Found> {
         found.extend(in_tags(inner));
         rest = left;
     }
-    // In a fence it may be an example.
+    // What comes after a call that begins an answer is often what the model imagines of its result. After other words it is
+    // one more word about a call that is only shown.
     let before = &text[..place(text, open)?];
-    let example = before.matches(FENCE).count() % 2 == 1 && !rest.replace(FENCE, "").trim().is_empty();
-    (!found.is_empty() && !example && !quoting::tells_of(before)).then_some(found)
+    let before = before.trim_end().strip_suffix(FENCE).unwrap_or(before);
+    let over = quoting::words(before).is_empty() || rest.replace(FENCE, "").trim().is_empty();
+    (!found.is_empty() && over && quoting::means_it(before)).then_some(found)
 }
 
 fn in_tags(inner: &str) -> Found {
@@ -215,14 +217,15 @@ fn spoken(text: &str) -> Option<Found> {
             && tools::exists(&call.tool)
             && tools::parse(EditFormat::default(), &call.tool, &arguments).is_ok()
     };
-    let meant = lead.trim().is_empty() || quoting::intends(lead);
-    (meant && found.iter().all(certain)).then(|| found.into_iter().map(with_names).collect())
+    (quoting::means_it(lead) && found.iter().all(certain))
+        .then(|| found.into_iter().map(with_names).collect())
 }
 
 /// `<function=read><parameter=path>a</parameter></function>`, and the same with `<invoke name="read">`.
 fn elements(text: &str) -> Option<Found> {
     let (open, close) = ELEMENTS.into_iter().find(|(open, _)| after(text, open).is_some())?;
-    if quoting::tells_of(&text[..place(text, open)?]) {
+    let before = &text[..place(text, open)?];
+    if !quoting::means_it(before) {
         return None;
     }
     let mut found = Found::new();
@@ -241,7 +244,9 @@ fn elements(text: &str) -> Option<Found> {
         found.push((name.to_owned(), arguments));
         rest = left;
     }
-    Some(found)
+    let closing = ["</function_calls>", "</tool_calls>", "</tool_call>", "</tools>"];
+    let rest = closing.iter().fold(rest.to_owned(), |rest, tag| rest.replace(tag, ""));
+    (quoting::words(before).is_empty() || rest.trim().is_empty()).then_some(found)
 }
 
 /// The parameters of an element; none where the last one is not whole.
@@ -268,6 +273,7 @@ fn parameters(body: &str) -> Option<Map<String, Value>> {
 fn addressed(text: &str) -> Option<Found> {
     let mut found = Found::new();
     let mut rest = text.contains("<|channel|>").then_some(text)?;
+    quoting::means_it(&text[..text.find("<|channel|>")?]).then_some(())?;
     while let Some(begun) = after(rest, RECIPIENT) {
         let (to, begun) = begun.split_once("<|message|>")?;
         let name = to.split(|letter: char| letter.is_whitespace() || letter == '<').next()?;
@@ -299,7 +305,7 @@ fn recipient(text: &str) -> Option<Found> {
 fn fenced(text: &str) -> Option<Found> {
     let mut found = Found::new();
     let mut rest = text;
-    quoting::announces(&text[..text.find(FENCE)?]).then_some(())?;
+    quoting::means_it(&text[..text.find(FENCE)?]).then_some(())?;
     while let Some((_, after)) = rest.split_once(FENCE) {
         let (inner, after) = after.split_once(FENCE)?;
         let body = inner.strip_prefix("json").or_else(|| inner.strip_prefix("tool_call")).unwrap_or(inner);
@@ -321,9 +327,7 @@ fn last(text: &str) -> Option<Found> {
         match call.filter(|call| call.nested && tools::exists(&call.tool)) {
             Some(_) if quoting::is_quoted(text, at) => return None,
             // The bracket of a list is no word.
-            Some(_)
-                if found.is_empty() && !quoting::announces(text[..at].trim_end().trim_end_matches('[')) =>
-            {
+            Some(_) if found.is_empty() && !quoting::means_it(&text[..at]) => {
                 return None;
             }
             Some(call) => found.push(written(call)),
@@ -392,7 +396,7 @@ mod tests {
             "<tool_call>shell(\"ls\")</tool_call>",
             "<|tool_call_start|>[shell(command=\"ls\")]<|tool_call_end|>",
             "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>shell\n```json\n{\"command\": \"ls\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-            "Look.\n<｜tool▁call▁begin｜>shell<｜tool▁sep｜>{\"command\": \"ls\"}<｜tool▁call▁end｜>",
+            "I look.\n<｜tool▁call▁begin｜>shell<｜tool▁sep｜>{\"command\": \"ls\"}<｜tool▁call▁end｜>",
             "<|tool_calls_section_begin|><|tool_call_begin|>functions.shell:0<|tool_call_argument_begin|>{\"command\": \"ls\"}<|tool_call_end|><|tool_calls_section_end|>",
             "[TOOL_CALLS]shell{\"command\": \"ls\"}",
             "[TOOL_CALLS]shell[CALL_ID]a1[ARGS]{\"command\": \"ls\"}",
@@ -455,6 +459,14 @@ mod tests {
             "The README says:\n<tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>",
             "It ends with:\n> {\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}",
             "I wrote down the format:\n```xml\n<function_calls><invoke name=\"shell\"><parameter name=\"command\">ls</parameter></invoke></function_calls>\n```\nFinished.",
+            "Qwen writes its calls in this form: <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call> The server parses them.",
+            "Never send this: <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>",
+            "| form | <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call> |",
+            "- <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>",
+            "The value is \"<tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>\"",
+            "It holds:\n\n    <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>",
+            "The fixture has one recorded call:\n```json\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\n```",
+            "The first line of demo.py is\nshell(command=\"ls\")",
             "Models write\n```\n<tool_call>{\"name\": \"shell\", \"arguments\": {}}</tool_call>\n```\nand that is read.",
         ] {
             assert_eq!(found(text), [], "{text}");

@@ -517,9 +517,8 @@ impl Turn {
             return vec![Effect::Survey { hints, room: self.fit.files_bytes(&self.system) }];
         }
         let mut request = self.mode.request(&self.view());
-        // For this one step nothing of what a provider has cached can be used, since tools stand before the conversation. A
-        // model that goes round in circles costs more.
-        if !self.withheld.is_empty() {
+        // Tools stand before the conversation: without one of them nothing of what a provider has cached could be used.
+        if !self.withheld.is_empty() && !self.mode.is_native() {
             let tools: Vec<ToolSpec> =
                 self.tools.iter().filter(|tool| !self.withheld.contains(&tool.name)).cloned().collect();
             request = self.mode.request(&View { tools: &tools, ..self.view() });

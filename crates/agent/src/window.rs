@@ -129,7 +129,10 @@ fn images_bytes(images: &[Image]) -> u64 {
 pub(crate) fn part_bytes(part: &Part) -> u64 {
     match part {
         Part::Text { text } => len(text),
-        Part::Reasoning { text, signature } => len(text) + signature.as_deref().map_or(0, len),
+        // Without a signature it goes back to hardly any server, and what those count is measured.
+        Part::Reasoning { text, signature } => {
+            signature.as_deref().map_or(0, |signed| len(text) + len(signed))
+        }
         Part::Call(call) => len(&call.id) + len(&call.tool) + len(&call.arguments) + FRAME,
     }
 }

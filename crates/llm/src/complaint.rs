@@ -196,6 +196,12 @@ impl Complaint {
             || words.iter().any(|words| said.contains(words))
     }
 
+    /// Whether the server says that it has no such model.
+    pub(crate) fn names_no_model(&self) -> bool {
+        let said = format!("{} {}", self.kind, self.message).to_lowercase();
+        self.class() == Class::UnknownModel && UNKNOWN_MODEL.iter().any(|words| said.contains(words))
+    }
+
     pub(crate) fn class(&self) -> Class {
         match self.class_by_words() {
             // A server that says so knows better than a status that says nothing.
@@ -224,7 +230,8 @@ impl Complaint {
             Some(501) => Class::Unsupported,
             Some(300..=599) if has(UNSUPPORTED) => Class::Unsupported,
             Some(404 | 405) => Class::UnknownModel,
-            Some(300..=499) if has(UNKNOWN_MODEL) => Class::UnknownModel,
+            // Gateways say so with the status of a failure of their own.
+            Some(300..=599) if has(UNKNOWN_MODEL) => Class::UnknownModel,
             Some(409 | 500..) => Class::Overloaded,
             Some(_) => Class::BadRequest,
             None => {
@@ -438,6 +445,7 @@ const UNKNOWN_MODEL: &[&str] = &[
     "invalid model",
     "model identifier is invalid",
     "deploymentnotfound",
+    "no available channel",
 ];
 
 fn words(value: &Value) -> String {

@@ -140,6 +140,10 @@ impl Quirks {
     /// What to try instead after a refusal, and what was learned; `None` when the refusal is about something else. Each
     /// quirk changes at most once from its first value, so this cannot go on for ever.
     pub(crate) fn adapt(self, first: Self, complaint: &Complaint) -> Option<(Self, &'static str)> {
+        // The name of a model may hold any word that a rule looks for.
+        if complaint.names_no_model() {
+            return None;
+        }
         RULES.iter().find_map(|rule| {
             let mut adapted = self;
             let taught = rule(&mut adapted, first, complaint)?;

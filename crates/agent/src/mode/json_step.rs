@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Mode, View};
 use crate::answer::{self, kept, with_calls_in_text};
 use crate::loose::{self, spelled, without_thoughts};
+use crate::quoting;
 use crate::tools::{recorded_input, replayed_arguments};
 
 /// The call that ends the work. It is no tool: what it says becomes the answer.
@@ -77,11 +78,13 @@ impl Step {
     }
 }
 
-/// Reads the first step of a text: the object alone, in a fence, or with words around it.
+/// Reads the first step of a text: the object alone, in a fence, or after words that say what is about to be done. One that is
+/// shown beside other words is none.
 fn step(text: &str) -> Option<Step> {
     let mut rest = without_thoughts(text);
-    let mut thought = String::new();
+    let (mut thought, mut words) = (String::new(), String::new());
     while let Some(piece) = loose::piece(rest) {
+        words.push_str(&rest[..rest.len() - piece.rest.len() - piece.whole.len()]);
         rest = piece.rest;
         let Some(mut object) = piece.object else {
             // What comes after a step that is broken may be a part of it.
@@ -94,6 +97,8 @@ fn step(text: &str) -> Option<Step> {
             thought = text;
         }
         if let Some(call) = spelled(object) {
+            let words = words.replace("```json", "").replace("```", "");
+            quoting::means_it(&words).then_some(())?;
             return Some(Step { thought, tool: call.tool, arguments: call.arguments });
         }
     }
@@ -374,7 +379,7 @@ mod tests {
         let expected = [
             Message::user("Fix it."),
             Message::Assistant { parts: vec![Part::Text { text: written.into() }] },
-            Message::user("read failed:\nno such file\n\nTry another file."),
+            Message::user("read failed:\n<result>\nno such file\n</result>\n\nTry another file."),
         ];
         assert_eq!(request.messages, expected);
         let schema = request.answer.unwrap().schema;

@@ -37,12 +37,14 @@ pub(crate) struct Collector {
     /// Bytes that were given to head and tail, with what is said of those that never came.
     given: u64,
     blob: Blob,
+    /// Whether the model was shown less than there is.
+    cut: bool,
 }
 
 impl Collector {
     /// Keeps head and tail only.
     pub(crate) fn bounded() -> Self {
-        Self { head: Vec::new(), tail: Vec::new(), total: 0, given: 0, blob: Blob::None }
+        Self { head: Vec::new(), tail: Vec::new(), total: 0, given: 0, blob: Blob::None, cut: false }
     }
 
     /// Keeps head and tail, and more in a file of this name when there is more than the log should hold.
@@ -174,11 +176,12 @@ impl Collector {
     }
 
     /// The text as the model reads it, in a window that bears `most` bytes of it.
-    pub(crate) fn model_text(&self, most: usize) -> String {
+    pub(crate) fn model_text(&mut self, most: usize) -> String {
         let most = most.min(MODEL_LIMIT).saturating_sub(NOTES);
         if self.given <= most as u64 {
             return self.text();
         }
+        self.cut = true;
         // What is whole is cut between lines; of what is not, only the ends are there to be cut.
         let whole = self.given <= 2 * KEPT as u64;
         let cut = if whole { agent::tools::cut(&self.text(), most) } else { self.ends(most / 2) };
@@ -191,6 +194,15 @@ impl Collector {
     /// Closes the file and gives the record of the output, with the text as the model read it.
     pub(crate) async fn finish(mut self, text: String) -> Output {
         let mut blob = None;
+        if let Blob::Later { dir, name } = &mut self.blob
+            && self.cut
+        {
+            // It is short for the log and long for the model's window: all of it is in the head.
+            match tokio::fs::write(dir.join(&*name), &self.head).await {
+                Ok(()) => blob = Some(std::mem::take(name)),
+                Err(error) => tracing::warn!(%error, "an output could not be kept in a file"),
+            }
+        }
         if let Blob::Open { file, name, .. } = &mut self.blob {
             match file.flush().await {
                 Ok(()) => blob = Some(std::mem::take(name)),
@@ -226,6 +238,20 @@ mod tests {
         assert_eq!(output.bytes, 64 * 1024 * 1024 + 7);
         assert_eq!(output.blob.as_deref(), Some("x.out"));
         assert_eq!(std::fs::metadata(dir.path().join("x.out")).unwrap().len(), BLOB_LIMIT);
+    }
+
+    #[tokio::test]
+    async fn what_a_small_window_cuts_is_kept_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole: Vec<u8> = (0..2_500).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+        for (most, kept) in [(6_000, true), (MODEL_LIMIT, false)] {
+            let mut collector = Collector::with_blob(dir.path().to_owned(), format!("{most}.out"));
+            collector.push(0, &whole).await;
+            let text = collector.model_text(most);
+            let output = collector.finish(text).await;
+            assert_eq!(output.blob.is_some(), kept, "{most}");
+        }
+        assert_eq!(std::fs::read(dir.path().join("6000.out")).unwrap(), whole);
     }
 
     #[tokio::test]

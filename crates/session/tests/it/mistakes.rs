@@ -23,6 +23,7 @@ async fn mistakes_are_answered_and_counted_by_their_kind() {
         .call("list", json!({}))
         .call("list", json!({}))
         .call("list", json!({}))
+        .call("list", json!({}))
         .say("Nothing to do.");
     let world = World::new(script).await;
     let sessions = world.start().await;
@@ -31,12 +32,12 @@ async fn mistakes_are_answered_and_counted_by_their_kind() {
     let finished = follow.finished().await;
     assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
     use Mistake::{BrokenArguments, EmptyAnswer, RepeatedCalls, UnknownTool};
-    assert_eq!(made(&follow), [UnknownTool, BrokenArguments, EmptyAnswer, RepeatedCalls]);
+    assert_eq!(made(&follow), [UnknownTool, BrokenArguments, EmptyAnswer, RepeatedCalls, RepeatedCalls]);
     let expected = Mistakes {
         unknown_tool: 1,
         broken_arguments: 1,
         empty_answer: 1,
-        repeated_calls: 1,
+        repeated_calls: 2,
         ..Mistakes::default()
     };
     assert_eq!(finished.receipt.mistakes, expected);
@@ -45,7 +46,12 @@ async fn mistakes_are_answered_and_counted_by_their_kind() {
     assert!(result(1).contains("There is no tool \"bash\""), "{}", result(1));
     assert!(result(2).contains("not valid JSON"), "{}", result(2));
     assert!(requests[3].last_user().unwrap().contains("Your answer was empty"));
-    assert!(!requests[6].tool_names().contains(&"list"), "it is withheld for a step");
+    assert!(result(7).contains("list is withheld for this step"), "{}", result(7));
+    assert_eq!(
+        requests[6].tool_names(),
+        requests[5].tool_names(),
+        "what a provider has cached stays as it is"
+    );
     assert_eq!(world.model.violations(), Vec::<String>::new());
     world.end(sessions).await;
 }
