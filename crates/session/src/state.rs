@@ -4,6 +4,7 @@
 mod ledger;
 mod left;
 mod permits;
+mod processes;
 
 use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
@@ -18,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use self::ledger::Ledger;
 use self::left::Left;
 use self::permits::Permits;
+use self::processes::Processes;
+pub(crate) use self::processes::Background;
 use crate::budget::Used;
 
 /// What `session.created` said.
@@ -234,7 +237,7 @@ impl TurnState {
         let ran = matches!(status, ItemStatus::Completed | ItemStatus::Failed) && call.duration_ms.is_some();
         if ran {
             self.tools_completed += 1;
-            self.actions += u32::from(agent::policy::is_action(&call.tool));
+            self.actions += u32::from(agent::policy::is_action(&call.tool, &call.input));
         } else {
             self.tools_skipped += 1;
         }
@@ -265,6 +268,7 @@ pub(crate) struct State {
     ledger: Ledger,
     delivery: Option<Delivery>,
     permits: Permits,
+    processes: Processes,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
@@ -290,6 +294,7 @@ impl State {
             ledger: Ledger::default(),
             delivery: None,
             permits: Permits::default(),
+            processes: Processes::default(),
             notifications: Vec::new(),
             sandbox: None,
         }
@@ -396,6 +401,9 @@ impl State {
                 }
             }
             EventBody::ItemCompleted { turn, item } => {
+                if let ItemKind::ToolCall(call) = &item.kind {
+                    self.note_background(call);
+                }
                 if let Some(open) = self.turn_mut(*turn) {
                     open.complete(item);
                 }

@@ -18,6 +18,7 @@ mod nearest;
 mod overwrite;
 mod patch;
 mod plan;
+mod process;
 mod read;
 mod removal;
 mod search;
@@ -43,8 +44,21 @@ pub enum Invocation {
     Shell {
         /// The command, for `sh -c` or `bash -c`.
         command: String,
-        /// When it is killed.
+        /// When it is killed; 0 for never, which only one in the background has.
         timeout_ms: u64,
+        /// Whether it is left running.
+        background: bool,
+    },
+    /// Look after what runs in the background.
+    Process {
+        /// Which one; all are listed when absent.
+        id: Option<String>,
+        /// What is written to its input.
+        stdin: Option<String>,
+        /// How long to wait for its end.
+        wait_ms: u64,
+        /// Whether it is ended.
+        kill: bool,
     },
     /// Read a text file.
     Read {
@@ -111,6 +125,7 @@ impl Invocation {
     pub fn tool(&self) -> &'static str {
         match self {
             Self::Shell { .. } => shell::TOOL.name,
+            Self::Process { .. } => process::TOOL.name,
             Self::Read { .. } => read::TOOL.name,
             Self::Write { .. } => write::TOOL.name,
             Self::Edit { .. } => edit::TOOL.name,
@@ -124,8 +139,9 @@ impl Invocation {
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 9] = [
+const TOOLS: [&Tool; 10] = [
     &shell::TOOL,
+    &process::TOOL,
     &read::TOOL,
     &write::TOOL,
     &edit::TOOL,
@@ -205,13 +221,14 @@ mod tests {
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
-        insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, read, write, edit, search, list, check, plan."#);
+        insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, process, read, write, edit, search, list, check, plan."#);
     }
 
     #[test]
     fn every_invocation_knows_its_tool() {
         let calls = [
             ("shell", r#"{"command":"ls"}"#),
+            ("process", "{}"),
             ("read", r#"{"path":"a"}"#),
             ("write", r#"{"path":"a","content":""}"#),
             ("edit", r#"{"path":"a","old":"b","new":"c"}"#),
@@ -243,9 +260,9 @@ mod tests {
     #[test]
     fn each_way_to_change_files_has_its_tools() {
         let names = |format| specs(format).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(EditFormat::Replace), "shell read write edit search list check plan");
-        assert_eq!(names(EditFormat::Patch), "shell read write apply_patch search list check plan");
-        assert_eq!(names(EditFormat::Whole), "shell read write search list check plan");
+        assert_eq!(names(EditFormat::Replace), "shell process read write edit search list check plan");
+        assert_eq!(names(EditFormat::Patch), "shell process read write apply_patch search list check plan");
+        assert_eq!(names(EditFormat::Whole), "shell process read write search list check plan");
     }
 
     #[test]

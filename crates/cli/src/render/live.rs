@@ -560,6 +560,8 @@ mod tests {
             exit_code: None,
             duration_ms: None,
             elapsed_ms: None,
+            process: None,
+            share: None,
         };
         assert_eq!(describe(&call(serde_json::json!({}))), "no]52;c;evil[34mtool");
         assert_eq!(describe(&call(serde_json::json!({"path": "a\x1b[2J"}))), "no]52;c;evil[34mtool a[2J");

@@ -97,8 +97,10 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         Invocation::Read { .. }
         | Invocation::Search { .. }
         | Invocation::List { .. }
+        | Invocation::Process { stdin: None, .. }
         | Invocation::Plan { .. } => false,
         Invocation::Shell { .. }
+        | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }

@@ -53,7 +53,7 @@ use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
 const WORK_IS_GONE: &str = "A new one has the workspace as it was last kept, usually when this turn began; changes made \
-     since then are gone. Look at what is there, then do them again, in a way that does not end the sandbox.";
+     since then and what ran in the background are gone. Look at what is there, then do them again, in a way that does not end the sandbox.";
 
 /// What the turns of one session share.
 pub(crate) struct Context {
@@ -418,6 +418,8 @@ impl Runner {
                         exit_code: None,
                         duration_ms: None,
                         elapsed_ms: None,
+                        process: None,
+                        share: None,
                     };
                     let kind = ItemKind::ToolCall(call);
                     let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
@@ -493,8 +495,8 @@ impl Runner {
         call.elapsed_ms = Some(self.context.elapsed_ms());
         match ended {
             Ok(ToolEnd::Ended(done)) => {
-                let Done { mut output, is_error, exit_code } = done;
-                if exit_code.is_some() {
+                let Done { mut output, is_error, exit_code, process: background } = done;
+                if exit_code.is_some() || background.is_some() {
                     for line in self.remarks(is_error, &output.text).await? {
                         output.text.push('\n');
                         output.text.push_str(&line);
@@ -505,6 +507,8 @@ impl Runner {
                 let images = output.images.iter().map(Image::from).collect();
                 call.output = Some(output);
                 call.exit_code = exit_code;
+                let named = background.as_ref().map_or(process, |background| background.item.to_string());
+                call.process = background;
                 item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
                 failpoint::hit(Point::ToolEnded);
                 self.complete(item).await?;
@@ -513,7 +517,7 @@ impl Runner {
                 if exit_code.is_some()
                     && let Some(sandbox) = &self.sandbox
                 {
-                    crate::process::forget(&**sandbox, &process).await;
+                    crate::process::forget(&**sandbox, &named).await;
                 }
                 Ok(Input::ToolEnded { call_id, text, is_error, images })
             }

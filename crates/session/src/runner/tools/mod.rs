@@ -1,10 +1,12 @@
 //! The tools' hands: what `agent::tools` decides without IO is done here, in the sandbox. One file each.
 
+pub(super) mod background;
 mod check;
 mod edit;
 mod list;
 mod patch;
 mod plan;
+mod process;
 mod read;
 mod search;
 pub(super) mod shell;
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use agent::tools::{Extent, Invocation};
 use protocol::ItemId;
-use protocol::item::Output;
+use protocol::item::{BackgroundProcess, Output};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::output::BLOB_LIMIT;
@@ -31,11 +33,17 @@ pub(super) struct Done {
     pub(super) output: Output,
     pub(super) is_error: bool,
     pub(super) exit_code: Option<i32>,
+    /// The command in the background that it is about.
+    pub(super) process: Option<BackgroundProcess>,
 }
 
 impl Done {
+    fn of(output: Output) -> Self {
+        Self { output, is_error: false, exit_code: None, process: None }
+    }
+
     fn ok(text: impl Into<String>) -> Self {
-        Self { output: whole(&text.into()), is_error: false, exit_code: None }
+        Self::of(whole(&text.into()))
     }
 
     fn error(text: impl Into<String>) -> Self {
@@ -93,8 +101,15 @@ impl Runner {
     pub(super) async fn perform(&self, item: ItemId, tool: Invocation) -> Result<ToolEnd, Failure> {
         let scope = self.scope(item)?;
         let done = match tool {
-            Invocation::Shell { command, timeout_ms } => {
+            Invocation::Shell { command, timeout_ms, background: false } => {
                 return shell::run(&scope, &command, timeout_ms).await;
+            }
+            Invocation::Shell { command, timeout_ms, background: true } => {
+                return background::run(&scope, &command, timeout_ms).await;
+            }
+            Invocation::Process { id, stdin, wait_ms, kill } => {
+                let wait = Duration::from_millis(wait_ms);
+                return process::run(&scope, id.as_deref(), process::Wanted { stdin, wait, kill }).await;
             }
             Invocation::Read { path, offset, limit, column } => {
                 let extent = Extent { offset, limit, column, most: scope.most };
