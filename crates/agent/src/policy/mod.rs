@@ -80,7 +80,7 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
 /// Whether a call with this input, as the log has it, does more than look.
 pub fn is_action(tool: &str, input: &serde_json::Value) -> bool {
     match tool {
-        "read" | "search" | "list" | "plan" => false,
+        "read" | "search" | "list" | "plan" | "ask" => false,
         // One tool that looks, writes and ends.
         "process" => tools::parse(EditFormat::default(), tool, &tools::replayed_arguments(input))
             .map_or(true, |call| acts(&call)),
@@ -94,7 +94,8 @@ fn acts(call: &Invocation) -> bool {
         Invocation::Read { .. }
         | Invocation::Search { .. }
         | Invocation::List { .. }
-        | Invocation::Plan { .. } => false,
+        | Invocation::Plan { .. }
+        | Invocation::Ask { .. } => false,
         Invocation::Process { stdin, kill, .. } => stdin.is_some() || *kill,
         Invocation::Shell { .. }
         | Invocation::Write { .. }
@@ -152,8 +153,8 @@ fn fits(rule: &PolicyRule, tool: &str, target: &Target) -> Fit {
     }
     let named = match wanted {
         Some(wanted) => has_tool(wanted, tool, target),
-        // Nobody means the plan who does not name it.
-        None => tool != "plan",
+        // Nobody means the plan or a question to people who does not name it.
+        None => !matches!(tool, "plan" | "ask"),
     };
     if !named {
         return Fit::No;

@@ -63,7 +63,8 @@ pub fn paths(call: &Invocation) -> Vec<String> {
         Invocation::Shell { .. }
         | Invocation::Process { .. }
         | Invocation::Check { .. }
-        | Invocation::Plan { .. } => Vec::new(),
+        | Invocation::Plan { .. }
+        | Invocation::Ask { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }

@@ -6,6 +6,7 @@ use protocol::chat::ToolSpec;
 use protocol::event::PlanItem;
 
 mod arguments;
+mod ask;
 mod check;
 mod cut;
 mod definition;
@@ -26,6 +27,7 @@ mod shell;
 mod write;
 
 pub use arguments::{recorded_input, replayed_arguments};
+pub use ask::NOBODY_ANSWERS;
 pub use cut::cut;
 pub use edit::edit;
 pub(crate) use guard::define_the_same;
@@ -118,6 +120,20 @@ pub enum Invocation {
         /// The whole plan.
         items: Vec<PlanItem>,
     },
+    /// Ask a person.
+    Ask {
+        /// What is asked.
+        question: String,
+        /// Answers to choose from.
+        options: Vec<String>,
+    },
+}
+
+/// Tools that not every session has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// A person can be asked.
+    pub ask: bool,
 }
 
 impl Invocation {
@@ -134,12 +150,13 @@ impl Invocation {
             Self::List { .. } => list::TOOL.name,
             Self::Check { .. } => check::TOOL.name,
             Self::Plan { .. } => plan::TOOL.name,
+            Self::Ask { .. } => ask::TOOL.name,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 10] = [
+const TOOLS: [&Tool; 11] = [
     &shell::TOOL,
     &process::TOOL,
     &read::TOOL,
@@ -150,17 +167,19 @@ const TOOLS: [&Tool; 10] = [
     &list::TOOL,
     &check::TOOL,
     &plan::TOOL,
+    &ask::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
-pub fn specs(format: EditFormat) -> Vec<ToolSpec> {
-    offered(format).map(Tool::spec).collect()
+pub fn specs(format: EditFormat, offers: Offers) -> Vec<ToolSpec> {
+    offered(format, offers).map(Tool::spec).collect()
 }
 
-fn offered(format: EditFormat) -> impl Iterator<Item = &'static Tool> {
+fn offered(format: EditFormat, offers: Offers) -> impl Iterator<Item = &'static Tool> {
     let fits = move |tool: &&Tool| match tool.name {
         name if name == edit::TOOL.name => format == EditFormat::Replace,
         name if name == patch::TOOL.name => format == EditFormat::Patch,
+        name if name == ask::TOOL.name => offers.ask,
         _ => true,
     };
     TOOLS.into_iter().filter(fits)
@@ -203,7 +222,7 @@ pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocati
     match TOOLS.iter().find(|known| known.name == tool) {
         Some(known) => known.parse(arguments),
         None => {
-            let names: Vec<&str> = offered(format).map(|known| known.name).collect();
+            let names: Vec<&str> = offered(format, Offers::default()).map(|known| known.name).collect();
             Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
         }
     }
@@ -218,6 +237,8 @@ pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, Strin
 #[cfg(test)]
 mod tests {
     use super::{parse_any as parse, *};
+
+    const ALL: Offers = Offers { ask: true };
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
@@ -237,6 +258,7 @@ mod tests {
             ("list", "{}"),
             ("check", "{}"),
             ("plan", r#"{"items":"[ ] a"}"#),
+            ("ask", r#"{"question":"a"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);
@@ -254,12 +276,12 @@ mod tests {
                 assert!(["string", "integer", "boolean"].contains(&kind), "{}.{field}", spec.name);
             }
         }
-        assert_eq!(specs(EditFormat::Patch)[0].schema["required"], serde_json::json!(["command"]));
+        assert_eq!(specs(EditFormat::Patch, Offers::default())[0].schema["required"], serde_json::json!(["command"]));
     }
 
     #[test]
     fn each_way_to_change_files_has_its_tools() {
-        let names = |format| specs(format).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ");
+        let names = |format| specs(format, Offers::default()).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ");
         assert_eq!(names(EditFormat::Replace), "shell process read write edit search list check plan");
         assert_eq!(names(EditFormat::Patch), "shell process read write apply_patch search list check plan");
         assert_eq!(names(EditFormat::Whole), "shell process read write search list check plan");
@@ -267,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_the_model_is_told_about_its_tools() {
-        let text: Vec<String> = offered(EditFormat::Replace).map(Tool::outline).collect();
+        let text: Vec<String> = offered(EditFormat::Replace, ALL).map(Tool::outline).collect();
         insta::assert_snapshot!(text.join("\n\n"), @"
         shell: Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y.
           command (string, required): The command.

@@ -1,7 +1,7 @@
 //! What the turn does with answers, tool results, interruptions and limits.
 
 use agent::history::{CANCELLED, INTERRUPTED};
-use agent::tools::Invocation;
+use agent::tools::{Invocation, Offers};
 use agent::{Effect, Input, Turn};
 use protocol::chat::{Message, Part, Stop, ToolResult};
 
@@ -27,8 +27,8 @@ fn a_turn_reads_edits_is_checked_and_done() {
     assert_eq!(results.iter().map(|result| result.call_id.as_str()).collect::<Vec<_>>(), ["c1", "c2"]);
     assert_eq!(request.messages, turn.messages());
     assert_eq!(request.max_output_tokens, 1000);
-    assert_eq!(request.tools, agent::tools::specs(protocol::EditFormat::Replace));
-    assert_eq!(request.system, agent::system_prompt("", &setup(vec![]).checks));
+    assert_eq!(request.tools, agent::tools::specs(protocol::EditFormat::Replace, Offers::default()));
+    assert_eq!(request.system, agent::system_prompt("", &setup(vec![]).checks, Offers::default()));
     assert_eq!(lines(&turn.handle(says("Fixed."))), ["verify"]);
     let effects = turn.handle(verified(vec![passing("test")]));
     assert_eq!(lines(&effects), ["finish done"]);

@@ -30,6 +30,7 @@ pub(super) fn asked_call() -> AskedCall {
         why: "ask tool \"shell\"".to_owned(),
         kind: vec![kind],
         after_every: false,
+        options: Vec::new(),
     }
 }
 

@@ -98,7 +98,8 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         | Invocation::Search { .. }
         | Invocation::List { .. }
         | Invocation::Process { stdin: None, .. }
-        | Invocation::Plan { .. } => false,
+        | Invocation::Plan { .. }
+        | Invocation::Ask { .. } => false,
         Invocation::Shell { .. }
         | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }

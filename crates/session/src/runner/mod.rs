@@ -15,6 +15,7 @@ mod git;
 mod model;
 pub(crate) mod output;
 mod permission;
+mod question;
 mod remarks;
 mod removals;
 mod resume;
@@ -53,7 +54,7 @@ use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
 const WORK_IS_GONE: &str = "A new one has the workspace as it was last kept, usually when this turn began; changes made \
-     since then and what ran in the background are gone. Look at what is there, then do them again, in a way that does not end the sandbox.";
+     since then are gone, and so is what ran in the background. Look at what is there, then do them again, in a way that does not end the sandbox.";
 
 /// What the turns of one session share.
 pub(crate) struct Context {
@@ -258,6 +259,7 @@ impl Runner {
         // What was told until now is in there.
         drop(self.take_told());
         let mut machine = Turn::new(Setup {
+            offers: self.offers(),
             measured: history.measured(),
             earlier: history.earlier().to_vec(),
             unfinished: history.unfinished(),
@@ -460,6 +462,9 @@ impl Runner {
         tool: agent::tools::Invocation,
         note: Option<String>,
     ) -> Result<Input, Failure> {
+        if let agent::tools::Invocation::Ask { question, options } = tool {
+            return self.ask_person(item, question, options).await;
+        }
         let began = Instant::now();
         if let Some(exit) = &self.exit {
             // What was refused before is not this command's.

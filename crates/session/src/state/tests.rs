@@ -524,6 +524,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
                 why: String::new(),
                 kind: vec![protocol::PolicyRule::tool(protocol::Permission::Allow, "shell")],
                 after_every: n % 2 == 0,
+                options: Vec::new(),
             })),
             diff: None,
         }),

@@ -121,6 +121,11 @@ impl Workspace {
         crate::limits::merge(&self.options.limits, &self.recipe.limits)
     }
 
+    /// Whether the environment lets the agent ask people.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.recipe.questions
+    }
+
     /// What a person must approve: what the environment says, and what the repository says beside it.
     pub(crate) fn gates(&self) -> Vec<protocol::Gate> {
         let mut gates = self.recipe.approve.clone();

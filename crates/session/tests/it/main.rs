@@ -5,6 +5,7 @@
 
 mod approvals;
 mod arrival;
+mod background;
 mod backup;
 mod base_budget;
 mod budget;
@@ -24,6 +25,7 @@ mod patches;
 mod pictures;
 mod plan;
 mod policies;
+mod questions;
 mod queue;
 mod resume;
 mod routes;

@@ -42,11 +42,11 @@ impl Done {
         Self { output, is_error: false, exit_code: None, process: None }
     }
 
-    fn ok(text: impl Into<String>) -> Self {
+    pub(super) fn ok(text: impl Into<String>) -> Self {
         Self::of(whole(&text.into()))
     }
 
-    fn error(text: impl Into<String>) -> Self {
+    pub(super) fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::ok(text) }
     }
 }
@@ -124,6 +124,8 @@ impl Runner {
             Invocation::List { path } => list::run(&scope, &path).await,
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
             Invocation::Plan { items } => plan::run(self, items).await,
+            // Who is asked is asked before anything runs.
+            Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
         done.map(ToolEnd::Ended)
     }
