@@ -9,6 +9,7 @@ mod drone;
 mod effect;
 mod fit;
 pub mod history;
+mod html;
 mod input;
 mod loose;
 mod mode;

@@ -674,7 +674,7 @@ fn system(mode: &dyn Mode, instructions: &str, checks: &[Check], offers: Offers)
 
 /// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking.
 fn suited(mode: &dyn Mode, offers: Offers) -> Offers {
-    Offers { ask: offers.ask && mode.is_native() }
+    Offers { ask: offers.ask && mode.is_native(), ..offers }
 }
 
 /// How requests fit a model.

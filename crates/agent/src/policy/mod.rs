@@ -101,7 +101,8 @@ fn acts(call: &Invocation) -> bool {
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }
-        | Invocation::Check { .. } => true,
+        | Invocation::Check { .. }
+        | Invocation::WebFetch { .. } => true,
     }
 }
 

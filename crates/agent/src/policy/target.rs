@@ -64,7 +64,8 @@ pub fn paths(call: &Invocation) -> Vec<String> {
         | Invocation::Process { .. }
         | Invocation::Check { .. }
         | Invocation::Plan { .. }
-        | Invocation::Ask { .. } => Vec::new(),
+        | Invocation::Ask { .. }
+        | Invocation::WebFetch { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }

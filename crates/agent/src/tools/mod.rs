@@ -24,6 +24,7 @@ mod read;
 mod removal;
 mod search;
 mod shell;
+mod web_fetch;
 mod write;
 
 pub use arguments::{recorded_input, replayed_arguments};
@@ -36,6 +37,7 @@ pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
 pub use read::{Extent, numbered};
 pub(crate) use removal::is_test;
+pub use web_fetch::{Response, fetched};
 
 use arguments::Tool;
 
@@ -127,6 +129,11 @@ pub enum Invocation {
         /// Answers to choose from.
         options: Vec<String>,
     },
+    /// Fetch a page.
+    WebFetch {
+        /// Its address.
+        url: String,
+    },
 }
 
 /// Tools that not every session has.
@@ -134,6 +141,8 @@ pub enum Invocation {
 pub struct Offers {
     /// A person can be asked.
     pub ask: bool,
+    /// Something outside can be reached.
+    pub web: bool,
 }
 
 impl Invocation {
@@ -151,12 +160,13 @@ impl Invocation {
             Self::Check { .. } => check::TOOL.name,
             Self::Plan { .. } => plan::TOOL.name,
             Self::Ask { .. } => ask::TOOL.name,
+            Self::WebFetch { .. } => web_fetch::TOOL.name,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 11] = [
+const TOOLS: [&Tool; 12] = [
     &shell::TOOL,
     &process::TOOL,
     &read::TOOL,
@@ -168,6 +178,7 @@ const TOOLS: [&Tool; 11] = [
     &check::TOOL,
     &plan::TOOL,
     &ask::TOOL,
+    &web_fetch::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
@@ -180,6 +191,7 @@ fn offered(format: EditFormat, offers: Offers) -> impl Iterator<Item = &'static 
         name if name == edit::TOOL.name => format == EditFormat::Replace,
         name if name == patch::TOOL.name => format == EditFormat::Patch,
         name if name == ask::TOOL.name => offers.ask,
+        name if name == web_fetch::TOOL.name => offers.web,
         _ => true,
     };
     TOOLS.into_iter().filter(fits)
@@ -238,7 +250,7 @@ pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, Strin
 mod tests {
     use super::{parse_any as parse, *};
 
-    const ALL: Offers = Offers { ask: true };
+    const ALL: Offers = Offers { ask: true, web: true };
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
@@ -259,6 +271,7 @@ mod tests {
             ("check", "{}"),
             ("plan", r#"{"items":"[ ] a"}"#),
             ("ask", r#"{"question":"a"}"#),
+            ("web_fetch", r#"{"url":"https://a.test"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);

@@ -99,7 +99,8 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         | Invocation::List { .. }
         | Invocation::Process { stdin: None, .. }
         | Invocation::Plan { .. }
-        | Invocation::Ask { .. } => false,
+        | Invocation::Ask { .. }
+        | Invocation::WebFetch { .. } => false,
         Invocation::Shell { .. }
         | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }

@@ -501,7 +501,7 @@ impl Runner {
         match ended {
             Ok(ToolEnd::Ended(done)) => {
                 let Done { mut output, is_error, exit_code, process: background } = done;
-                if exit_code.is_some() || background.is_some() {
+                if exit_code.is_some() || background.is_some() || call.tool == "web_fetch" {
                     for line in self.remarks(is_error, &output.text).await? {
                         output.text.push('\n');
                         output.text.push_str(&line);

@@ -14,7 +14,8 @@ use crate::failure::Failure;
 impl Runner {
     /// Tools that this session has beside those that every session has.
     pub(super) fn offers(&self) -> Offers {
-        Offers { ask: self.context.workspace.may_ask() }
+        let workspace = &self.context.workspace;
+        Offers { ask: workspace.may_ask(), web: workspace.reaches_out() }
     }
 
     /// Asks a person, and lets the turn wait; where nobody answers, the model is told so at once.

@@ -45,3 +45,4 @@ mod turns;
 mod twisted;
 mod unbuilt;
 mod walls;
+mod web;

@@ -38,6 +38,7 @@ pub(crate) struct World {
     others: Vec<llm::Model>,
     routes: session::Routes,
     budgets: protocol::Budgets,
+    outside: Arc<dyn sandbox::egress::Outside>,
 }
 
 impl World {
@@ -77,7 +78,14 @@ impl World {
             others: Vec::new(),
             routes: session::Routes::default(),
             budgets: protocol::Budgets::default(),
+            outside: Arc::new(Nowhere),
         }
+    }
+
+    /// With another network.
+    pub(crate) fn outside(mut self, outside: impl sandbox::egress::Outside + 'static) -> Self {
+        self.outside = Arc::new(outside);
+        self
     }
 
     /// With a model of which this is known.
@@ -181,7 +189,7 @@ impl World {
             images: Arc::new(images),
             pool: sandbox::pool::Pool::new(Arc::clone(&self.driver)),
             snapshots: Arc::new(snapshots),
-            outside: Arc::new(Nowhere),
+            outside: Arc::clone(&self.outside),
             disk: self.disk.clone(),
             pool_size: 1,
             rebuild: self.rebuild,

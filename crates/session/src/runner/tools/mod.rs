@@ -10,6 +10,7 @@ mod process;
 mod read;
 mod search;
 pub(super) mod shell;
+mod web_fetch;
 mod write;
 
 use std::path::PathBuf;
@@ -124,6 +125,7 @@ impl Runner {
             Invocation::List { path } => list::run(&scope, &path).await,
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
             Invocation::Plan { items } => plan::run(self, items).await,
+            Invocation::WebFetch { url } => web_fetch::run(&scope, self.exit.as_deref(), &url).await,
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
