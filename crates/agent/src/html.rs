@@ -8,9 +8,36 @@ const SILENT: [&str; 9] =
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 /// Elements that stand on lines of their own.
 const BLOCKS: [&str; 30] = [
-    "address", "article", "aside", "blockquote", "body", "dd", "details", "div", "dl", "dt", "fieldset",
-    "figcaption", "figure", "footer", "form", "header", "hr", "html", "main", "nav", "ol", "p", "pre",
-    "section", "summary", "table", "tbody", "thead", "tr", "ul",
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "header",
+    "hr",
+    "html",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "tbody",
+    "thead",
+    "tr",
+    "ul",
 ];
 /// Deepest nesting of lists that is shown.
 const DEEPEST: usize = 8;
@@ -19,17 +46,24 @@ const ADDRESS: usize = 300;
 
 /// A page as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub(crate) struct Page {
     /// Its title; empty where it has none.
-    pub title: String,
+    pub(crate) title: String,
     /// What it says.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Reads a page. Links are given as they are resolved against the page's own address by `resolve`; those that it gives
 /// nothing for are left out.
-pub fn page(html: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Page {
-    let mut reader = Reader { resolve, page: Page::default(), out: Out::default(), silent: None, lists: Vec::new(), links: Vec::new() };
+pub(crate) fn page(html: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Page {
+    let mut reader = Reader {
+        resolve,
+        page: Page::default(),
+        out: Out::default(),
+        silent: None,
+        lists: Vec::new(),
+        links: Vec::new(),
+    };
     let mut rest = html;
     while let Some(at) = rest.find('<') {
         reader.words(&rest[..at]);
@@ -67,7 +101,8 @@ fn token(text: &str) -> Option<(Tag<'_>, &str)> {
     let closes = text.starts_with("</");
     let begin = if closes { 2 } else { 1 };
     let inner = &text[begin..];
-    let length = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != ':').unwrap_or(inner.len());
+    let length =
+        inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != ':').unwrap_or(inner.len());
     if length == 0 || !inner.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return None;
     }
@@ -144,10 +179,11 @@ impl Reader<'_> {
         }
         if let Some((skipped, depth)) = &mut self.silent {
             // A page that does not close its head has a body all the same.
-            let ends = skipped == "head" && name == "body" && !closes;
-            if ends || (skipped == name && *closes && *depth == 1) {
+            let same = skipped.as_str() == name.as_str();
+            let ends = skipped.as_str() == "head" && name == "body" && !closes;
+            if ends || (same && *closes && *depth == 1) {
                 self.silent = None;
-            } else if skipped == name && !raw {
+            } else if same && !raw {
                 *depth = if *closes { *depth - 1 } else { *depth + 1 };
             }
             if !ends {
@@ -163,7 +199,11 @@ impl Reader<'_> {
         if raw {
             return rest;
         }
-        if *closes { self.close(name) } else { self.open(name, attributes) }
+        if *closes {
+            self.close(name)
+        } else {
+            self.open(name, attributes)
+        }
         rest
     }
 
@@ -479,12 +519,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_page_takes_no_longer_than_others() {
+    fn a_hostile_page_is_read_in_one_go() {
         for piece in ["<", "<a ", "<a href=\"", "<!--", "<ul><li>", "<pre>", "&", "</", "<script>", "<svg>"] {
-            let html = piece.repeat(200_000 / piece.len());
-            let began = std::time::Instant::now();
-            drop(text(&html));
-            assert!(began.elapsed().as_secs() < 5, "{piece}");
+            // What is not linear does not come to an end here.
+            let html = piece.repeat(2_000_000 / piece.len());
+            assert!(text(&html).len() <= 4 * html.len(), "{piece}");
         }
     }
 

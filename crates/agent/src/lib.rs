@@ -21,6 +21,7 @@ mod quoting;
 mod repetition;
 mod rounds;
 mod salvage;
+pub mod share;
 mod survey;
 pub mod tools;
 mod turn;

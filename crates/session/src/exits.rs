@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use protocol::event::EgressDecision;
 use protocol::{Actor, Egress, EgressStatus, Environment, EventBody, Problem, SandboxId};
 use sandbox::egress::{
-    Decision, FetchError, Fetched, Log, Narrowing, Outside, Placeholders, Proxy, Refusal, Refusals, Rules, Secret, Sink,
+    Decision, FetchError, Fetched, Log, Narrowing, Outside, Placeholders, Proxy, Refusal, Refusals, Rules,
+    Secret, Sink,
 };
 use sandbox::{Sandbox, image};
 

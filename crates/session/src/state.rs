@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use self::ledger::Ledger;
 use self::left::Left;
 use self::permits::Permits;
-use self::processes::Processes;
 pub(crate) use self::processes::Background;
+use self::processes::Processes;
 use crate::budget::Used;
 
 /// What `session.created` said.

@@ -11,7 +11,7 @@ use crate::tools::{self, Invocation};
 use pattern::{Fit, Pattern};
 use target::Target;
 
-pub use target::paths;
+pub use target::{absolute, paths};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

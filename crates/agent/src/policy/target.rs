@@ -104,8 +104,8 @@ fn some(targets: Vec<Target>) -> Vec<Target> {
     if targets.is_empty() { vec![Target::Nothing] } else { targets }
 }
 
-/// A path without `.`, `..` and double slashes.
-fn absolute(path: &str) -> String {
+/// A path of a call as it is decided on: from the workspace, without `.`, `..` and double slashes.
+pub fn absolute(path: &str) -> String {
     let path = path.trim();
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{WORKSPACE}/{path}") };
     let mut parts: Vec<&str> = Vec::new();

@@ -79,8 +79,7 @@ fn option(value: &Value) -> Option<&str> {
 }
 
 /// What the model reads when nobody is there to answer.
-pub const NOBODY_ANSWERS: &str =
-    "Nobody can answer: this session runs unattended. Decide yourself, and name what you assumed in your summary.";
+pub const NOBODY_ANSWERS: &str = "Nobody can answer: this session runs unattended. Decide yourself, and name what you assumed in your summary.";
 
 #[cfg(test)]
 mod tests {

@@ -21,6 +21,7 @@ mod patch;
 mod plan;
 mod process;
 mod read;
+mod readable;
 mod removal;
 mod search;
 mod shell;
@@ -36,6 +37,7 @@ pub use overwrite::{Overwrite, Writer, overwrite};
 pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
 pub use read::{Extent, numbered};
+pub use readable::{is_binary, readable};
 pub(crate) use removal::is_test;
 pub use web_fetch::{Response, fetched};
 
@@ -289,12 +291,17 @@ mod tests {
                 assert!(["string", "integer", "boolean"].contains(&kind), "{}.{field}", spec.name);
             }
         }
-        assert_eq!(specs(EditFormat::Patch, Offers::default())[0].schema["required"], serde_json::json!(["command"]));
+        assert_eq!(
+            specs(EditFormat::Patch, Offers::default())[0].schema["required"],
+            serde_json::json!(["command"])
+        );
     }
 
     #[test]
     fn each_way_to_change_files_has_its_tools() {
-        let names = |format| specs(format, Offers::default()).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ");
+        let names = |format| {
+            specs(format, Offers::default()).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ")
+        };
         assert_eq!(names(EditFormat::Replace), "shell process read write edit search list check plan");
         assert_eq!(names(EditFormat::Patch), "shell process read write apply_patch search list check plan");
         assert_eq!(names(EditFormat::Whole), "shell process read write search list check plan");
@@ -304,9 +311,16 @@ mod tests {
     fn what_the_model_is_told_about_its_tools() {
         let text: Vec<String> = offered(EditFormat::Replace, ALL).map(Tool::outline).collect();
         insta::assert_snapshot!(text.join("\n\n"), @"
-        shell: Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y.
+        shell: Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y. For a server, or what takes longer than the limit, set background and follow it with process.
           command (string, required): The command.
           timeout_ms (integer, optional): Kill it after this many milliseconds; 120000 unless given, at most 600000.
+          background (boolean, optional): Leave it running, also after your work, and give back an id for process; then it has no time limit unless timeout_ms is given.
+
+        process: Follows a command that shell left running in the background: gives its new output since you last looked, and whether it still runs. Without id it lists all of them.
+          id (string, optional): Which one, such as p1.
+          stdin (string, optional): Text to write to its input first; end each line with a newline.
+          wait_ms (integer, optional): Wait up to this many milliseconds for it to end; 1000 unless given, at most 600000.
+          kill (boolean, optional): End it, with all that it started; false unless given.
 
         read: Shows a text file with line numbers. The numbers and the tab after them are not part of the file. Shows a PNG, JPEG, GIF or WebP as an image.
           path (string, required): The file, relative to /workspace or absolute.
@@ -337,6 +351,13 @@ mod tests {
 
         plan: Writes down your to-do list for work of several steps; people see it. Send the whole list each time an item changes.
           items (string, required): One item on each line: [ ] pending, [>] in progress, [x] completed, [-] skipped or [!] failed, then what it is.
+
+        ask: Asks a person and gives back the answer; all work waits until then, maybe for hours. Only for what you can neither find out nor decide yourself, and would spoil the work if decided wrongly. Ask all you need at once.
+          question (string, required): The question, with what is needed to answer it.
+          options (string, optional): Answers to choose from, one on each line; the person may give another one.
+
+        web_fetch: Fetches a page from the web and gives it as text, with its links; also plain text and JSON. Only hosts that the environment allows can be reached. For servers in the sandbox use curl in shell.
+          url (string, required): The address, with http:// or https://.
         ");
     }
 }

@@ -97,7 +97,8 @@ async fn pending(link: &Link, session: SessionId) -> anyhow::Result<(protocol::S
     match found.approval.take() {
         Some(pending) => Ok((found, pending)),
         None => {
-            Err(Usage(anyhow!("{session} does not wait for a person: it is {}", found.status.as_str())).into())
+            Err(Usage(anyhow!("{session} does not wait for a person: it is {}", found.status.as_str()))
+                .into())
         }
     }
 }

@@ -6,8 +6,8 @@ use std::io::IsTerminal;
 use protocol::event::{Channel, Compaction, CompactionLevel, DeliveryState, SandboxState, ServiceState};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
-    Changes, Code, Ephemeral, EphemeralBody, Event, EventBody, Gate, Item, ItemId, ItemKind, ItemStatus, LineageId,
-    NotificationState, Outcome, SessionId, Status,
+    Changes, Code, Ephemeral, EphemeralBody, Event, EventBody, Gate, Item, ItemId, ItemKind, ItemStatus,
+    LineageId, NotificationState, Outcome, SessionId, Status,
 };
 
 use sandbox::egress::with_port;
@@ -473,9 +473,10 @@ impl View {
 }
 
 /// A tool call in one line.
-fn describe(call: &ToolCall) -> String {
-    let argument =
-        ["command", "path", "pattern", "name", "url", "id", "question"].iter().find_map(|key| call.input.get(*key)?.as_str());
+pub(crate) fn describe(call: &ToolCall) -> String {
+    let argument = ["command", "path", "pattern", "name", "url", "id", "question"]
+        .iter()
+        .find_map(|key| call.input.get(*key)?.as_str());
     match (call.tool.as_str(), argument) {
         ("shell", Some(command)) => format!("$ {}", text::first_line(&text::harmless(command))),
         (tool, Some(argument)) => {

@@ -67,9 +67,7 @@ impl Proxy {
     pub async fn fetch(&self, address: &str, most: usize) -> Result<Fetched, FetchError> {
         match tokio::time::timeout(TIME, self.follow(address, most)).await {
             Ok(fetched) => fetched,
-            Err(_) => {
-                Err(FetchError::Failed(format!("it did not come whole within {} s", TIME.as_secs())))
-            }
+            Err(_) => Err(FetchError::Failed(format!("it did not come whole within {} s", TIME.as_secs()))),
         }
     }
 
@@ -96,7 +94,8 @@ impl Proxy {
         let (mut sender, connection) = shake(self.dial()).await?;
         let to_proxy = drive(connection);
         let authority = format!("{host}:{port}");
-        let connect = Request::builder().method(Method::CONNECT).uri(&authority).header(header::HOST, &authority);
+        let connect =
+            Request::builder().method(Method::CONNECT).uri(&authority).header(header::HOST, &authority);
         let mut answer = send(&mut sender, connect).await?;
         if answer.status() != StatusCode::OK {
             let (said, _) = limited(answer.body_mut(), SAID).await?;
@@ -122,11 +121,15 @@ impl Proxy {
         let (response, to_server) = match url.scheme() {
             "https" => {
                 let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                let name = ServerName::try_from(name).map_err(|error| FetchError::Address(error.to_string()))?;
+                let name =
+                    ServerName::try_from(name).map_err(|error| FetchError::Address(error.to_string()))?;
                 let config = tls::client_config(Arc::new(self.trusted())).map_err(failed)?;
                 let stream = TlsConnector::from(Arc::new(config)).connect(name, tunnel).await;
-                speak(stream.map_err(|error| FetchError::Failed(format!("TLS with {host} failed: {error}")))?, get)
-                    .await?
+                speak(
+                    stream.map_err(|error| FetchError::Failed(format!("TLS with {host} failed: {error}")))?,
+                    get,
+                )
+                .await?
             }
             _ => speak(tunnel, get).await?,
         };
@@ -143,7 +146,7 @@ impl Proxy {
     /// What programs inside trust.
     fn trusted(&self) -> RootCertStore {
         let mut roots = (*self.gate().roots()).clone();
-        roots.add_parsable_certificates(self.gate().more_authorities());
+        let (_added, _unusable) = roots.add_parsable_certificates(self.gate().more_authorities());
         roots
     }
 }

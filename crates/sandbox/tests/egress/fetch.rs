@@ -26,10 +26,7 @@ fn moved(to: &str) -> String {
 }
 
 fn page(body: &str) -> String {
-    format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
 #[tokio::test]
@@ -56,7 +53,10 @@ async fn pages_over_tls_are_trusted_as_programs_inside_trust_them() {
     let fetched = world.proxy().fetch("https://api.test/x", 1 << 20).await.unwrap();
     assert!(fetched.body.starts_with(b"GET /x\n"));
     let wrong = world.proxy().fetch("https://other.test/x", 1 << 20).await.unwrap_err();
-    assert!(matches!(&wrong, FetchError::Failed(why) if why.contains("TLS with other.test failed")), "{wrong}");
+    assert!(
+        matches!(&wrong, FetchError::Failed(why) if why.contains("TLS with other.test failed")),
+        "{wrong}"
+    );
 }
 
 #[tokio::test]
@@ -121,7 +121,8 @@ async fn policies_narrow_it_and_what_is_changed_holds_at_once() {
     let world = World::new(&Egress::Open);
     world.host("api.test", 1, 80, server(vec![page("one"), page("two")]).await);
     assert_eq!(world.proxy().fetch("http://api.test/", 10).await.unwrap().body, b"one");
-    let deny = PolicyRule { host: Some("api.test".into()), tool: None, ..PolicyRule::tool(Permission::Deny, "") };
+    let deny =
+        PolicyRule { host: Some("api.test".into()), tool: None, ..PolicyRule::tool(Permission::Deny, "") };
     let policy = Policy { rules: vec![deny], after_every: None };
     world.proxy().narrow(Narrowing::parse(&[&policy], &[]).unwrap());
     match world.proxy().fetch("http://api.test/", 10).await {

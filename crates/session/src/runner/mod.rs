@@ -20,6 +20,7 @@ mod remarks;
 mod removals;
 mod resume;
 mod services;
+mod share;
 mod tools;
 pub(crate) mod weakened;
 
@@ -136,6 +137,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         passed: None,
         window: agent::Window::new(u64::MAX, 0),
         told: Mutex::default(),
+        leads: Mutex::default(),
         wanted: Mutex::default(),
         ran: Mutex::default(),
         weakened: Vec::new(),
@@ -211,6 +213,8 @@ struct Runner {
     window: agent::Window,
     /// What was recorded for the model and the agent does not know yet.
     told: Mutex<Vec<String>>,
+    /// Where links led when it was last decided on a call whose files a policy is about.
+    leads: Mutex<Vec<(String, String)>>,
     /// Hosts that were refused because a person must allow them first.
     wanted: Mutex<Vec<String>>,
     /// What the checks of this turn said last.
@@ -353,6 +357,7 @@ impl Runner {
     }
 
     async fn complete(&self, item: Item) -> Result<(), store::Error> {
+        let item = self.with_share(item);
         self.append(&self.agent, vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
     }
 
@@ -403,6 +408,7 @@ impl Runner {
     ) -> Result<(), Failure> {
         let turn = self.turn;
         let mut bodies = Vec::new();
+        let mut shares = self.shares(completion, &usage);
         self.calls.clear();
         for part in &completion.parts {
             let (id, kind) = match part {
@@ -421,7 +427,7 @@ impl Runner {
                         duration_ms: None,
                         elapsed_ms: None,
                         process: None,
-                        share: None,
+                        share: shares.next(),
                     };
                     let kind = ItemKind::ToolCall(call);
                     let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
@@ -513,7 +519,7 @@ impl Runner {
                 call.output = Some(output);
                 call.exit_code = exit_code;
                 let named = background.as_ref().map_or(process, |background| background.item.to_string());
-                call.process = background;
+                call.process = background.map(|background| *background);
                 item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
                 failpoint::hit(Point::ToolEnded);
                 self.complete(item).await?;

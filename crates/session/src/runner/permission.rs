@@ -70,12 +70,20 @@ impl Runner {
             stream.with_state(|state| (state.policy().clone(), state.granted().to_vec(), state.actions()));
         let policies = self.context.workspace.policies(&own);
         let policies: Vec<&Policy> = policies.iter().collect();
+        let lead = |leads: Vec<(String, String)>| {
+            *self.leads.lock().unwrap_or_else(PoisonError::into_inner) = leads;
+        };
+        lead(Vec::new());
         if policies.is_empty() {
             return Ok(Decision::Allow);
         }
         let named = policy::paths(tool);
         let real = match policy::is_about_files(&policies) {
-            true if !named.is_empty() => self.where_they_lead(&named).await?,
+            true if !named.is_empty() => {
+                let real = self.where_they_lead(&named).await?;
+                lead(real.iter().flat_map(|real| named.iter().cloned().zip(real.iter().cloned())).collect());
+                real
+            }
             // Nobody asks.
             true | false => Some(named),
         };

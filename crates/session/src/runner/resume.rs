@@ -100,7 +100,8 @@ impl Runner {
 
 /// What a call does, as the model wrote it.
 fn invocation(call: &ToolCall) -> Option<Invocation> {
-    agent::tools::parse(EditFormat::default(), &call.tool, &agent::tools::replayed_arguments(&call.input)).ok()
+    agent::tools::parse(EditFormat::default(), &call.tool, &agent::tools::replayed_arguments(&call.input))
+        .ok()
 }
 
 /// Whether a command is one that goes on when its call has ended.

@@ -377,6 +377,7 @@ fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
             input: serde_json::Value::Null,
             why: String::new(),
             kind: if after_every { Vec::new() } else { vec![kind.clone()] },
+            options: Vec::new(),
             after_every,
         })),
         diff: None,

@@ -31,6 +31,7 @@ mod resume;
 mod routes;
 mod services;
 mod setup;
+mod shares;
 mod sleep;
 mod snapshots;
 mod spending;

@@ -23,9 +23,9 @@ fn answer(text: &str) -> Decide {
 async fn asked(follow: &mut Follow) -> (ApprovalId, String, AskedCall) {
     let event = follow.until(|body| matches!(body, EventBody::ApprovalRequested { .. })).await;
     match event.body {
-        EventBody::ApprovalRequested { approval, question, gate: Gate::Question, call: Some(call), .. } => {
-            (approval, question, *call)
-        }
+        EventBody::ApprovalRequested {
+            approval, question, gate: Gate::Question, call: Some(call), ..
+        } => (approval, question, *call),
         other => panic!("{other:?}"),
     }
 }
@@ -46,7 +46,10 @@ async fn a_question_waits_over_a_restart_and_an_idle_sandbox_and_its_answer_is_t
     let mut follow = Follow::new(&sessions, id).await;
     let (approval, question, call) = asked(&mut follow).await;
     assert_eq!(question, "Which answer?\nIt matters.");
-    assert_eq!((call.tool.as_str(), call.options.as_slice()), ("ask", &["41".to_owned(), "42".to_owned()][..]));
+    assert_eq!(
+        (call.tool.as_str(), call.options.as_slice()),
+        ("ask", &["41".to_owned(), "42".to_owned()][..])
+    );
     let session = sessions.get(id).await.unwrap();
     assert_eq!((session.status, session.approval.unwrap().id), (Status::Waiting, approval));
     follow.until(|body| matches!(body, EventBody::SandboxChanged { state: SandboxState::Stopped, .. })).await;
@@ -71,7 +74,10 @@ async fn a_question_waits_over_a_restart_and_an_idle_sandbox_and_its_answer_is_t
     let calls = follow.calls();
     assert_eq!(calls[1].0.status, ItemStatus::Completed);
     assert_eq!(calls[1].1.output.as_ref().unwrap().text, "bob answered: 42, of course");
-    assert!(calls[2].1.output.as_ref().unwrap().text.contains("kept"), "what came after it ran, with all files");
+    assert!(
+        calls[2].1.output.as_ref().unwrap().text.contains("kept"),
+        "what came after it ran, with all files"
+    );
     let told = world.model.requests()[1].json.to_string();
     assert!(told.contains("bob answered: 42, of course") && !told.contains("interrupted"), "{told}");
     assert_eq!(world.model.violations(), Vec::<String>::new());
@@ -91,7 +97,11 @@ async fn who_does_not_answer_lets_the_agent_decide_and_a_stop_ends_the_question(
     let (approval, ..) = asked(&mut follow).await;
     sessions.decide(id, bob(), approval, Decide::default()).await.unwrap();
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
-    assert!(follow.last_output().starts_with("bob did not answer. Decide yourself"), "{}", follow.last_output());
+    assert!(
+        follow.last_output().starts_with("bob did not answer. Decide yourself"),
+        "{}",
+        follow.last_output()
+    );
 
     sessions.prompt(id, ann(), "Again".into()).await.unwrap();
     let (approval, ..) = asked(&mut follow).await;

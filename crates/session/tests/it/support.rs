@@ -39,6 +39,7 @@ pub(crate) struct World {
     routes: session::Routes,
     budgets: protocol::Budgets,
     outside: Arc<dyn sandbox::egress::Outside>,
+    price: Option<llm::Price>,
 }
 
 impl World {
@@ -79,7 +80,14 @@ impl World {
             routes: session::Routes::default(),
             budgets: protocol::Budgets::default(),
             outside: Arc::new(Nowhere),
+            price: None,
         }
+    }
+
+    /// With a model that costs this much.
+    pub(crate) fn price(mut self, price: llm::Price) -> Self {
+        self.price = Some(price);
+        self
     }
 
     /// With another network.
@@ -175,7 +183,7 @@ impl World {
             base_url: Some(self.base_url.clone()),
             key: None,
             headers: BTreeMap::new(),
-            price: None,
+            price: self.price,
             overrides: self.overrides.clone(),
         };
         let dir = self.dir.path().join("sandbox");

@@ -71,7 +71,7 @@ pub(in crate::runner) async fn look(scope: &Scope, process: Process) -> Result<T
             );
             let text = text(&look, scope.most, &how);
             let output = look.collector.finish(text).await;
-            Ok(ToolEnd::Ended(Done { process: Some(mark), ..Done::of(output) }))
+            Ok(ToolEnd::Ended(Done { process: Some(Box::new(mark)), ..Done::of(output) }))
         }
     }
 }

@@ -14,7 +14,7 @@ mod web_fetch;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use agent::tools::{Extent, Invocation};
@@ -35,7 +35,7 @@ pub(super) struct Done {
     pub(super) is_error: bool,
     pub(super) exit_code: Option<i32>,
     /// The command in the background that it is about.
-    pub(super) process: Option<BackgroundProcess>,
+    pub(super) process: Option<Box<BackgroundProcess>>,
 }
 
 impl Done {
@@ -83,6 +83,27 @@ pub(super) struct Scope {
     pub(super) timeout: Duration,
     /// Bytes of an output that the model's window bears.
     pub(super) most: usize,
+    /// Where links led when it was decided on the call, by the path that it names.
+    pub(super) leads: Vec<(String, String)>,
+}
+
+impl Scope {
+    /// Whether a policy decided on the file, and where its links led then.
+    fn is_decided(&self, path: &str) -> bool {
+        let named = agent::policy::absolute(path);
+        self.leads.iter().any(|(known, _)| *known == named)
+    }
+
+    /// Whom to ask for a file, and by which path. What a policy decided on is that file and no other: links that were made since
+    /// then are refused.
+    fn place(&self, path: &str) -> (guest::Client, String) {
+        let guest = self.sandbox.guest();
+        let named = agent::policy::absolute(path);
+        match self.leads.iter().find(|(known, _)| *known == named) {
+            Some((_, real)) => (guest.exact(), real.clone()),
+            None => (guest.clone(), absolute(path)),
+        }
+    }
 }
 
 impl Runner {
@@ -95,6 +116,7 @@ impl Runner {
             dir: self.context.workspace.dir().to_owned(),
             timeout: self.context.options.command_timeout,
             most: self.output_bytes(),
+            leads: self.leads.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         })
     }
 

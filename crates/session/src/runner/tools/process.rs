@@ -83,7 +83,7 @@ async fn one(scope: &Scope, known: Background, wanted: Wanted) -> Result<ToolEnd
     let output = look.collector.finish(text).await;
     // Who ends a process gets what was wanted, whatever its code says.
     let is_error = !wanted.kill && code.is_some_and(|code| code != 0);
-    Ok(ToolEnd::Ended(Done { is_error, exit_code: code, process: Some(mark), ..Done::of(output) }))
+    Ok(ToolEnd::Ended(Done { is_error, exit_code: code, process: Some(Box::new(mark)), ..Done::of(output) }))
 }
 
 /// Writes to a program; gives why it did not take it.
@@ -103,7 +103,7 @@ fn gone(known: &Background, why: &str) -> Done {
     let command = short(&known.command);
     let text = format!("{id} (`{command}`) does not run any more: {why}. Start it again if you need it.");
     let mark = BackgroundProcess { id, item, seen, running: false };
-    Done { process: Some(mark), ..Done::error(text) }
+    Done { process: Some(Box::new(mark)), ..Done::error(text) }
 }
 
 /// A line for each.
