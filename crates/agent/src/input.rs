@@ -5,6 +5,7 @@ use protocol::{Check, EditFormat, Report, ToolMode};
 
 use crate::history::Past;
 use crate::mode::FileText;
+use crate::tools::Offers;
 
 /// What a turn begins with.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct Setup {
     pub unfinished: Vec<String>,
     /// The turns before this one.
     pub earlier: Vec<Past>,
+    /// Which of the tools there are that not every session has.
+    pub offers: Offers,
     /// How many of the messages the last answer's server counted, and the tokens that they were.
     pub measured: Option<(usize, u64)>,
 }

@@ -18,7 +18,7 @@ use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
 use crate::rounds::Rounds;
 use crate::salvage;
-use crate::tools;
+use crate::tools::{self, Offers};
 use crate::window::Window;
 
 /// How often in a row an answer may be cut off, how often empty, and how often none that can be read, before the turn fails.
@@ -66,6 +66,7 @@ pub struct Turn {
     instructions: String,
     system: String,
     tools: Vec<ToolSpec>,
+    offers: Offers,
     messages: Vec<Message>,
     checks: Vec<Check>,
     limits: Limits,
@@ -113,9 +114,10 @@ impl Turn {
         let profile = setup.profile;
         let mode = mode::of(profile.tool_mode);
         let mut turn = Self {
-            system: system(mode, &setup.instructions, &setup.checks),
+            system: system(mode, &setup.instructions, &setup.checks, setup.offers),
             instructions: setup.instructions,
-            tools: tools::specs(profile.edit_format),
+            tools: tools::specs(profile.edit_format, suited(mode, setup.offers)),
+            offers: setup.offers,
             messages: setup.messages,
             checks: setup.checks,
             fit: fit(profile, &setup.limits),
@@ -611,8 +613,8 @@ impl Turn {
     /// not answer for what the one before it did wrong.
     fn change_model(&mut self, profile: Profile) -> Vec<Effect> {
         self.mode = mode::of(profile.tool_mode);
-        self.system = system(self.mode, &self.instructions, &self.checks);
-        self.tools = tools::specs(profile.edit_format);
+        self.system = system(self.mode, &self.instructions, &self.checks, self.offers);
+        self.tools = tools::specs(profile.edit_format, suited(self.mode, self.offers));
         self.edit_format = profile.edit_format;
         self.fit = fit(profile, &self.limits);
         self.repetition = Repetition::new(self.mode.patience());
@@ -663,9 +665,16 @@ impl Turn {
 }
 
 /// The instructions for a model that is asked in this way.
-fn system(mode: &dyn Mode, instructions: &str, checks: &[Check]) -> String {
-    let prompt = if mode.in_rounds() { round_prompt } else { system_prompt };
-    prompt(instructions, checks)
+fn system(mode: &dyn Mode, instructions: &str, checks: &[Check], offers: Offers) -> String {
+    match mode.in_rounds() {
+        true => round_prompt(instructions, checks),
+        false => system_prompt(instructions, checks, suited(mode, offers)),
+    }
+}
+
+/// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking.
+fn suited(mode: &dyn Mode, offers: Offers) -> Offers {
+    Offers { ask: offers.ask && mode.is_native(), ..offers }
 }
 
 /// How requests fit a model.

@@ -50,6 +50,9 @@ pub struct Environment {
     /// Which calls of the model run, wait for a person, or are refused.
     #[serde(default, skip_serializing_if = "crate::Policy::is_empty")]
     pub policy: crate::Policy,
+    /// Whether the agent may ask a person something and wait for the answer. Without, it decides by itself.
+    #[serde(default = "Environment::asks", skip_serializing_if = "Environment::is_attended")]
+    pub questions: bool,
     /// Name of the model used when none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -61,6 +64,15 @@ pub struct Environment {
 impl Environment {
     fn default_base() -> String {
         "host".to_owned()
+    }
+
+    fn asks() -> bool {
+        true
+    }
+
+    /// Whether a person answers; serde gives a reference.
+    fn is_attended(questions: &bool) -> bool {
+        *questions
     }
 }
 
@@ -80,6 +92,7 @@ impl Default for Environment {
             rebuild_s: None,
             approve: Vec::new(),
             policy: crate::Policy::default(),
+            questions: true,
             model: None,
             instructions: None,
         }
@@ -98,6 +111,8 @@ pub enum Gate {
     Call,
     /// Connections to hosts. Policies say which.
     Host,
+    /// A question of the model, which is answered with the comment.
+    Question,
 }
 
 /// A repository of an environment.

@@ -98,6 +98,40 @@ pub struct ToolCall {
     /// How long the turn had been under way when it ended, without the time in which it waited for a person or no server ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
+    /// The process in the background that it started or looked after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<BackgroundProcess>,
+    /// What it cost of the model's tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+}
+
+/// A command that runs in the background, as a call left it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BackgroundProcess {
+    /// What the model calls it: `p1`, `p2`, ….
+    pub id: String,
+    /// The call that started it.
+    pub item: ItemId,
+    /// Bytes of its output so far that the model was given, or told that they are missing.
+    pub seen: u64,
+    /// Whether it still ran.
+    pub running: bool,
+}
+
+/// What a call has of the tokens of its turn. Estimated: models report tokens for whole answers and requests only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Share {
+    /// Of the tokens of the answer that made it, those that its name and arguments were.
+    pub written: u64,
+    /// Tokens that its result adds to the next request, once it has one.
+    #[serde(default)]
+    pub read: u64,
+    /// What both cost in dollars, where the model's price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }
 
 /// Text output of a tool or check.

@@ -203,6 +203,9 @@ pub struct AskedCall {
     /// Whether it is asked because so many actions came before it. Then `all` means not to be asked for that again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub after_every: bool,
+    /// Answers to choose from, where it is a question; any other is one, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
 }
 
 /// What was changed until a person is asked, since the session began; `GET /sessions/{id}/diff` has all of it.

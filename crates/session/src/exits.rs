@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use protocol::event::EgressDecision;
 use protocol::{Actor, Egress, EgressStatus, Environment, EventBody, Problem, SandboxId};
 use sandbox::egress::{
-    Decision, Log, Narrowing, Outside, Placeholders, Proxy, Refusal, Refusals, Rules, Secret, Sink,
+    Decision, FetchError, Fetched, Log, Narrowing, Outside, Placeholders, Proxy, Refusal, Refusals, Rules,
+    Secret, Sink,
 };
 use sandbox::{Sandbox, image};
 
@@ -38,6 +39,11 @@ impl Exit {
             sandbox.guest().write_file(sandbox::egress::CA_BUNDLE, bundle.into()).await?;
         }
         sandbox.guest().set_env(&self.proxy.variables()).await
+    }
+
+    /// Fetches a page as a program in the sandbox could.
+    pub(crate) async fn fetch(&self, url: &str, most: usize) -> Result<Fetched, FetchError> {
+        self.proxy.fetch(url, most).await
     }
 
     /// Changes what policies refuse, from the next connection on.

@@ -17,6 +17,7 @@ const FORMAT: u64 = fingerprint(&[
     include_bytes!("state.rs"),
     include_bytes!("state/ledger.rs"),
     include_bytes!("state/permits.rs"),
+    include_bytes!("state/processes.rs"),
     include_bytes!("budget.rs"),
     env!("CARGO_PKG_VERSION").as_bytes(),
 ]);

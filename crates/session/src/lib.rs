@@ -42,6 +42,7 @@ mod state;
 mod stop;
 mod stopwatch;
 mod terminal;
+mod watch;
 mod workspace;
 
 use std::path::PathBuf;

@@ -21,15 +21,15 @@ use crate::runner::output::Collector;
 use crate::stop::Stop;
 
 /// How long a stopped command may tidy up before it is killed.
-const GRACE: Duration = Duration::from_secs(3);
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// How long a killed command may take to be gone.
-const LAST: Duration = Duration::from_secs(5);
+pub(crate) const LAST: Duration = Duration::from_secs(5);
 /// How often it is looked whether anything of a stopped command is left.
 const LOOK: Duration = Duration::from_millis(20);
-const TERM: i32 = 15;
+pub(crate) const TERM: i32 = 15;
 const KILL: i32 = 9;
 /// Reaches what there is and does it no harm; what was paused goes on, so that it can end.
-const CONT: i32 = 18;
+pub(crate) const CONT: i32 = 18;
 /// Waits before following a command again after the connection broke.
 const REATTACH: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
@@ -64,7 +64,7 @@ impl Live {
 
     /// A piece begins here. Where bytes are missing before it, nobody knows of which text they are: both jump to a place
     /// that neither can have come to, so that readers see the hole and never the same place twice.
-    fn at(&mut self, offset: u64, bytes: usize) {
+    pub(crate) fn at(&mut self, offset: u64, bytes: usize) {
         if offset > self.seen {
             self.stdout.jump_to(offset);
             self.stderr.jump_to(offset);
@@ -72,21 +72,21 @@ impl Live {
         self.seen = offset + bytes as u64;
     }
 
-    fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         match (self.stdout.due(), self.stderr.due()) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         }
     }
 
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.stdout.flush();
         self.stderr.flush();
     }
 }
 
 /// Reads a process to its end in a task, so that waiting for the next piece can be given up without losing one.
-fn pump(
+pub(crate) fn pump(
     guest: guest::Client,
     id: String,
     process: Process,
@@ -231,7 +231,7 @@ async fn given(stop: Option<&Stop>) {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -239,7 +239,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// Sends a signal to a process and all it started; gives how many it reached.
-async fn signal(guest: &guest::Client, id: &str, signal: i32) -> usize {
+pub(crate) async fn signal(guest: &guest::Client, id: &str, signal: i32) -> usize {
     // It may be gone already, which is what was wanted.
     guest.signal(id, signal).await.unwrap_or_else(|error| {
         tracing::debug!(%id, signal, %error, "a signal was not delivered");
@@ -249,7 +249,7 @@ async fn signal(guest: &guest::Client, id: &str, signal: i32) -> usize {
 
 /// Sees to it that nothing is left of a command that ended: what it started has until the deadline to end by itself, as
 /// the command had, and is killed then, also what left its group and session.
-async fn end_tree(guest: &guest::Client, id: &str, deadline: Instant) {
+pub(crate) async fn end_tree(guest: &guest::Client, id: &str, deadline: Instant) {
     while signal(guest, id, CONT).await > 0 {
         if Instant::now() >= deadline {
             return kill_tree(guest, id).await;

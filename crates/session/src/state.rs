@@ -4,6 +4,7 @@
 mod ledger;
 mod left;
 mod permits;
+mod processes;
 
 use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
@@ -18,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use self::ledger::Ledger;
 use self::left::Left;
 use self::permits::Permits;
+pub(crate) use self::processes::Background;
+use self::processes::Processes;
 use crate::budget::Used;
 
 /// What `session.created` said.
@@ -234,7 +237,7 @@ impl TurnState {
         let ran = matches!(status, ItemStatus::Completed | ItemStatus::Failed) && call.duration_ms.is_some();
         if ran {
             self.tools_completed += 1;
-            self.actions += u32::from(agent::policy::is_action(&call.tool));
+            self.actions += u32::from(agent::policy::is_action(&call.tool, &call.input));
         } else {
             self.tools_skipped += 1;
         }
@@ -265,6 +268,7 @@ pub(crate) struct State {
     ledger: Ledger,
     delivery: Option<Delivery>,
     permits: Permits,
+    processes: Processes,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
@@ -290,6 +294,7 @@ impl State {
             ledger: Ledger::default(),
             delivery: None,
             permits: Permits::default(),
+            processes: Processes::default(),
             notifications: Vec::new(),
             sandbox: None,
         }
@@ -396,6 +401,9 @@ impl State {
                 }
             }
             EventBody::ItemCompleted { turn, item } => {
+                if let ItemKind::ToolCall(call) = &item.kind {
+                    self.note_background(call);
+                }
                 if let Some(open) = self.turn_mut(*turn) {
                     open.complete(item);
                 }
@@ -756,7 +764,7 @@ fn first_lineage(session: SessionId, at: Timestamp) -> LineageId {
 
 /// A tool call in a few words: the tool, and its command, file or pattern.
 fn describe(call: &ToolCall) -> String {
-    let keys = ["command", "path", "pattern", "name"];
+    let keys = ["command", "path", "pattern", "name", "url", "id", "question"];
     let argument = keys.iter().find_map(|key| call.input.get(*key)?.as_str()).unwrap_or_default();
     let line = argument.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let words = format!("{} {line}", call.tool);

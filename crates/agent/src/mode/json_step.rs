@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn the_conversation_takes_turns_and_shows_what_was_called() {
-        let tools = crate::tools::specs(EditFormat::Whole);
+        let tools = crate::tools::specs(EditFormat::Whole, crate::tools::Offers::default());
         let result = ToolResult {
             call_id: "text_1".into(),
             text: "no such file".into(),

@@ -5,13 +5,13 @@ mod command;
 mod pattern;
 mod target;
 
-use protocol::{Permission, Policy, PolicyRule};
+use protocol::{EditFormat, Permission, Policy, PolicyRule};
 
-use crate::tools::Invocation;
+use crate::tools::{self, Invocation};
 use pattern::{Fit, Pattern};
 use target::Target;
 
-pub use target::paths;
+pub use target::{absolute, paths};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
     }
     let every = policies.iter().filter_map(|policy| policy.after_every).min();
     match (every, known.actions) {
-        (Some(every), Some(actions)) if actions >= every && is_action(call.tool()) => Decision::Ask {
+        (Some(every), Some(actions)) if actions >= every && acts(call) => Decision::Ask {
             why: format!("{actions} actions since a person last looked"),
             kind: Vec::new(),
             after_every: true,
@@ -77,9 +77,33 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
     }
 }
 
-/// Whether a call of this tool does more than look.
-pub fn is_action(tool: &str) -> bool {
-    !matches!(tool, "read" | "search" | "list" | "plan")
+/// Whether a call with this input, as the log has it, does more than look.
+pub fn is_action(tool: &str, input: &serde_json::Value) -> bool {
+    match tool {
+        "read" | "search" | "list" | "plan" | "ask" => false,
+        // One tool that looks, writes and ends.
+        "process" => tools::parse(EditFormat::default(), tool, &tools::replayed_arguments(input))
+            .map_or(true, |call| acts(&call)),
+        _ => true,
+    }
+}
+
+/// Whether a call does more than look.
+fn acts(call: &Invocation) -> bool {
+    match call {
+        Invocation::Read { .. }
+        | Invocation::Search { .. }
+        | Invocation::List { .. }
+        | Invocation::Plan { .. }
+        | Invocation::Ask { .. } => false,
+        Invocation::Process { stdin, kill, .. } => stdin.is_some() || *kill,
+        Invocation::Shell { .. }
+        | Invocation::Write { .. }
+        | Invocation::Edit { .. }
+        | Invocation::Patch { .. }
+        | Invocation::Check { .. }
+        | Invocation::WebFetch { .. } => true,
+    }
 }
 
 /// Whether a policy says anything about files, so that it matters where links lead.
@@ -129,9 +153,9 @@ fn fits(rule: &PolicyRule, tool: &str, target: &Target) -> Fit {
         return Fit::No;
     }
     let named = match wanted {
-        Some(wanted) => has_tool(wanted, tool),
-        // Nobody means the plan who does not name it.
-        None => tool != "plan",
+        Some(wanted) => has_tool(wanted, tool, target),
+        // Nobody means the plan or a question to people who does not name it.
+        None => !matches!(tool, "plan" | "ask"),
     };
     if !named {
         return Fit::No;
@@ -143,13 +167,16 @@ fn fits(rule: &PolicyRule, tool: &str, target: &Target) -> Fit {
     }
 }
 
-/// Whether a rule for this tool means that one, too: there are several ways to change a file, and to read one.
-fn has_tool(wanted: &str, tool: &str) -> bool {
+/// Whether a rule for this tool means that one, too: there are several ways to change a file, to read one, and to give a
+/// command.
+fn has_tool(wanted: &str, tool: &str, target: &Target) -> bool {
     const CHANGES: [&str; 3] = ["write", "edit", "apply_patch"];
     let fits = |name: &str| Pattern::name(wanted).fits(name) == Fit::Yes;
     fits(tool)
         || (CHANGES.contains(&tool) && CHANGES.into_iter().any(fits))
         || (tool == "search" && fits("read"))
+        // To look at what runs is no command; what is written to it is one.
+        || (tool == "process" && *target == Target::Line && fits("shell"))
 }
 
 /// The name under which a tool is meant by a rule.

@@ -35,7 +35,7 @@ pub(super) enum Target {
         /// Whether the line goes to another directory.
         moves: bool,
     },
-    /// A line that cannot be taken apart.
+    /// A line that cannot be taken apart, or what is written to the input of a program.
     Line,
     /// Neither.
     Nothing,
@@ -60,7 +60,12 @@ pub fn paths(call: &Invocation) -> Vec<String> {
             })
             .flatten()
             .collect(),
-        Invocation::Shell { .. } | Invocation::Check { .. } | Invocation::Plan { .. } => Vec::new(),
+        Invocation::Shell { .. }
+        | Invocation::Process { .. }
+        | Invocation::Check { .. }
+        | Invocation::Plan { .. }
+        | Invocation::Ask { .. }
+        | Invocation::WebFetch { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }
@@ -74,6 +79,10 @@ pub(super) fn of(call: &Invocation, real: Option<&[String]>) -> Vec<Target> {
         let moves = commands.iter().any(goes);
         let targets = commands.into_iter().map(|command| Target::Command { command, moves });
         return some(targets.collect());
+    }
+    // What is written to a program that runs may be a command to it, and none that can be told.
+    if let Invocation::Process { stdin: Some(_), .. } = call {
+        return vec![Target::Line];
     }
     let named = paths(call);
     let known = real.filter(|real| real.len() == named.len());
@@ -95,8 +104,8 @@ fn some(targets: Vec<Target>) -> Vec<Target> {
     if targets.is_empty() { vec![Target::Nothing] } else { targets }
 }
 
-/// A path without `.`, `..` and double slashes.
-fn absolute(path: &str) -> String {
+/// A path of a call as it is decided on: from the workspace, without `.`, `..` and double slashes.
+pub fn absolute(path: &str) -> String {
     let path = path.trim();
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{WORKSPACE}/{path}") };
     let mut parts: Vec<&str> = Vec::new();

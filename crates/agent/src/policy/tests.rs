@@ -14,7 +14,7 @@ fn policy(rules: &[&str]) -> Policy {
 }
 
 fn shell(command: &str) -> Invocation {
-    Invocation::Shell { command: command.to_owned(), timeout_ms: 1 }
+    Invocation::Shell { command: command.to_owned(), timeout_ms: 1, background: false }
 }
 
 fn call(tool: &str, arguments: &str) -> Invocation {
@@ -361,4 +361,51 @@ fn the_plan_and_the_network_are_meant_only_by_name() {
     assert_eq!(word(&[r#"{"then":"deny"}"#], &plan), "allow");
     assert_eq!(word(&[r#"{"then":"deny","tool":"plan"}"#], &plan), "deny");
     assert_eq!(word(&[r#"{"then":"deny","host":"*"}"#], &shell("curl x")), "allow");
+}
+
+#[test]
+fn what_is_written_to_a_program_is_a_command_that_nobody_can_tell() {
+    let write = call("process", r#"{"id":"p1","stdin":"git push\n"}"#);
+    assert_eq!(word(&[], &write), "allow");
+    // Rules for commands and files cannot be passed by, and what allows some allows none of it.
+    for rules in [
+        &[NO_PUSH][..],
+        &[NO_RM],
+        &[ASK_SHELL],
+        &[r#"{"then":"ask","tool":"shell","command":"git *"}"#],
+        &[r#"{"then":"deny","path":".env"}"#],
+        &[CARGO, ASK_SHELL],
+    ] {
+        assert_eq!(word(rules, &write), "ask", "{rules:?}");
+    }
+    let no_shell = r#"{"then":"deny","tool":"shell"}"#;
+    assert_eq!(word(&[no_shell], &write), "deny");
+    assert_eq!(word(&[CARGO, no_shell], &write), "deny");
+    // Who allows every command allows this too, and so does whoever names it.
+    assert_eq!(word(&[r#"{"then":"allow","tool":"shell"}"#, r#"{"then":"deny"}"#], &write), "allow");
+    assert_eq!(word(&[r#"{"then":"allow","tool":"process"}"#, ASK_SHELL, NO_PUSH], &write), "allow");
+    match decided(&[&policy(&[ASK_SHELL])], &write, &[]) {
+        Decision::Ask { kind, .. } => assert_eq!(kind, [], "one approval is not one for all that follows"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn to_look_at_what_runs_and_to_end_it_is_no_command() {
+    for arguments in [r#"{"id":"p1"}"#, r#"{"id":"p1","kill":true}"#, "{}"] {
+        let look = call("process", arguments);
+        assert_eq!(word(&[NO_PUSH, ASK_SHELL], &look), "allow", "{arguments}");
+        assert_eq!(word(&[r#"{"then":"deny","tool":"process"}"#], &look), "deny");
+    }
+    let counted = |input: serde_json::Value| is_action("process", &input);
+    assert!(!counted(serde_json::json!({"id": "p1", "chars": ""})));
+    assert!(counted(serde_json::json!({"id": "p1", "chars": "x"})));
+    assert!(counted(serde_json::json!({"id": "p1", "kill": true})) && counted(serde_json::json!(3)));
+    let every = Policy { after_every: Some(1), ..Policy::default() };
+    let asked = |arguments: &str| {
+        let known = Known { granted: &[], real: Some(&[]), actions: Some(1) };
+        decide(&[&every], &call("process", arguments), known)
+    };
+    assert_eq!(asked(r#"{"id":"p1"}"#), Decision::Allow);
+    assert!(matches!(asked(r#"{"id":"p1","stdin":"x"}"#), Decision::Ask { after_every: true, .. }));
 }

@@ -230,7 +230,7 @@ mod tests {
     fn broken_json_is_answered_with_the_place_and_the_fields() {
         insta::assert_snapshot!(parse("shell", r#"{"command": "echo "hi""}"#).unwrap_err(), @r#"
         The arguments of "shell" cannot be used: they are not valid JSON: expected `,` or `}` at line 1 column 20, after `{"command": "echo "` and before `hi""}`.
-        Send the call again with a JSON object of these fields: command (string, required), timeout_ms (integer, optional).
+        Send the call again with a JSON object of these fields: command (string, required), timeout_ms (integer, optional), background (boolean, optional).
         "#);
         insta::assert_snapshot!(parse("write", "{\"path\": \"a.txt\", \"content\": \"cut off he").unwrap_err(), @r#"
         The arguments of "write" cannot be used: they are not valid JSON: EOF while parsing a string at line 1 column 40, after `a.txt", "content": "cut off he`.

@@ -6,6 +6,7 @@ use protocol::chat::ToolSpec;
 use protocol::event::PlanItem;
 
 mod arguments;
+mod ask;
 mod check;
 mod cut;
 mod definition;
@@ -18,13 +19,17 @@ mod nearest;
 mod overwrite;
 mod patch;
 mod plan;
+mod process;
 mod read;
+mod readable;
 mod removal;
 mod search;
 mod shell;
+mod web_fetch;
 mod write;
 
 pub use arguments::{recorded_input, replayed_arguments};
+pub use ask::NOBODY_ANSWERS;
 pub use cut::cut;
 pub use edit::edit;
 pub(crate) use guard::define_the_same;
@@ -32,7 +37,9 @@ pub use overwrite::{Overwrite, Writer, overwrite};
 pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
 pub use read::{Extent, numbered};
+pub use readable::{is_binary, readable};
 pub(crate) use removal::is_test;
+pub use web_fetch::{Response, fetched};
 
 use arguments::Tool;
 
@@ -43,8 +50,21 @@ pub enum Invocation {
     Shell {
         /// The command, for `sh -c` or `bash -c`.
         command: String,
-        /// When it is killed.
+        /// When it is killed; 0 for never, which only one in the background has.
         timeout_ms: u64,
+        /// Whether it is left running.
+        background: bool,
+    },
+    /// Look after what runs in the background.
+    Process {
+        /// Which one; all are listed when absent.
+        id: Option<String>,
+        /// What is written to its input.
+        stdin: Option<String>,
+        /// How long to wait for its end.
+        wait_ms: u64,
+        /// Whether it is ended.
+        kill: bool,
     },
     /// Read a text file.
     Read {
@@ -104,6 +124,27 @@ pub enum Invocation {
         /// The whole plan.
         items: Vec<PlanItem>,
     },
+    /// Ask a person.
+    Ask {
+        /// What is asked.
+        question: String,
+        /// Answers to choose from.
+        options: Vec<String>,
+    },
+    /// Fetch a page.
+    WebFetch {
+        /// Its address.
+        url: String,
+    },
+}
+
+/// Tools that not every session has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// A person can be asked.
+    pub ask: bool,
+    /// Something outside can be reached.
+    pub web: bool,
 }
 
 impl Invocation {
@@ -111,6 +152,7 @@ impl Invocation {
     pub fn tool(&self) -> &'static str {
         match self {
             Self::Shell { .. } => shell::TOOL.name,
+            Self::Process { .. } => process::TOOL.name,
             Self::Read { .. } => read::TOOL.name,
             Self::Write { .. } => write::TOOL.name,
             Self::Edit { .. } => edit::TOOL.name,
@@ -119,13 +161,16 @@ impl Invocation {
             Self::List { .. } => list::TOOL.name,
             Self::Check { .. } => check::TOOL.name,
             Self::Plan { .. } => plan::TOOL.name,
+            Self::Ask { .. } => ask::TOOL.name,
+            Self::WebFetch { .. } => web_fetch::TOOL.name,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 9] = [
+const TOOLS: [&Tool; 12] = [
     &shell::TOOL,
+    &process::TOOL,
     &read::TOOL,
     &write::TOOL,
     &edit::TOOL,
@@ -134,17 +179,21 @@ const TOOLS: [&Tool; 9] = [
     &list::TOOL,
     &check::TOOL,
     &plan::TOOL,
+    &ask::TOOL,
+    &web_fetch::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
-pub fn specs(format: EditFormat) -> Vec<ToolSpec> {
-    offered(format).map(Tool::spec).collect()
+pub fn specs(format: EditFormat, offers: Offers) -> Vec<ToolSpec> {
+    offered(format, offers).map(Tool::spec).collect()
 }
 
-fn offered(format: EditFormat) -> impl Iterator<Item = &'static Tool> {
+fn offered(format: EditFormat, offers: Offers) -> impl Iterator<Item = &'static Tool> {
     let fits = move |tool: &&Tool| match tool.name {
         name if name == edit::TOOL.name => format == EditFormat::Replace,
         name if name == patch::TOOL.name => format == EditFormat::Patch,
+        name if name == ask::TOOL.name => offers.ask,
+        name if name == web_fetch::TOOL.name => offers.web,
         _ => true,
     };
     TOOLS.into_iter().filter(fits)
@@ -187,7 +236,7 @@ pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocati
     match TOOLS.iter().find(|known| known.name == tool) {
         Some(known) => known.parse(arguments),
         None => {
-            let names: Vec<&str> = offered(format).map(|known| known.name).collect();
+            let names: Vec<&str> = offered(format, Offers::default()).map(|known| known.name).collect();
             Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
         }
     }
@@ -203,15 +252,18 @@ pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, Strin
 mod tests {
     use super::{parse_any as parse, *};
 
+    const ALL: Offers = Offers { ask: true, web: true };
+
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
-        insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, read, write, edit, search, list, check, plan."#);
+        insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, process, read, write, edit, search, list, check, plan."#);
     }
 
     #[test]
     fn every_invocation_knows_its_tool() {
         let calls = [
             ("shell", r#"{"command":"ls"}"#),
+            ("process", "{}"),
             ("read", r#"{"path":"a"}"#),
             ("write", r#"{"path":"a","content":""}"#),
             ("edit", r#"{"path":"a","old":"b","new":"c"}"#),
@@ -220,6 +272,8 @@ mod tests {
             ("list", "{}"),
             ("check", "{}"),
             ("plan", r#"{"items":"[ ] a"}"#),
+            ("ask", r#"{"question":"a"}"#),
+            ("web_fetch", r#"{"url":"https://a.test"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);
@@ -237,24 +291,36 @@ mod tests {
                 assert!(["string", "integer", "boolean"].contains(&kind), "{}.{field}", spec.name);
             }
         }
-        assert_eq!(specs(EditFormat::Patch)[0].schema["required"], serde_json::json!(["command"]));
+        assert_eq!(
+            specs(EditFormat::Patch, Offers::default())[0].schema["required"],
+            serde_json::json!(["command"])
+        );
     }
 
     #[test]
     fn each_way_to_change_files_has_its_tools() {
-        let names = |format| specs(format).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(EditFormat::Replace), "shell read write edit search list check plan");
-        assert_eq!(names(EditFormat::Patch), "shell read write apply_patch search list check plan");
-        assert_eq!(names(EditFormat::Whole), "shell read write search list check plan");
+        let names = |format| {
+            specs(format, Offers::default()).into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(EditFormat::Replace), "shell process read write edit search list check plan");
+        assert_eq!(names(EditFormat::Patch), "shell process read write apply_patch search list check plan");
+        assert_eq!(names(EditFormat::Whole), "shell process read write search list check plan");
     }
 
     #[test]
     fn what_the_model_is_told_about_its_tools() {
-        let text: Vec<String> = offered(EditFormat::Replace).map(Tool::outline).collect();
+        let text: Vec<String> = offered(EditFormat::Replace, ALL).map(Tool::outline).collect();
         insta::assert_snapshot!(text.join("\n\n"), @"
-        shell: Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y.
+        shell: Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y. For a server, or what takes longer than the limit, set background and follow it with process.
           command (string, required): The command.
           timeout_ms (integer, optional): Kill it after this many milliseconds; 120000 unless given, at most 600000.
+          background (boolean, optional): Leave it running, also after your work, and give back an id for process; then it has no time limit unless timeout_ms is given.
+
+        process: Follows a command that shell left running in the background: gives its new output since you last looked, and whether it still runs. Without id it lists all of them.
+          id (string, optional): Which one, such as p1.
+          stdin (string, optional): Text to write to its input first; end each line with a newline.
+          wait_ms (integer, optional): Wait up to this many milliseconds for it to end; 1000 unless given, at most 600000.
+          kill (boolean, optional): End it, with all that it started; false unless given.
 
         read: Shows a text file with line numbers. The numbers and the tab after them are not part of the file. Shows a PNG, JPEG, GIF or WebP as an image.
           path (string, required): The file, relative to /workspace or absolute.
@@ -285,6 +351,13 @@ mod tests {
 
         plan: Writes down your to-do list for work of several steps; people see it. Send the whole list each time an item changes.
           items (string, required): One item on each line: [ ] pending, [>] in progress, [x] completed, [-] skipped or [!] failed, then what it is.
+
+        ask: Asks a person and gives back the answer; all work waits until then, maybe for hours. Only for what you can neither find out nor decide yourself, and would spoil the work if decided wrongly. Ask all you need at once.
+          question (string, required): The question, with what is needed to answer it.
+          options (string, optional): Answers to choose from, one on each line; the person may give another one.
+
+        web_fetch: Fetches a page from the web and gives it as text, with its links; also plain text and JSON. Only hosts that the environment allows can be reached. For servers in the sandbox use curl in shell.
+          url (string, required): The address, with http:// or https://.
         ");
     }
 }

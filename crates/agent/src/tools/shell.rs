@@ -10,10 +10,12 @@ use super::arguments::{Field, Kind, Need, Tool, said, typed};
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The longest a call may ask for.
 const MAX_TIMEOUT_MS: u64 = 600_000;
+/// The same of a command in the background, which nobody waits for.
+const MAX_BACKGROUND_MS: u64 = 24 * 60 * 60 * 1000;
 
 pub(super) const TOOL: Tool = Tool {
     name: "shell",
-    about: "Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y.",
+    about: "Runs a shell command in /workspace and gives back its output and exit code. Each call starts a fresh shell, so `cd` and variables do not last. There is no terminal and no input: use flags such as -y. For a server, or what takes longer than the limit, set background and follow it with process.",
     fields: &[
         Field { name: "command", kind: Kind::String, need: Need::Required, about: "The command." },
         Field {
@@ -22,8 +24,19 @@ pub(super) const TOOL: Tool = Tool {
             need: Need::Optional,
             about: "Kill it after this many milliseconds; 120000 unless given, at most 600000.",
         },
+        Field {
+            name: "background",
+            kind: Kind::Boolean,
+            need: Need::Optional,
+            about: "Leave it running, also after your work, and give back an id for process; then it has no time limit unless timeout_ms is given.",
+        },
     ],
-    aliases: &[("cmd", "command"), ("description", "")],
+    aliases: &[
+        ("cmd", "command"),
+        ("description", ""),
+        ("run_in_background", "background"),
+        ("is_background", "background"),
+    ],
     read,
 };
 
@@ -32,15 +45,20 @@ pub(super) const TOOL: Tool = Tool {
 struct Args {
     command: String,
     timeout_ms: Option<u64>,
+    #[serde(default)]
+    background: bool,
 }
 
 fn read(object: Value) -> Result<Invocation, String> {
     let args: Args = typed(object)?;
-    let timeout_ms = match args.timeout_ms {
-        None | Some(0) => DEFAULT_TIMEOUT_MS,
-        Some(asked) => asked.min(MAX_TIMEOUT_MS),
+    let timeout_ms = match (args.background, args.timeout_ms) {
+        (false, None | Some(0)) => DEFAULT_TIMEOUT_MS,
+        (false, Some(asked)) => asked.min(MAX_TIMEOUT_MS),
+        (true, None) => 0,
+        (true, Some(asked)) => asked.min(MAX_BACKGROUND_MS),
     };
-    Ok(Invocation::Shell { command: said("command", args.command)?, timeout_ms })
+    let command = said("command", args.command)?;
+    Ok(Invocation::Shell { command, timeout_ms, background: args.background })
 }
 
 #[cfg(test)]
@@ -59,12 +77,15 @@ mod tests {
         assert_eq!(timeout(r#"{"command": "make"}"#), 120_000);
         assert_eq!(timeout(r#"{"command": "make", "timeout_ms": "5000"}"#), 5_000);
         assert_eq!(timeout(r#"{"command": "make", "timeout_ms": 99999999}"#), 600_000);
+        // What is left running has none, unless it is wanted.
+        assert_eq!(timeout(r#"{"command": "make", "background": true}"#), 0);
+        assert_eq!(timeout(r#"{"command": "make", "run_in_background": "true", "timeout_ms": 5}"#), 5);
     }
 
     #[test]
     fn names_of_other_harnesses_are_understood() {
         let call = parse("shell", r#"{"cmd": "ls", "description": "look around"}"#).unwrap();
-        assert_eq!(call, Invocation::Shell { command: "ls".into(), timeout_ms: 120_000 });
+        assert_eq!(call, Invocation::Shell { command: "ls".into(), timeout_ms: 120_000, background: false });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the turn does with answers, tool results, interruptions and limits.
 
 use agent::history::{CANCELLED, INTERRUPTED};
-use agent::tools::Invocation;
+use agent::tools::{Invocation, Offers};
 use agent::{Effect, Input, Turn};
 use protocol::chat::{Message, Part, Stop, ToolResult};
 
@@ -27,8 +27,8 @@ fn a_turn_reads_edits_is_checked_and_done() {
     assert_eq!(results.iter().map(|result| result.call_id.as_str()).collect::<Vec<_>>(), ["c1", "c2"]);
     assert_eq!(request.messages, turn.messages());
     assert_eq!(request.max_output_tokens, 1000);
-    assert_eq!(request.tools, agent::tools::specs(protocol::EditFormat::Replace));
-    assert_eq!(request.system, agent::system_prompt("", &setup(vec![]).checks));
+    assert_eq!(request.tools, agent::tools::specs(protocol::EditFormat::Replace, Offers::default()));
+    assert_eq!(request.system, agent::system_prompt("", &setup(vec![]).checks, Offers::default()));
     assert_eq!(lines(&turn.handle(says("Fixed."))), ["verify"]);
     let effects = turn.handle(verified(vec![passing("test")]));
     assert_eq!(lines(&effects), ["finish done"]);
@@ -43,7 +43,7 @@ fn a_call_that_cannot_run_is_answered_beside_those_that_can() {
         turn.handle(calls(&[("c1", "bash", "{}"), ("c2", "list", "{}"), ("c3", "read", r#"{"path": "#)]));
     assert_eq!(lines(&effects), ["reject c1 bash", "run c2 list", "reject c3 read"]);
     insta::assert_snapshot!(texts(&effects), @r#"
-    There is no tool "bash". The tools are: shell, read, write, edit, search, list, check, plan.
+    There is no tool "bash". The tools are: shell, process, read, write, edit, search, list, check, plan.
     ---
     The arguments of "read" cannot be used: they are not valid JSON: EOF while parsing a value at line 1 column 9, after `{"path": `.
     Send the call again with a JSON object of these fields: path (string, required), offset (integer, optional), limit (integer, optional), column (integer, optional).
@@ -64,7 +64,7 @@ fn a_model_whose_calls_are_always_unusable_fails() {
     let effects = turn.handle(calls(&[("c1", "bash", "{}")]));
     assert_eq!(lines(&effects), ["reject c1 bash", "finish failed"]);
     let Some(Effect::Finish { reason: Some(reason), .. }) = effects.last() else { panic!("{effects:?}") };
-    insta::assert_snapshot!(reason, @r#"the model's tool calls cannot be used: choose another model; the last error was: bash: There is no tool "bash". The tools are: shell, read, write, edit, search, list, check, plan."#);
+    insta::assert_snapshot!(reason, @r#"the model's tool calls cannot be used: choose another model; the last error was: bash: There is no tool "bash". The tools are: shell, process, read, write, edit, search, list, check, plan."#);
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Small {
             limits: Limits { rounds: 2, max_output_tokens: 8192 },
             profile: Profile { context, ..Profile::default() },
             task: prompt.into(),
+            offers: agent::tools::Offers::default(),
             measured: history.measured(),
             ..setup(history.into_messages())
         }

@@ -33,6 +33,8 @@ fn kind() -> impl Strategy<Value = ItemKind> {
                 exit_code: None,
                 duration_ms: None,
                 elapsed_ms: None,
+                process: None,
+                share: None,
             })
         }),
     ]

@@ -76,6 +76,8 @@ impl Recorder {
                         exit_code: None,
                         duration_ms: None,
                         elapsed_ms: None,
+                        process: None,
+                        share: None,
                     };
                     let item = Item {
                         id: self.id(),

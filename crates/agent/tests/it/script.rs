@@ -14,6 +14,7 @@ pub(crate) fn setup(messages: Vec<Message>) -> Setup {
         task: "Fix it.".into(),
         earlier: Vec::new(),
         unfinished: Vec::new(),
+        offers: agent::tools::Offers::default(),
         measured: None,
     }
 }

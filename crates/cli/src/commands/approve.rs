@@ -64,20 +64,14 @@ impl Approve {
             input: self.edit.as_deref().map(arguments).transpose()?,
             all: self.all,
         };
-        let mut interrupts = Interrupts::catch()?;
-        let link = context.link().await?;
-        let result = self.decide(&link, &decide, &mut interrupts, context.json).await;
-        let closed = link.close(&mut interrupts).await;
-        let exit = result?;
-        closed?;
-        Ok(exit)
+        settle(self.session, context, |_| Ok(decide)).await
     }
 
     /// Shows what waits and decides nothing.
     async fn look(&self, context: Context) -> anyhow::Result<Exit> {
         let link = context.look().await?;
         let found = async {
-            let (_, pending) = self.pending(&link).await?;
+            let (_, pending) = pending(&link, self.session).await?;
             anyhow::Ok((pending, link.api.diff(self.session).await?))
         }
         .await;
@@ -96,50 +90,62 @@ impl Approve {
         style::note(&approval::how(self.session, pending.gate, pending.call.as_deref()));
         Ok(Exit::Done)
     }
+}
 
-    async fn pending(&self, link: &Link) -> anyhow::Result<(protocol::Session, PendingApproval)> {
-        let mut session = link.api.session(self.session).await?;
-        match session.approval.take() {
-            Some(pending) => Ok((session, pending)),
-            None => Err(Usage(anyhow!(
-                "{} does not wait for approval: it is {}",
-                self.session,
-                session.status.as_str()
-            ))
-            .into()),
+async fn pending(link: &Link, session: SessionId) -> anyhow::Result<(protocol::Session, PendingApproval)> {
+    let mut found = link.api.session(session).await?;
+    match found.approval.take() {
+        Some(pending) => Ok((found, pending)),
+        None => {
+            Err(Usage(anyhow!("{session} does not wait for a person: it is {}", found.status.as_str()))
+                .into())
         }
     }
+}
 
-    async fn decide(
-        &self,
-        link: &Link,
-        decide: &Decide,
-        interrupts: &mut Interrupts,
-        json: bool,
-    ) -> anyhow::Result<Exit> {
-        let (before, pending) = self.pending(link).await?;
+/// Decides on what a session waits for, and goes on with it where nobody else is there to.
+pub(super) async fn settle(
+    session: SessionId,
+    context: Context,
+    decide: impl FnOnce(&PendingApproval) -> anyhow::Result<Decide>,
+) -> anyhow::Result<Exit> {
+    let mut interrupts = Interrupts::catch()?;
+    let link = context.link().await?;
+    let result = tell(&link, session, decide, &mut interrupts, context.json).await;
+    let closed = link.close(&mut interrupts).await;
+    let exit = result?;
+    closed?;
+    Ok(exit)
+}
+
+async fn tell(
+    link: &Link,
+    session: SessionId,
+    decide: impl FnOnce(&PendingApproval) -> anyhow::Result<Decide>,
+    interrupts: &mut Interrupts,
+    json: bool,
+) -> anyhow::Result<Exit> {
+    let (before, pending) = pending(link, session).await?;
+    let decide = decide(&pending)?;
+    if !json {
+        approval::lines(&pending).iter().for_each(|line| style::note(line));
+    }
+    let decision = link.api.decide(session, pending.id, &decide).await?;
+    if json {
+        print::json(&decision)?;
+    } else {
+        style::note(approval::word(decision.gate, decision.approved));
+    }
+    if !link.is_own() {
         if !json {
-            approval::lines(&pending).iter().for_each(|line| style::note(line));
+            style::note(&format!("watch it with: slipway attach {session}"));
         }
-        let decision = link.api.decide(self.session, pending.id, decide).await?;
-        if json {
-            print::json(&decision)?;
-        } else {
-            style::note(if decision.approved { "approved" } else { "rejected" });
-        }
-        if !link.is_own() {
-            if !json {
-                style::note(&format!("watch it with: slipway attach {}", self.session));
-            }
-            return Ok(Exit::Done);
-        }
-        // Nobody else is there to go on with it.
-        let on_interrupt = live::OnInterrupt::Stop;
-        let (after, lineage) = (before.seq, before.lineage);
-        live::Watch { api: &link.api, session: self.session, after, lineage, on_interrupt, json }
-            .run(interrupts)
-            .await
+        return Ok(Exit::Done);
     }
+    // Nobody else is there to go on with it.
+    let on_interrupt = live::OnInterrupt::Stop;
+    let (after, lineage) = (before.seq, before.lineage);
+    live::Watch { api: &link.api, session, after, lineage, on_interrupt, json }.run(interrupts).await
 }
 
 /// Arguments of a call.

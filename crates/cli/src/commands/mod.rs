@@ -1,5 +1,6 @@
 //! The commands, one file each: its arguments, what it does, and what it prints.
 
+mod answer;
 mod approve;
 mod attach;
 mod backup;
@@ -119,6 +120,11 @@ enum Command {
     /// With a comment the agent goes on with what it says. Without one, a call is left out, and a turn whose push is rejected
     /// ends as escalated.
     Reject(approve::Reject),
+    /// Answer the question that a session waits with
+    ///
+    /// What is said is given to the agent, which goes on. Whoever is first answers; `slipway reject` lets the agent decide
+    /// by itself.
+    Answer(answer::Answer),
     /// Show what a session changed
     Diff(diff::Diff),
     /// Push a session's branch (again)
@@ -222,6 +228,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Queue(command) => command.run(context).await,
         Command::Approve(command) => command.run(context).await,
         Command::Reject(command) => command.run(context).await,
+        Command::Answer(command) => command.run(context).await,
         Command::Attach(command) => command.run(context).await,
         Command::Ls(command) => command.run(context).await,
         Command::Show(command) => command.run(context).await,

@@ -1,10 +1,10 @@
 //! `slipway show`: one session in full.
 
-use protocol::{EventBody, Session, SessionId, Status};
+use protocol::{EventBody, Item, ItemKind, Session, SessionId, Status};
 
 use super::Context;
 use crate::exit::Exit;
-use crate::render::{approval, budget, print, style, summary, text};
+use crate::render::{approval, budget, live, print, style, summary, table, text};
 
 /// Show a session: status, checks, spend, delivery.
 #[derive(Debug, clap::Args)]
@@ -12,6 +12,9 @@ pub(crate) struct Show {
     /// The session
     #[arg(value_parser = super::session_id)]
     session: SessionId,
+    /// Show the calls of the agent instead: how each ended, how long it took, and its share of tokens and cost
+    #[arg(long)]
+    calls: bool,
 }
 
 impl Show {
@@ -23,6 +26,14 @@ impl Show {
         .await;
         link.close_now().await?;
         let (session, events) = found?;
+        if self.calls {
+            let items = calls(&events);
+            match context.json {
+                true => print::json(&items)?,
+                false => print::line(&table::format(&HEAD, items.iter().filter_map(|item| row(item))))?,
+            }
+            return Ok(Exit::Done);
+        }
         if context.json {
             print::json(&session)?;
             return Ok(Exit::Done);
@@ -35,6 +46,36 @@ impl Show {
         }
         Ok(Exit::Done)
     }
+}
+
+const HEAD: [&str; 7] = ["call", "ended", "took", "bytes", "wrote", "reads", "cost"];
+
+/// The calls that ended, in order.
+fn calls(events: &[protocol::Event]) -> Vec<&Item> {
+    let items = events.iter().filter_map(|event| match &event.body {
+        EventBody::ItemCompleted { item, .. } => Some(item),
+        _ => None,
+    });
+    items.filter(|item| matches!(item.kind, ItemKind::ToolCall(_))).collect()
+}
+
+/// A call in a line.
+fn row(item: &Item) -> Option<Vec<String>> {
+    let ItemKind::ToolCall(call) = &item.kind else { return None };
+    let ended = match call.exit_code {
+        Some(code) => format!("exit {code}"),
+        None => serde_json::to_value(item.status).ok()?.as_str()?.to_owned(),
+    };
+    let share = call.share.unwrap_or_default();
+    Some(vec![
+        live::describe(call),
+        ended,
+        call.duration_ms.map(text::duration).unwrap_or_default(),
+        call.output.as_ref().map(|output| output.bytes.to_string()).unwrap_or_default(),
+        share.written.to_string(),
+        share.read.to_string(),
+        share.cost_usd.map(|cost| format!("${cost:.6}")).unwrap_or_default(),
+    ])
 }
 
 fn overview(session: &Session) -> String {

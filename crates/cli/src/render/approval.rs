@@ -11,9 +11,11 @@ const FILES: usize = 20;
 
 /// The question, the call and what was changed so far.
 pub(crate) fn lines(approval: &PendingApproval) -> Vec<String> {
-    let mut lines = vec![text::harmless(&approval.question)];
-    if let Some(call) = &approval.call {
-        lines.extend(call_lines(call, approval.gate));
+    let mut lines: Vec<String> = approval.question.lines().map(text::harmless).collect();
+    match &approval.call {
+        Some(call) if approval.gate == Gate::Question => lines.extend(options(call)),
+        Some(call) => lines.extend(call_lines(call, approval.gate)),
+        None => {}
     }
     if let Some(diff) = &approval.diff {
         lines.extend(diff_lines(diff));
@@ -23,14 +25,34 @@ pub(crate) fn lines(approval: &PendingApproval) -> Vec<String> {
 
 /// How it is decided.
 pub(crate) fn how(session: SessionId, gate: Gate, call: Option<&AskedCall>) -> String {
+    if gate == Gate::Question {
+        return format!(
+            "answer with: slipway answer {session} TEXT; or let the agent decide: slipway reject {session} [--comment TEXT]"
+        );
+    }
     let more = match (gate, call) {
         (Gate::Call, Some(call)) if call.kind.is_empty() && !call.after_every => " [--edit JSON]",
         (Gate::Call, Some(_)) => " [--edit JSON] [--all]",
-        (Gate::Call | Gate::Delivery | Gate::Host, _) => "",
+        (Gate::Call | Gate::Delivery | Gate::Host | Gate::Question, _) => "",
     };
     format!(
         "decide with: slipway approve {session}{more} [--comment TEXT], or slipway reject {session} [--comment TEXT]"
     )
+}
+
+/// What was decided, in a word.
+pub(crate) fn word(gate: Gate, approved: bool) -> &'static str {
+    match (gate, approved) {
+        (Gate::Question, true) => "answered",
+        (Gate::Question, false) => "left to the agent",
+        (Gate::Delivery | Gate::Call | Gate::Host, true) => "approved",
+        (Gate::Delivery | Gate::Call | Gate::Host, false) => "rejected",
+    }
+}
+
+/// The answers to choose from, with their numbers.
+pub(crate) fn options(call: &AskedCall) -> impl Iterator<Item = String> {
+    call.options.iter().zip(1..).map(|(option, number)| format!("  {number}. {}", text::harmless(option)))
 }
 
 fn call_lines(call: &AskedCall, gate: Gate) -> Vec<String> {
@@ -99,6 +121,7 @@ mod tests {
             why: "ask".into(),
             kind: vec![kind],
             after_every: false,
+            options: Vec::new(),
         };
         let file = FileChange { path: "a\u{7}b".into(), insertions: 1, deletions: 2 };
         let approval = PendingApproval {

@@ -6,8 +6,8 @@ use std::io::IsTerminal;
 use protocol::event::{Channel, Compaction, CompactionLevel, DeliveryState, SandboxState, ServiceState};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
-    Changes, Code, Ephemeral, EphemeralBody, Event, EventBody, Item, ItemId, ItemKind, ItemStatus, LineageId,
-    NotificationState, Outcome, SessionId, Status,
+    Changes, Code, Ephemeral, EphemeralBody, Event, EventBody, Gate, Item, ItemId, ItemKind, ItemStatus,
+    LineageId, NotificationState, Outcome, SessionId, Status,
 };
 
 use sandbox::egress::with_port;
@@ -187,6 +187,8 @@ impl Progress {
 struct View {
     paint: Paint,
     outputs: HashMap<ItemId, Shown>,
+    /// What a person was asked for last.
+    asks: Gate,
     last_message: Option<String>,
 }
 
@@ -211,7 +213,7 @@ impl Shown {
 
 impl View {
     fn new(paint: Paint) -> Self {
-        Self { paint, outputs: HashMap::new(), last_message: None }
+        Self { paint, outputs: HashMap::new(), asks: Gate::default(), last_message: None }
     }
 
     fn event(&mut self, event: &Event) {
@@ -302,17 +304,22 @@ impl View {
                 say(&paint.warn(&format!("  service {service} {words}{}", text::harmless(&detail))));
             }
             EventBody::ApprovalRequested { question, gate, call, .. } => {
-                say(&format!("{} {}", paint.warn("?"), paint.bold(&text::harmless(question))));
-                let look = format!("look at it with: slipway approve {} --show", event.session);
-                say(&paint.dim(&format!("  {look}")));
+                let question: Vec<String> = question.lines().map(text::harmless).collect();
+                say(&format!("{} {}", paint.warn("?"), paint.bold(&question.join("\n"))));
+                call.iter().flat_map(|call| approval::options(call)).for_each(|option| say(&option));
+                self.asks = *gate;
+                if *gate != Gate::Question {
+                    let look = format!("look at it with: slipway approve {} --show", event.session);
+                    say(&paint.dim(&format!("  {look}")));
+                }
                 say(&paint.dim(&format!("  {}", approval::how(event.session, *gate, call.as_deref()))));
             }
             EventBody::PolicyChanged { .. } => {
                 say(&paint.dim(&format!("  {} changed the policy", text::harmless(&event.actor.id))));
             }
             EventBody::ApprovalResolved { approved, .. } => {
-                let (mark, word) =
-                    if *approved { (paint.good("✓"), "approved") } else { (paint.bad("✗"), "rejected") };
+                let mark = if *approved { paint.good("✓") } else { paint.bad("✗") };
+                let word = approval::word(self.asks, *approved);
                 say(&format!("{mark} {word} by {}", text::harmless(&event.actor.id)));
             }
             EventBody::TurnStopping { .. } => {
@@ -419,7 +426,10 @@ impl View {
         let took = text::duration(call.duration_ms.unwrap_or(0));
         let what = match (call.tool.as_str(), call.exit_code) {
             ("shell", Some(code)) => format!("exit {code}"),
-            ("shell", None) => "ended".to_owned(),
+            ("shell", None) => match &call.process {
+                Some(process) => format!("runs in the background as {}", process.id),
+                None => "ended".to_owned(),
+            },
             _ => describe(call),
         };
         // What a check says has been shown as its report, and a plan as itself.
@@ -463,9 +473,10 @@ impl View {
 }
 
 /// A tool call in one line.
-fn describe(call: &ToolCall) -> String {
-    let argument =
-        ["command", "path", "pattern", "name"].iter().find_map(|key| call.input.get(*key)?.as_str());
+pub(crate) fn describe(call: &ToolCall) -> String {
+    let argument = ["command", "path", "pattern", "name", "url", "id", "question"]
+        .iter()
+        .find_map(|key| call.input.get(*key)?.as_str());
     match (call.tool.as_str(), argument) {
         ("shell", Some(command)) => format!("$ {}", text::first_line(&text::harmless(command))),
         (tool, Some(argument)) => {
@@ -560,6 +571,8 @@ mod tests {
             exit_code: None,
             duration_ms: None,
             elapsed_ms: None,
+            process: None,
+            share: None,
         };
         assert_eq!(describe(&call(serde_json::json!({}))), "no]52;c;evil[34mtool");
         assert_eq!(describe(&call(serde_json::json!({"path": "a\x1b[2J"}))), "no]52;c;evil[34mtool a[2J");

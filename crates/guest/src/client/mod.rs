@@ -56,6 +56,8 @@ pub struct Client {
     socket: Arc<Path>,
     /// What [`Client::prepare`] made and nobody has used yet.
     prepared: Arc<Mutex<Option<Line>>>,
+    /// Added to what is asked of files.
+    exact: &'static str,
 }
 
 impl std::fmt::Debug for Client {
@@ -67,7 +69,13 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// To a guest on a Unix socket. Works with paths longer than `sun_path`.
     pub fn unix(socket: impl AsRef<Path>) -> Self {
-        Self { socket: socket.as_ref().into(), prepared: Arc::default() }
+        Self { socket: socket.as_ref().into(), prepared: Arc::default(), exact: "" }
+    }
+
+    /// The same, with files only by paths in which nothing is a link: one that became a link since somebody looked is refused.
+    #[must_use]
+    pub fn exact(&self) -> Self {
+        Self { exact: "&exact=1", ..self.clone() }
     }
 
     /// Whether it answers.
@@ -142,7 +150,7 @@ impl Client {
 
     /// A file's bytes from `offset`, at most `limit`; with the file's whole size.
     pub async fn read_file(&self, path: &str, offset: u64, limit: u64) -> Result<(Bytes, u64), Error> {
-        let target = format!("/files?path={}&offset={offset}&limit={limit}", encode(path));
+        let target = format!("/files?path={}&offset={offset}&limit={limit}{}", encode(path), self.exact);
         let answer = self.quick(Method::GET, &target, Bytes::new()).await?;
         let size = answer.response.headers().get(FILE_SIZE);
         let size = size.and_then(|size| size.to_str().ok()?.parse().ok());
@@ -152,18 +160,18 @@ impl Client {
 
     /// Writes a whole file: to a new name beside it, then renamed over it; parents are made; an existing file keeps its mode.
     pub async fn write_file(&self, path: &str, data: Bytes) -> Result<(), Error> {
-        self.send(Method::PUT, &format!("/files?path={}", encode(path)), data).await?;
+        self.send(Method::PUT, &format!("/files?path={}{}", encode(path), self.exact), data).await?;
         Ok(())
     }
 
     /// Entries of a directory, by name. Links are shown as links.
     pub async fn list(&self, path: &str) -> Result<Vec<Stat>, Error> {
-        self.ask(&format!("/list?path={}", encode(path))).await
+        self.ask(&format!("/list?path={}{}", encode(path), self.exact)).await
     }
 
     /// What a path is, at the end of any links.
     pub async fn stat(&self, path: &str) -> Result<Stat, Error> {
-        self.ask(&format!("/stat?path={}", encode(path))).await
+        self.ask(&format!("/stat?path={}{}", encode(path), self.exact)).await
     }
 
     /// A question with a JSON answer.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
+use super::pin::{self, Links, Missing, Pinned};
 use super::{not_found, refused};
 use crate::wire::{Failure, FileKind, Stat};
 
@@ -31,13 +32,16 @@ pub(super) struct FileBody {
 }
 
 /// Opens a file for reading; returns its whole size and the range.
-pub(super) fn read(path: &str, offset: u64, limit: u64) -> Result<(u64, FileBody), Failure> {
+pub(super) fn read(path: &str, offset: u64, limit: u64, links: Links) -> Result<(u64, FileBody), Failure> {
     let failed = |error: io::Error| failure(path, &error);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .map_err(failed)?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let opened = match links {
+        Links::Follow => OpenOptions::new().read(true).custom_flags(flags).open(path),
+        Links::Refuse => pin::parent(Path::new(path), Missing::Fail).and_then(|place| {
+            OpenOptions::new().read(true).custom_flags(flags | libc::O_NOFOLLOW).open(place.path())
+        }),
+    };
+    let mut file = opened.map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     check_regular(path, &metadata)?;
     if offset > 0 {
@@ -68,10 +72,16 @@ impl FileBody {
 }
 
 /// Entries of a directory, by name; a directory with more than [`MOST_ENTRIES`] is refused.
-pub(super) fn list(path: &str) -> Result<Vec<Stat>, Failure> {
+pub(super) fn list(path: &str, links: Links) -> Result<Vec<Stat>, Failure> {
     let failed = |error: io::Error| failure(path, &error);
     let mut entries = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(failed)? {
+    // Held until everything in it was looked at.
+    let place = match links {
+        Links::Follow => None,
+        Links::Refuse => Some(pin::whole(Path::new(path)).map_err(failed)?),
+    };
+    let at = place.as_ref().map_or_else(|| PathBuf::from(path), Pinned::path);
+    for entry in std::fs::read_dir(at).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if entries.len() >= MOST_ENTRIES {
             return Err(refused(format!("{path} has more than {MOST_ENTRIES} entries, too many to list")));
@@ -89,9 +99,14 @@ pub(super) fn list(path: &str) -> Result<Vec<Stat>, Failure> {
     Ok(entries)
 }
 
-/// What a path is, at the end of any links.
-pub(super) fn stat(path: &str) -> Result<Stat, Failure> {
-    let metadata = std::fs::metadata(path).map_err(|error| failure(path, &error))?;
+/// What a path is, at the end of any links where they are followed.
+pub(super) fn stat(path: &str, links: Links) -> Result<Stat, Failure> {
+    let metadata = match links {
+        Links::Follow => std::fs::metadata(path),
+        Links::Refuse => pin::parent(Path::new(path), Missing::Fail)
+            .and_then(|place| std::fs::symlink_metadata(place.path())),
+    };
+    let metadata = metadata.map_err(|error| failure(path, &error))?;
     Ok(describe(path.to_owned(), &metadata))
 }
 
@@ -114,16 +129,25 @@ pub(super) struct Upload {
     temporary: PathBuf,
     file: File,
     finished: bool,
+    /// The directory that both are in, where no link may be followed to it.
+    _place: Option<Pinned>,
 }
 
 impl Upload {
     /// Makes the parents and the temporary file.
-    pub(super) fn begin(path: &str) -> Result<Self, Failure> {
+    pub(super) fn begin(path: &str, links: Links) -> Result<Self, Failure> {
         let failed = |error: io::Error| failure(path, &error);
         if path.ends_with('/') {
             return Err(refused(format!("{path} names a directory, not a file")));
         }
-        let target = resolve(Path::new(path)).map_err(failed)?;
+        let place = match links {
+            Links::Follow => None,
+            Links::Refuse => Some(pin::parent(Path::new(path), Missing::Make).map_err(failed)?),
+        };
+        let target = match &place {
+            Some(place) => place.path(),
+            None => resolve(Path::new(path)).map_err(failed)?,
+        };
         let existing = match std::fs::symlink_metadata(&target) {
             Ok(metadata) => {
                 check_regular(path, &metadata)?;
@@ -133,9 +157,11 @@ impl Upload {
             Err(error) => return Err(failed(error)),
         };
         let parent = target.parent().ok_or_else(|| refused(format!("{path} is not a file")))?;
-        std::fs::create_dir_all(parent).map_err(failed)?;
+        if place.is_none() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
         let (temporary, file) = temporary_in(parent).map_err(failed)?;
-        let upload = Self { target, temporary, file, finished: false };
+        let upload = Self { target, temporary, file, finished: false, _place: place };
         if let Some(existing) = existing {
             upload.inherit(&existing).map_err(failed)?;
         }

@@ -8,6 +8,7 @@ mod exec;
 mod files;
 mod follow;
 mod mark;
+mod pin;
 mod process;
 mod prompt;
 mod pty;

@@ -13,6 +13,7 @@ use hyper::{Method, Request, Response};
 use serde::de::DeserializeOwned;
 
 use super::follow::Follow;
+use super::pin::Links;
 use super::process::Process;
 use super::reply::{self, Reply};
 use super::table::Table;
@@ -89,14 +90,14 @@ async fn route(table: &Rc<Table>, head: &Parts, body: &mut Incoming) -> Result<R
         (&Method::GET, ["files"]) => {
             let offset = number(head, "offset")?.unwrap_or(0);
             let limit = number(head, "limit")?.unwrap_or(u64::MAX);
-            let (size, file) = files::read(&path(table, head)?, offset, limit)?;
+            let (size, file) = files::read(&path(table, head)?, offset, limit, links(head)?)?;
             let mut response = reply::raw(Reply::File(file));
             response.headers_mut().insert(FILE_SIZE, HeaderValue::from(size));
             Ok(response)
         }
-        (&Method::PUT, ["files"]) => write_file(&path(table, head)?, body).await,
-        (&Method::GET, ["list"]) => reply::json(&files::list(&path(table, head)?)?),
-        (&Method::GET, ["stat"]) => reply::json(&files::stat(&path(table, head)?)?),
+        (&Method::PUT, ["files"]) => write_file(&path(table, head)?, links(head)?, body).await,
+        (&Method::GET, ["list"]) => reply::json(&files::list(&path(table, head)?, links(head)?)?),
+        (&Method::GET, ["stat"]) => reply::json(&files::stat(&path(table, head)?, links(head)?)?),
         (method, _) => Err(not_found(format!("the guest has no {method} {}", head.uri.path()))),
     }
 }
@@ -127,8 +128,8 @@ async fn write_input(process: &Process, body: &mut Incoming) -> Result<Response<
     Ok(reply::done())
 }
 
-async fn write_file(path: &str, body: &mut Incoming) -> Result<Response<Reply>, Failure> {
-    let mut upload = files::Upload::begin(path)?;
+async fn write_file(path: &str, links: Links, body: &mut Incoming) -> Result<Response<Reply>, Failure> {
+    let mut upload = files::Upload::begin(path, links)?;
     while let Some(data) = next(body).await? {
         upload.write(&data)?;
     }
@@ -171,6 +172,14 @@ fn number(head: &Parts, name: &str) -> Result<Option<u64>, Failure> {
     let parse =
         |value: String| value.parse().map_err(|_| refused(format!("{name} is not a number: {value}")));
     value.map(parse).transpose()
+}
+
+/// Whether links are followed on the way to a path.
+fn links(head: &Parts) -> Result<Links, Failure> {
+    Ok(match parameter(head, "exact")?.as_deref() {
+        Some("1") => Links::Refuse,
+        _ => Links::Follow,
+    })
 }
 
 /// The path of the request; a relative one begins where processes do.

@@ -147,3 +147,41 @@ async fn a_directory_with_too_many_entries_is_not_listed() {
     fs::remove_file(daemon.path("many/10000")).unwrap();
     assert_eq!(daemon.client.list(&daemon.path("many")).await.unwrap().len(), 10_000);
 }
+
+#[tokio::test]
+async fn exact_paths_have_no_links_in_them() {
+    let daemon = Daemon::start();
+    // The directory of the test may be behind a link itself.
+    let root = fs::canonicalize(daemon.path(".")).unwrap();
+    let at = |path: &str| root.join(path).to_str().unwrap().to_owned();
+    fs::create_dir_all(at("dir/sub")).unwrap();
+    fs::write(at("dir/file"), "inside").unwrap();
+    fs::write(at("secret"), "outside").unwrap();
+    symlink("dir", at("alias")).unwrap();
+    symlink("../secret", at("dir/link")).unwrap();
+    let exact = daemon.client.exact();
+    assert_eq!(exact.read_file(&at("dir/file"), 0, 100).await.unwrap().0, "inside");
+    assert_eq!(exact.stat(&at("dir/sub/../file")).await.unwrap().kind, FileKind::File);
+    assert_eq!(exact.stat(&at("dir/link")).await.unwrap().kind, FileKind::Symlink);
+    assert_eq!(exact.list(&at("dir")).await.unwrap().len(), 3);
+    exact.write_file(&at("dir/new/deep/file"), "made".into()).await.unwrap();
+    assert_eq!(fs::read(at("dir/new/deep/file")).unwrap(), b"made");
+    exact.write_file(&at("dir/file"), "changed".into()).await.unwrap();
+    assert_eq!(fs::read(at("dir/file")).unwrap(), b"changed");
+
+    for path in ["alias/file", "dir/link"] {
+        assert!(matches!(exact.read_file(&at(path), 0, 100).await, Err(Error::Refused(_))), "{path}");
+        assert!(matches!(exact.write_file(&at(path), "x".into()).await, Err(Error::Refused(_))), "{path}");
+    }
+    assert!(matches!(exact.write_file(&at("alias/new/file"), "x".into()).await, Err(Error::Refused(_))));
+    assert!(matches!(exact.list(&at("alias")).await, Err(Error::Refused(_))));
+    assert!(matches!(exact.stat(&at("alias/file")).await, Err(Error::Refused(_))));
+    assert!(matches!(exact.read_file(&at("dir/none"), 0, 1).await, Err(Error::NotFound(_))));
+    assert_eq!(fs::read(at("secret")).unwrap(), b"outside");
+    assert_eq!(fs::read(at("dir/file")).unwrap(), b"changed");
+    assert_eq!(
+        daemon.client.read_file(&at("alias/link"), 0, 100).await.unwrap().0,
+        "outside",
+        "others follow them"
+    );
+}

@@ -1,5 +1,6 @@
 //! Examples of policies and of calls that wait.
 
+use protocol::item::{BackgroundProcess, Output, Share, ToolCall};
 use protocol::*;
 use serde_json::json;
 
@@ -30,6 +31,7 @@ pub(super) fn asked_call() -> AskedCall {
         why: "ask tool \"shell\"".to_owned(),
         kind: vec![kind],
         after_every: false,
+        options: Vec::new(),
     }
 }
 
@@ -38,8 +40,37 @@ pub(super) fn diff_summary() -> DiffSummary {
     DiffSummary { files: vec![file], count: 1, insertions: 2, deletions: 1 }
 }
 
-/// A call that waits for a person, how that is decided, and another policy.
-pub(super) fn events() -> [EventBody; 3] {
+/// A question of the model.
+fn question() -> AskedCall {
+    AskedCall {
+        tool: "ask".to_owned(),
+        input: json!({ "question": "Which one?", "options": "this\nthat" }),
+        why: "the agent asks".to_owned(),
+        kind: Vec::new(),
+        options: vec!["this".to_owned(), "that".to_owned()],
+        ..asked_call()
+    }
+}
+
+/// A call that left a command in the background, with its share.
+fn background() -> Item {
+    let item = ItemId::from_u128(13);
+    let kind = ItemKind::ToolCall(ToolCall {
+        call_id: "call_2".to_owned(),
+        tool: "shell".to_owned(),
+        input: json!({ "command": "npm run dev", "background": true }),
+        output: Some(Output { text: "ready".to_owned(), bytes: 5, ..Output::default() }),
+        exit_code: None,
+        duration_ms: Some(1000),
+        elapsed_ms: Some(2000),
+        process: Some(BackgroundProcess { id: "p1".to_owned(), item, seen: 5, running: true }),
+        share: Some(Share { written: 12, read: 2, cost_usd: Some(0.25) }),
+    });
+    Item { id: item, status: ItemStatus::Completed, kind }
+}
+
+/// A call that waits for a person, how that is decided, another policy, a question, and a command in the background.
+pub(super) fn events() -> [EventBody; 5] {
     let approval = ApprovalId::from_u128(4);
     [
         EventBody::ApprovalRequested {
@@ -58,6 +89,15 @@ pub(super) fn events() -> [EventBody; 3] {
             all: true,
         },
         EventBody::PolicyChanged { policy: policy(), command: None },
+        EventBody::ApprovalRequested {
+            approval: ApprovalId::from_u128(5),
+            turn: TurnId::from_u128(2),
+            question: "Which one?".to_owned(),
+            gate: Gate::Question,
+            call: Some(Box::new(question())),
+            diff: None,
+        },
+        EventBody::ItemCompleted { turn: TurnId::from_u128(2), item: background() },
     ]
 }
 

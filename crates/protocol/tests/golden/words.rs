@@ -48,7 +48,7 @@ fn every_word_is_spelled_as_it_always_was() {
         EditFormat => [Patch, Replace, Whole],
         BudgetScope => [Turn, Session],
         BudgetKind => [Usd, Tokens, Seconds, Steps],
-        Gate => [Delivery, Call, Host],
+        Gate => [Delivery, Call, Host, Question],
         Permission => [Allow, Ask, Deny],
     };
     compare("words.jsonl", words);

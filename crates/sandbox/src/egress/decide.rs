@@ -159,6 +159,11 @@ impl Gate {
         Ok(self.upstream_tls.get_or_init(|| Arc::new(made)).clone())
     }
 
+    /// What servers' certificates are checked against.
+    pub(super) fn roots(&self) -> Arc<rustls::RootCertStore> {
+        self.outside.roots()
+    }
+
     /// Authorities beside this machine's own that programs inside are to trust: the last is the sandbox's own, if it has
     /// secrets.
     pub(super) fn more_authorities(&self) -> Vec<CertificateDer<'static>> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::decide::Gate;
@@ -11,11 +12,19 @@ use super::stream::Client;
 use super::tunnel::{self, Target};
 use super::upstream::Speech;
 
-/// Serves one connection.
+/// Serves one connection of a program in the sandbox.
 pub(super) async fn serve(gate: Arc<Gate>, stream: TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a sandbox's connection is slower than it could be");
     }
+    speak(gate, stream).await;
+}
+
+/// Serves one connection, whatever it is made of.
+pub(super) async fn speak<S>(gate: Arc<Gate>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let client = Client::new(stream);
     let idle = client.idle();
     let served = async {

@@ -10,6 +10,7 @@ mod datagrams;
 mod decide;
 mod dns;
 mod explicit;
+mod fetch;
 mod first;
 mod http;
 mod log;
@@ -37,6 +38,7 @@ mod vault;
 use std::net::{Ipv6Addr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
+pub use fetch::{FetchError, Fetched, resolved};
 pub use log::{Log, Refused};
 pub use narrow::Narrowing;
 pub use outside::{Internet, Outside, Trusting};

@@ -56,6 +56,8 @@ pub(super) const OWN_VARIABLES: [&str; 15] = {
 /// The proxy of one sandbox. Dropping it ends every connection; the sockets stay with the sandbox.
 pub struct Proxy {
     gate: Arc<Gate>,
+    token: CancellationToken,
+    permits: Arc<Semaphore>,
     _tasks: DropGuard,
 }
 
@@ -161,7 +163,25 @@ impl Proxy {
             };
             spawn(Box::pin(accept(listener, permits.clone(), each, refuse)));
         }
-        Ok(Self { gate, _tasks: token.drop_guard() })
+        Ok(Self { gate, token: token.clone(), permits, _tasks: token.drop_guard() })
+    }
+
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Serves a connection of this process as one of a program inside that knows of the proxy.
+    pub(super) fn serve_explicit(&self, stream: tokio::io::DuplexStream) {
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
+            let why = format!("it has {CONNECTIONS} connections already");
+            return self.gate.tell(&Refusal::new(UNKNOWN, 0, why, Remedy::AskAgain));
+        };
+        let served = explicit::speak(self.gate.clone(), stream);
+        let task = async move {
+            served.await;
+            drop(permit);
+        };
+        drop(tokio::spawn(self.token.clone().run_until_cancelled_owned(task)));
     }
 
     /// Changes what is allowed, from the next connection on.

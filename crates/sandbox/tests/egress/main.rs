@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test says what went wrong by panicking
 
 mod explicit;
+mod fetch;
 mod life;
 mod lookups;
 mod names;

@@ -176,6 +176,11 @@ pub(super) fn decide(
             .hint("`slipway show` says what waits for a decision");
         return (Vec::new(), Err(unknown));
     };
+    if pending.gate == Gate::Question && approved && comment.is_none() {
+        let unanswered = Problem::new(Code::BadRequest, "a question waits, and this is no answer to it")
+            .hint("give the answer as the comment: `slipway answer SESSION TEXT`; or reject it, and the agent decides");
+        return (Vec::new(), Err(unanswered));
+    }
     if let Err(problem) = can_be(pending, approved, input.as_ref(), all) {
         return (Vec::new(), Err(problem));
     }
@@ -188,7 +193,7 @@ pub(super) fn decide(
     }];
     let told = match (pending.gate, approved, &comment) {
         // What is said of a call the model reads with its result.
-        (Gate::Call, _, _) | (Gate::Delivery, true, None) => None,
+        (Gate::Call | Gate::Question, _, _) | (Gate::Delivery, true, None) => None,
         (Gate::Host, approved, said) => Some(about_hosts(pending, by, approved, said.as_deref())),
         (Gate::Delivery, true, Some(comment)) => {
             Some(format!("{by} approved the delivery and said: {comment}"))
@@ -260,7 +265,12 @@ fn can_be(
 }
 
 fn conflict(known: &Decision) -> Problem {
-    let what = if known.approved { "approved" } else { "did not approve" };
+    let what = match (known.gate, known.approved) {
+        (Gate::Question, true) => "answered",
+        (Gate::Question, false) => "did not answer",
+        (_, true) => "approved",
+        (_, false) => "did not approve",
+    };
     let said = known.comment.as_ref().map(|said| format!(" and said: {said}")).unwrap_or_default();
     Problem::new(Code::Conflict, format!("this is decided already: {} {what} it{said}", known.by))
         .hint("a decision stands; a prompt can ask for something else")

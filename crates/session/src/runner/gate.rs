@@ -97,8 +97,12 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         Invocation::Read { .. }
         | Invocation::Search { .. }
         | Invocation::List { .. }
-        | Invocation::Plan { .. } => false,
+        | Invocation::Process { stdin: None, .. }
+        | Invocation::Plan { .. }
+        | Invocation::Ask { .. }
+        | Invocation::WebFetch { .. } => false,
         Invocation::Shell { .. }
+        | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }

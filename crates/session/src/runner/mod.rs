@@ -16,10 +16,12 @@ mod map;
 mod model;
 pub(crate) mod output;
 mod permission;
+mod question;
 mod remarks;
 mod removals;
 mod resume;
 mod services;
+mod share;
 mod tools;
 pub(crate) mod weakened;
 
@@ -54,7 +56,7 @@ use tools::{Done, ToolEnd};
 
 /// What the model is told when it has a new sandbox in the middle of a turn.
 const WORK_IS_GONE: &str = "A new one has the workspace as it was last kept, usually when this turn began; changes made \
-     since then are gone. Look at what is there, then do them again, in a way that does not end the sandbox.";
+     since then are gone, and so is what ran in the background. Look at what is there, then do them again, in a way that does not end the sandbox.";
 
 /// What the turns of one session share.
 pub(crate) struct Context {
@@ -136,6 +138,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         passed: None,
         window: agent::Window::new(u64::MAX, 0),
         told: Mutex::default(),
+        leads: Mutex::default(),
         wanted: Mutex::default(),
         ran: Mutex::default(),
         weakened: Vec::new(),
@@ -214,6 +217,8 @@ struct Runner {
     window: agent::Window,
     /// What was recorded for the model and the agent does not know yet.
     told: Mutex<Vec<String>>,
+    /// Where links led when it was last decided on a call whose files a policy is about.
+    leads: Mutex<Vec<(String, String)>>,
     /// Hosts that were refused because a person must allow them first.
     wanted: Mutex<Vec<String>>,
     /// What the checks of this turn said last.
@@ -271,6 +276,7 @@ impl Runner {
         // What was told until now is in there.
         drop(self.take_told());
         let mut machine = Turn::new(Setup {
+            offers: self.offers(),
             measured: history.measured(),
             earlier: history.earlier().to_vec(),
             unfinished: history.unfinished(),
@@ -365,6 +371,7 @@ impl Runner {
     }
 
     async fn complete(&self, item: Item) -> Result<(), store::Error> {
+        let item = self.with_share(item);
         self.append(&self.agent, vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
     }
 
@@ -415,6 +422,7 @@ impl Runner {
     ) -> Result<(), Failure> {
         let turn = self.turn;
         let mut bodies = Vec::new();
+        let mut shares = self.shares(completion, &usage);
         self.calls.clear();
         for part in &completion.parts {
             let (id, kind) = match part {
@@ -432,6 +440,8 @@ impl Runner {
                         exit_code: None,
                         duration_ms: None,
                         elapsed_ms: None,
+                        process: None,
+                        share: shares.next(),
                     };
                     let kind = ItemKind::ToolCall(call);
                     let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
@@ -472,6 +482,9 @@ impl Runner {
         tool: agent::tools::Invocation,
         note: Option<String>,
     ) -> Result<Input, Failure> {
+        if let agent::tools::Invocation::Ask { question, options } = tool {
+            return self.ask_person(item, question, options).await;
+        }
         let began = Instant::now();
         if let Some(exit) = &self.exit {
             // What was refused before is not this command's.
@@ -507,8 +520,8 @@ impl Runner {
         call.elapsed_ms = Some(self.context.elapsed_ms());
         match ended {
             Ok(ToolEnd::Ended(done)) => {
-                let Done { mut output, is_error, exit_code } = done;
-                if exit_code.is_some() {
+                let Done { mut output, is_error, exit_code, process: background } = done;
+                if exit_code.is_some() || background.is_some() || call.tool == "web_fetch" {
                     for line in self.remarks(is_error, &output.text).await? {
                         output.text.push('\n');
                         output.text.push_str(&line);
@@ -519,6 +532,8 @@ impl Runner {
                 let images = output.images.iter().map(Image::from).collect();
                 call.output = Some(output);
                 call.exit_code = exit_code;
+                let named = background.as_ref().map_or(process, |background| background.item.to_string());
+                call.process = background.map(|background| *background);
                 item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
                 failpoint::hit(Point::ToolEnded);
                 self.complete(item).await?;
@@ -527,7 +542,7 @@ impl Runner {
                 if exit_code.is_some()
                     && let Some(sandbox) = &self.sandbox
                 {
-                    crate::process::forget(&**sandbox, &process).await;
+                    crate::process::forget(&**sandbox, &named).await;
                 }
                 Ok(Input::ToolEnded { call_id, text, is_error, images })
             }

@@ -4,6 +4,7 @@
 use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 
+use agent::tools::readable;
 use protocol::INLINE_OUTPUT_LIMIT;
 use protocol::item::Output;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
@@ -155,36 +156,39 @@ impl Collector {
 
     /// Head and tail as text, with a line that says what is missing between them.
     pub(crate) fn text(&self) -> String {
-        self.ends(KEPT)
+        self.ends(KEPT, |bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
     /// At most `each` bytes of the beginning and of the end.
-    fn ends(&self, each: usize) -> String {
+    fn ends(&self, each: usize, show: impl Fn(&[u8]) -> String) -> String {
         let tail = &self.tail[self.tail.len().saturating_sub(KEPT)..];
         if (self.head.len() + tail.len()) as u64 >= self.given && self.given <= 2 * each as u64 {
             let whole = [self.head.as_slice(), tail].concat();
-            return String::from_utf8_lossy(&whole).into_owned();
+            return show(&whole);
         }
         let head = &self.head[..self.head.len().min(each)];
         let tail = &tail[tail.len().saturating_sub(each)..];
         format!(
             "{}\n[{} bytes left out]\n{}",
-            String::from_utf8_lossy(head),
+            show(head),
             self.given - (head.len() + tail.len()) as u64,
-            String::from_utf8_lossy(tail)
+            show(tail)
         )
     }
 
-    /// The text as the model reads it, in a window that bears `most` bytes of it.
+/// The text as the model reads it, in a window that bears `most` bytes of it, without what is no text.
     pub(crate) fn model_text(&mut self, most: usize) -> String {
         let most = most.min(MODEL_LIMIT).saturating_sub(NOTES);
         if self.given <= most as u64 {
-            return self.text();
+            return self.ends(KEPT, readable);
         }
         self.cut = true;
         // What is whole is cut between lines; of what is not, only the ends are there to be cut.
         let whole = self.given <= 2 * KEPT as u64;
-        let cut = if whole { agent::tools::cut(&self.text(), most) } else { self.ends(most / 2) };
+        let cut = match whole {
+            true => agent::tools::cut(&self.ends(KEPT, readable), most),
+            false => self.ends(most / 2, readable),
+        };
         format!(
             "{cut}\n[the whole output has {} bytes; print less, or write it to a file and search in it]",
             self.total
@@ -280,6 +284,18 @@ mod tests {
         let mut late = Collector::bounded();
         late.push(7, b"end").await;
         assert_eq!((late.total(), late.text().as_str()), (10, "[7 bytes left out]\nend"));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_is_named_to_the_model_and_kept_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut collector = Collector::with_blob(dir.path().to_owned(), "b.out".to_owned());
+        let bytes: Vec<u8> = (0..100_000_u32).map(|n| ((n * 7919) >> 3) as u8).collect();
+        collector.push(0, &bytes).await;
+        let text = collector.model_text(MODEL_LIMIT);
+        assert!(text.len() < 600 && text.contains("bytes that are no text"), "{text}");
+        drop(collector.finish(text).await);
+        assert!(std::fs::read(dir.path().join("b.out")).unwrap() == bytes);
     }
 
     /// The output of a command that a restart came into, with the file that the first server left and the pieces that

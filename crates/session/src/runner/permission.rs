@@ -57,8 +57,9 @@ impl Runner {
             Decision::Ask { why, kind, after_every } => {
                 let ItemKind::ToolCall(call) = &item.kind else { return Ok(Permit::Run) };
                 let (tool, input) = (call.tool.clone(), call.input.clone());
-                let asked = AskedCall { item: item.id, tool, input, why, kind, after_every };
-                self.ask_for(asked).await
+                let options = Vec::new();
+                let call = AskedCall { item: item.id, tool, input, why, kind, after_every, options };
+                self.ask_for(Gate::Call, call, question).await
             }
         }
     }
@@ -69,12 +70,20 @@ impl Runner {
             stream.with_state(|state| (state.policy().clone(), state.granted().to_vec(), state.actions()));
         let policies = self.context.workspace.policies(&own);
         let policies: Vec<&Policy> = policies.iter().collect();
+        let lead = |leads: Vec<(String, String)>| {
+            *self.leads.lock().unwrap_or_else(PoisonError::into_inner) = leads;
+        };
+        lead(Vec::new());
         if policies.is_empty() {
             return Ok(Decision::Allow);
         }
         let named = policy::paths(tool);
         let real = match policy::is_about_files(&policies) {
-            true if !named.is_empty() => self.where_they_lead(&named).await?,
+            true if !named.is_empty() => {
+                let real = self.where_they_lead(&named).await?;
+                lead(real.iter().flat_map(|real| named.iter().cloned().zip(real.iter().cloned())).collect());
+                real
+            }
             // Nobody asks.
             true | false => Some(named),
         };
@@ -111,7 +120,12 @@ impl Runner {
     }
 
     /// Asks a person for a call. What was done so far is kept first, so that it can be looked at, and waits safely.
-    async fn ask_for(&mut self, call: AskedCall) -> Result<Permit, Failure> {
+    pub(super) async fn ask_for<T>(
+        &mut self,
+        gate: Gate,
+        call: AskedCall,
+        words: impl FnOnce(&AskedCall, Option<&DiffSummary>) -> String,
+    ) -> Result<T, Failure> {
         // What brings the workspace to its branch's tip ends with this task.
         if let Some(note) = self.settled().await? {
             self.notice(note).await?;
@@ -120,8 +134,8 @@ impl Runner {
         let body = EventBody::ApprovalRequested {
             approval: ApprovalId::new(),
             turn: self.turn,
-            question: question(&call, diff.as_ref()),
-            gate: Gate::Call,
+            question: words(&call, diff.as_ref()),
+            gate,
             call: Some(Box::new(call)),
             diff: diff.map(Box::new),
         };
@@ -154,6 +168,7 @@ impl Runner {
             why: format!("it was refused to {}", hosts.join(", ")),
             kind: hosts.iter().map(rule).collect(),
             after_every: false,
+            options: Vec::new(),
         };
         let words = about(&asked);
         let body = EventBody::ApprovalRequested {
@@ -209,6 +224,10 @@ impl Runner {
         let ItemKind::ToolCall(call) = &item.kind else {
             return Err(Problem::new(Code::Internal, "an item that is no call waits for a person").into());
         };
+        let answered = turn.decision.as_ref().filter(|decision| decision.gate == Gate::Question);
+        if let Some(decision) = answered.filter(|_| turn.decided == Some(item.id)) {
+            return self.take_answer(item, decision).await;
+        }
         let told = if turn.decided == Some(item.id) {
             self.decided(turn, item, call).await
         } else {
@@ -282,7 +301,7 @@ impl Runner {
 
 /// A call in a few words.
 fn about(call: &AskedCall) -> String {
-    let keys = ["command", "path", "pattern", "name"];
+    let keys = ["command", "path", "pattern", "name", "stdin", "url", "id"];
     let about = keys.iter().find_map(|key| call.input.get(*key)?.as_str()).unwrap_or_default();
     let line = about.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut words: String = line.chars().take(WORDS).collect();
@@ -321,6 +340,7 @@ mod tests {
             why: "ask tool \"shell\"".to_owned(),
             kind: Vec::new(),
             after_every: false,
+            options: Vec::new(),
         };
         let diff = DiffSummary { count: 1, insertions: 2, deletions: 3, files: Vec::new() };
         let asked = question(&call, Some(&diff));

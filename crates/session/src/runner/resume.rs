@@ -5,11 +5,12 @@
 use std::time::Instant;
 
 use agent::history::{CANCELLED, INTERRUPTED};
+use agent::tools::Invocation;
 use protocol::item::ToolCall;
-use protocol::{Item, ItemKind, ItemStatus};
+use protocol::{EditFormat, Item, ItemKind, ItemStatus};
 
 use super::Runner;
-use super::tools::{ToolEnd, shell};
+use super::tools::{ToolEnd, background, shell};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
 
@@ -30,8 +31,10 @@ impl Runner {
             let ended = if is_shell && turn.had_sandbox { self.reattach(item).await } else { None };
             let closed = match (ended, &item.kind) {
                 (Some((began, ended)), _) => self.close_call(item.clone(), began, ended).await.map(drop),
-                // There was no place for it yet, so it has not begun.
-                (None, ItemKind::ToolCall(call)) if !turn.had_sandbox && !self.stop.is_given() => {
+                // There was no place for it yet, so it has not begun; or to do it again does no harm.
+                (None, ItemKind::ToolCall(call))
+                    if (!turn.had_sandbox || only_looks(call)) && !self.stop.is_given() =>
+                {
                     self.run_late(item, call).await
                 }
                 (None, _) => self.give_up(item).await,
@@ -72,7 +75,8 @@ impl Runner {
         Ok(self.complete(broken_off(item, status, text)).await?)
     }
 
-    /// Follows a command that is still there; None when it never started, or went with its sandbox.
+    /// Follows a command that is still there, or looks at it, if it is one for the background; None when it never started,
+    /// or went with its sandbox.
     async fn reattach(&self, item: &Item) -> Option<(Instant, Result<ToolEnd, Failure>)> {
         let mut began = Instant::now();
         let ended = match self.scope(item.id) {
@@ -80,7 +84,10 @@ impl Runner {
                 Ok(process) => {
                     let ran = crate::process::ran(&*scope.sandbox, &item.id.to_string()).await;
                     began = began.checked_sub(ran).unwrap_or(began);
-                    shell::follow_again(&scope, process).await
+                    match in_background(item) {
+                        true => background::look(&scope, process).await,
+                        false => shell::follow_again(&scope, process).await,
+                    }
                 }
                 Err(guest::Error::NotFound(_)) => return None,
                 Err(error) => Err(error.into()),
@@ -89,4 +96,21 @@ impl Runner {
         };
         Some((began, ended))
     }
+}
+
+/// What a call does, as the model wrote it.
+fn invocation(call: &ToolCall) -> Option<Invocation> {
+    agent::tools::parse(EditFormat::default(), &call.tool, &agent::tools::replayed_arguments(&call.input))
+        .ok()
+}
+
+/// Whether a command is one that goes on when its call has ended.
+fn in_background(item: &Item) -> bool {
+    let ItemKind::ToolCall(call) = &item.kind else { return false };
+    matches!(invocation(call), Some(Invocation::Shell { background: true, .. }))
+}
+
+/// Whether a call looks at what runs, or ends it: both can be done twice, but not writing to it.
+fn only_looks(call: &ToolCall) -> bool {
+    matches!(invocation(call), Some(Invocation::Process { stdin: None, .. }))
 }

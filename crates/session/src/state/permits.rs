@@ -48,7 +48,10 @@ impl State {
             && let Some(pending) = open.approval.take_if(waits)
         {
             decision.gate = pending.gate;
-            open.actions = 0;
+            // Who answers a question has not looked at what was done.
+            if pending.gate != Gate::Question {
+                open.actions = 0;
+            }
             open.decided = pending.call.as_ref().map(|call| call.item);
             open.decision = Some(decision.clone());
             // What people allow in one session they allow in that one.
@@ -82,10 +85,12 @@ impl TurnState {
         let calls = self.open.iter().filter(|item| matches!(item.kind, ItemKind::ToolCall(_)));
         let calls = calls.map(|item| item.id);
         match (pending.gate, &pending.call) {
-            (Gate::Call, Some(call)) => self.held = calls.skip_while(|id| *id != call.item).collect(),
+            (Gate::Call | Gate::Question, Some(call)) => {
+                self.held = calls.skip_while(|id| *id != call.item).collect();
+            }
             // The call that wanted them has ended.
             (Gate::Host, _) => self.held = calls.collect(),
-            (Gate::Call | Gate::Delivery, _) => {}
+            (Gate::Call | Gate::Question | Gate::Delivery, _) => {}
         }
         self.approval = Some(pending);
     }

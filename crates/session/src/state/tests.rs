@@ -121,6 +121,8 @@ fn call(n: u128, status: ItemStatus, duration_ms: Option<u64>) -> Item {
         exit_code: None,
         duration_ms,
         elapsed_ms: None,
+        process: None,
+        share: None,
     };
     Item { id: protocol::ItemId::from_u128(n), status, kind: ItemKind::ToolCall(call) }
 }
@@ -350,6 +352,8 @@ fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
             exit_code: None,
             duration_ms: None,
             elapsed_ms: None,
+            process: None,
+            share: None,
         };
         Item { id: ItemId::from_u128(n), status: ItemStatus::InProgress, kind: ItemKind::ToolCall(call) }
     };
@@ -373,6 +377,7 @@ fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
             input: serde_json::Value::Null,
             why: String::new(),
             kind: if after_every { Vec::new() } else { vec![kind.clone()] },
+            options: Vec::new(),
             after_every,
         })),
         diff: None,
@@ -520,6 +525,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
                 why: String::new(),
                 kind: vec![protocol::PolicyRule::tool(protocol::Permission::Allow, "shell")],
                 after_every: n % 2 == 0,
+                options: Vec::new(),
             })),
             diff: None,
         }),

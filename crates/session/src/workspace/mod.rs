@@ -121,6 +121,20 @@ impl Workspace {
         crate::limits::merge(&self.options.limits, &self.recipe.limits)
     }
 
+    /// Whether the environment lets the agent ask people.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.recipe.questions
+    }
+
+    /// Whether the environment allows anything outside.
+    pub(crate) fn reaches_out(&self) -> bool {
+        match &self.recipe.egress {
+            protocol::Egress::None => false,
+            protocol::Egress::Open => true,
+            protocol::Egress::Allow(rules) => !rules.is_empty(),
+        }
+    }
+
     /// What a person must approve: what the environment says, and what the repository says beside it.
     pub(crate) fn gates(&self) -> Vec<protocol::Gate> {
         let mut gates = self.recipe.approve.clone();

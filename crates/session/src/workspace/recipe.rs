@@ -58,6 +58,7 @@ struct RepositoryRecipe {
     limits: Option<toml::Value>,
     pool: Option<toml::Value>,
     rebuild_s: Option<toml::Value>,
+    questions: Option<toml::Value>,
 }
 
 /// Completes the environment's recipe from the repository at a commit.
@@ -140,6 +141,7 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         ("limits", &own.limits),
         ("pool", &own.pool),
         ("rebuild_s", &own.rebuild_s),
+        ("questions", &own.questions),
     ];
     for (key, value) in others {
         if value.is_some() {

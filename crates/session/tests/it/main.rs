@@ -5,6 +5,7 @@
 
 mod approvals;
 mod arrival;
+mod background;
 mod backup;
 mod base_budget;
 mod budget;
@@ -24,11 +25,13 @@ mod patches;
 mod pictures;
 mod plan;
 mod policies;
+mod questions;
 mod queue;
 mod resume;
 mod routes;
 mod services;
 mod setup;
+mod shares;
 mod sleep;
 mod snapshots;
 mod spending;
@@ -43,3 +46,4 @@ mod turns;
 mod twisted;
 mod unbuilt;
 mod walls;
+mod web;

@@ -535,3 +535,31 @@ async fn another_policy_holds_from_the_next_call_on_also_for_what_waits() {
     assert_eq!(kinds.count(), 0, "a call is answered with its result and nothing else");
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_decided_on_is_what_is_touched_whatever_links_say() {
+    // The shell makes links; the rules are for what they lead to, however the path is written.
+    let links = "mkdir -p private deep/er; echo hidden > private/key; ln -s deep/er hop; ln -s private door; \
+                 echo plain > deep/key; echo beside > key";
+    let script = Script::new().call("shell", json!({"command": links})).answer(
+        Reply::new()
+            .call("read", json!({"path": "door/key"}))
+            .call("read", json!({"path": "hop/../key"}))
+            .call("write", json!({"path": "hop/../note", "content": "x"}))
+            .call("list", json!({"path": "hop/.."}))
+            .call("search", json!({"pattern": "b", "path": "key"})),
+    );
+    let world = world(script.say("Done."), vec![path(Permission::Deny, "read", "private/**")]).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    ends(&world, &mut follow, Outcome::Done).await;
+    let texts: Vec<String> = ended(&follow).into_iter().map(|(_, call)| call.output.unwrap().text).collect();
+    assert!(texts[1].contains("does not allow it"), "{}", texts[1]);
+    // The kernel would go to deep/key: what is read is what the rules were asked for.
+    assert!(texts[2].contains("beside") && !texts[2].contains("plain"), "{}", texts[2]);
+    assert!(texts[3].starts_with("Wrote"), "{}", texts[3]);
+    assert!(texts[4].contains("note") && texts[4].contains("private/"), "{}", texts[4]);
+    assert!(texts[5].contains("beside"), "{}", texts[5]);
+    world.end(sessions).await;
+}

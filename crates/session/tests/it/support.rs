@@ -38,6 +38,8 @@ pub(crate) struct World {
     others: Vec<llm::Model>,
     routes: session::Routes,
     budgets: protocol::Budgets,
+    outside: Arc<dyn sandbox::egress::Outside>,
+    price: Option<llm::Price>,
 }
 
 impl World {
@@ -77,7 +79,21 @@ impl World {
             others: Vec::new(),
             routes: session::Routes::default(),
             budgets: protocol::Budgets::default(),
+            outside: Arc::new(Nowhere),
+            price: None,
         }
+    }
+
+    /// With a model that costs this much.
+    pub(crate) fn price(mut self, price: llm::Price) -> Self {
+        self.price = Some(price);
+        self
+    }
+
+    /// With another network.
+    pub(crate) fn outside(mut self, outside: impl sandbox::egress::Outside + 'static) -> Self {
+        self.outside = Arc::new(outside);
+        self
     }
 
     /// With a model of which this is known.
@@ -167,7 +183,7 @@ impl World {
             base_url: Some(self.base_url.clone()),
             key: None,
             headers: BTreeMap::new(),
-            price: None,
+            price: self.price,
             overrides: self.overrides.clone(),
         };
         let dir = self.dir.path().join("sandbox");
@@ -181,7 +197,7 @@ impl World {
             images: Arc::new(images),
             pool: sandbox::pool::Pool::new(Arc::clone(&self.driver)),
             snapshots: Arc::new(snapshots),
-            outside: Arc::new(Nowhere),
+            outside: Arc::clone(&self.outside),
             disk: self.disk.clone(),
             pool_size: 1,
             rebuild: self.rebuild,

@@ -150,6 +150,8 @@ fn recipe(task: &Task, repository: &Repository) -> Environment {
             run: task.about.visible.run.clone(),
             parser: "auto".to_owned(),
         }],
+        // Nobody is there to answer.
+        questions: false,
         ..Environment::default()
     }
 }

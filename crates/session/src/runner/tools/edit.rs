@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Done, Scope, absolute, read, refused};
+use super::{Done, Scope, read, refused};
 use crate::failure::Failure;
 
 pub(super) async fn run(scope: &Scope, path: &str, old: &str, new: &str, all: bool) -> Result<Done, Failure> {
@@ -14,7 +14,8 @@ pub(super) async fn run(scope: &Scope, path: &str, old: &str, new: &str, all: bo
         Ok(edited) => edited,
         Err(text) => return Ok(Done::error(format!("{path}: {text}"))),
     };
-    match scope.sandbox.guest().write_file(&absolute(path), Bytes::from(edited)).await {
+    let (guest, inside) = scope.place(path);
+    match guest.write_file(&inside, Bytes::from(edited)).await {
         Ok(()) => Ok(Done::ok(format!("Edited {path}."))),
         Err(error) => refused(error, path),
     }

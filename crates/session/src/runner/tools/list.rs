@@ -2,14 +2,15 @@
 
 use guest::FileKind;
 
-use super::{Done, Scope, absolute, refused};
+use super::{Done, Scope, refused};
 use crate::failure::Failure;
 
 /// Most entries that are shown.
 const LIMIT: usize = 500;
 
 pub(super) async fn run(scope: &Scope, path: &str) -> Result<Done, Failure> {
-    let entries = match scope.sandbox.guest().list(&absolute(path)).await {
+    let (guest, inside) = scope.place(path);
+    let entries = match guest.list(&inside).await {
         Ok(entries) => entries,
         Err(error) => return refused(error, path),
     };

@@ -1,22 +1,25 @@
 //! The tools' hands: what `agent::tools` decides without IO is done here, in the sandbox. One file each.
 
+pub(super) mod background;
 mod check;
 mod edit;
 mod list;
 mod patch;
 mod plan;
+mod process;
 mod read;
 mod search;
 pub(super) mod shell;
+mod web_fetch;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use agent::tools::{Extent, Invocation};
 use protocol::ItemId;
-use protocol::item::Output;
+use protocol::item::{BackgroundProcess, Output};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::output::BLOB_LIMIT;
@@ -31,14 +34,20 @@ pub(super) struct Done {
     pub(super) output: Output,
     pub(super) is_error: bool,
     pub(super) exit_code: Option<i32>,
+    /// The command in the background that it is about.
+    pub(super) process: Option<Box<BackgroundProcess>>,
 }
 
 impl Done {
-    fn ok(text: impl Into<String>) -> Self {
-        Self { output: whole(&text.into()), is_error: false, exit_code: None }
+    fn of(output: Output) -> Self {
+        Self { output, is_error: false, exit_code: None, process: None }
     }
 
-    fn error(text: impl Into<String>) -> Self {
+    pub(super) fn ok(text: impl Into<String>) -> Self {
+        Self::of(whole(&text.into()))
+    }
+
+    pub(super) fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::ok(text) }
     }
 }
@@ -74,6 +83,27 @@ pub(super) struct Scope {
     pub(super) timeout: Duration,
     /// Bytes of an output that the model's window bears.
     pub(super) most: usize,
+    /// Where links led when it was decided on the call, by the path that it names.
+    pub(super) leads: Vec<(String, String)>,
+}
+
+impl Scope {
+    /// Whether a policy decided on the file, and where its links led then.
+    fn is_decided(&self, path: &str) -> bool {
+        let named = agent::policy::absolute(path);
+        self.leads.iter().any(|(known, _)| *known == named)
+    }
+
+    /// Whom to ask for a file, and by which path. What a policy decided on is that file and no other: links that were made since
+    /// then are refused.
+    fn place(&self, path: &str) -> (guest::Client, String) {
+        let guest = self.sandbox.guest();
+        let named = agent::policy::absolute(path);
+        match self.leads.iter().find(|(known, _)| *known == named) {
+            Some((_, real)) => (guest.exact(), real.clone()),
+            None => (guest.clone(), absolute(path)),
+        }
+    }
 }
 
 impl Runner {
@@ -86,6 +116,7 @@ impl Runner {
             dir: self.context.workspace.dir().to_owned(),
             timeout: self.context.options.command_timeout,
             most: self.output_bytes(),
+            leads: self.leads.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         })
     }
 
@@ -93,8 +124,15 @@ impl Runner {
     pub(super) async fn perform(&self, item: ItemId, tool: Invocation) -> Result<ToolEnd, Failure> {
         let scope = self.scope(item)?;
         let done = match tool {
-            Invocation::Shell { command, timeout_ms } => {
+            Invocation::Shell { command, timeout_ms, background: false } => {
                 return shell::run(&scope, &command, timeout_ms).await;
+            }
+            Invocation::Shell { command, timeout_ms, background: true } => {
+                return background::run(&scope, &command, timeout_ms).await;
+            }
+            Invocation::Process { id, stdin, wait_ms, kill } => {
+                let wait = Duration::from_millis(wait_ms);
+                return process::run(&scope, id.as_deref(), process::Wanted { stdin, wait, kill }).await;
             }
             Invocation::Read { path, offset, limit, column } => {
                 let extent = Extent { offset, limit, column, most: scope.most };
@@ -109,6 +147,9 @@ impl Runner {
             Invocation::List { path } => list::run(&scope, &path).await,
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
             Invocation::Plan { items } => plan::run(self, items).await,
+            Invocation::WebFetch { url } => web_fetch::run(&scope, self.exit.as_deref(), &url).await,
+            // Who is asked is asked before anything runs.
+            Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
         done.map(ToolEnd::Ended)
     }

@@ -14,8 +14,13 @@ use crate::failure::Failure;
 use crate::process::Command;
 use crate::runner::Runner;
 
-/// Removes a file. What it became is executable if it was.
-const REMOVE: &str = r#"if [ -n "$2" ] && [ -x "$1" ]; then chmod +x -- "$2" || exit; fi; rm -- "$1""#;
+/// Removes a file; with `$3` only where no directory in its path is a link. What it became is executable if it was.
+const REMOVE: &str = r#"
+if [ -n "$2" ] && [ -x "$1" ]; then chmod +x -- "$2" || exit; fi
+cd -P -- "${1%/*}/" || exit
+if [ -n "$3" ] && [ "$(pwd -P)" != "${1%/*}" ]; then echo "a directory in its path became a link" >&2; exit 1; fi
+rm -- "./${1##*/}"
+"#;
 
 pub(super) async fn run(runner: &Runner, scope: &Scope, changes: &[Change]) -> Result<Done, Failure> {
     let mut files = Files { runner, scope, after: BTreeMap::new(), moved: BTreeMap::new() };
@@ -123,7 +128,7 @@ impl Files<'_> {
         match self.after.get(inside) {
             Some(Some(_)) => Ok(Ok(())),
             Some(None) => Ok(Err(gone(path))),
-            None => match self.scope.sandbox.guest().stat(inside).await {
+            None => match self.stat(inside).await {
                 Ok(stat) if stat.kind == FileKind::Directory => Ok(Err(Done::error(format!(
                     "{path} is a directory, which a patch cannot delete: use the shell tool. Nothing was changed."
                 )))),
@@ -141,11 +146,16 @@ impl Files<'_> {
         }
     }
 
+    async fn stat(&self, inside: &str) -> Result<guest::Stat, guest::Error> {
+        let (guest, place) = self.scope.place(inside);
+        guest.stat(&place).await
+    }
+
     async fn exists(&self, inside: &str) -> Result<bool, Failure> {
         if let Some(after) = self.after.get(inside) {
             return Ok(after.is_some());
         }
-        match self.scope.sandbox.guest().stat(inside).await {
+        match self.stat(inside).await {
             Ok(_) => Ok(true),
             // What cannot be looked at is told when it is written.
             Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => Ok(false),
@@ -159,19 +169,21 @@ impl Files<'_> {
         let (stay, go): (Vec<_>, Vec<_>) = after.into_iter().partition(|(_, text)| text.is_some());
         for (inside, text) in stay {
             let text = Bytes::from(text.unwrap_or_default());
-            if let Err(error) = scope.sandbox.guest().write_file(&inside, text).await {
+            let (guest, place) = scope.place(&inside);
+            if let Err(error) = guest.write_file(&place, text).await {
                 return refused(error, &inside);
             }
         }
         for (inside, _) in go {
             // One that was added in this patch and deleted again was never there.
-            if let Err(guest::Error::NotFound(_)) = scope.sandbox.guest().stat(&inside).await {
+            let (guest, place) = scope.place(&inside);
+            if let Err(guest::Error::NotFound(_)) = guest.stat(&place).await {
                 continue;
             }
-            let became = moved.get(&inside).map_or("", String::as_str);
+            let became = moved.get(&inside).map(|target| scope.place(target).1).unwrap_or_default();
             let command = Command {
                 script: REMOVE,
-                args: &[&inside, became],
+                args: &[&place, &became, if scope.is_decided(&inside) { "exact" } else { "" }],
                 env: BTreeMap::new(),
                 cwd: WORKSPACE,
                 timeout: Duration::from_secs(20),

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use guest::FileKind;
 use protocol::{IMAGE_LIMIT, IMAGE_PATH, ImageFile, ImageKind};
 
-use super::{Done, Scope, absolute, refused};
+use super::{Done, Scope, refused};
 use crate::failure::Failure;
 use crate::pictures::Picture;
 
@@ -24,7 +24,7 @@ pub(super) async fn earlier(scope: &Scope, name: &str) -> Result<String, Done> {
         )));
     }
     match tokio::fs::read(scope.dir.join(name)).await {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(bytes) => Ok(agent::tools::readable(&bytes)),
         Err(error) => Err(Done::error(format!(
             "The output {name:?} cannot be read any more ({error}). Make the call again."
         ))),
@@ -62,7 +62,8 @@ async fn picture(scope: &Scope, path: &str, beginning: Bytes, size: u64) -> Resu
     let bytes = if beginning.len() as u64 == size {
         beginning
     } else {
-        match scope.sandbox.guest().read_file(&absolute(path), 0, IMAGE_LIMIT as u64).await {
+        let (guest, inside) = scope.place(path);
+        match guest.read_file(&inside, 0, IMAGE_LIMIT as u64).await {
             Ok((bytes, _)) => bytes,
             Err(error) => return refused(error, path),
         }
@@ -88,8 +89,7 @@ pub(super) async fn text(scope: &Scope, path: &str) -> Result<Result<String, Don
 
 /// The bytes of a file, as many as a text may have, and how many it has.
 async fn bytes(scope: &Scope, path: &str) -> Result<Result<(Bytes, u64), Done>, Failure> {
-    let inside = absolute(path);
-    let guest = scope.sandbox.guest();
+    let (guest, inside) = scope.place(path);
     match guest.stat(&inside).await {
         Ok(stat) if stat.kind == FileKind::Directory => {
             return Ok(Err(Done::error(format!("{path} is a directory. Use list to see what is in it."))));
@@ -113,7 +113,9 @@ fn as_text(path: &str, bytes: &Bytes, size: u64) -> Result<String, Done> {
              in a shell, for the part you need."
         )));
     }
-    String::from_utf8(bytes.to_vec()).map_err(|_| {
+    let text =
+        String::from_utf8(bytes.to_vec()).ok().filter(|text| !agent::tools::is_binary(text.as_bytes()));
+    text.ok_or_else(|| {
         Done::error(format!(
             "{path} is not UTF-8 text ({size} bytes): a binary or another encoding. Use `file` or `xxd` in a shell to look \
              at it."

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
+use guest::FileKind;
 use sandbox::WORKSPACE;
 
-use super::{Done, Scope, absolute, read, refused};
+use super::{Done, Scope, read, refused};
 use crate::failure::Failure;
 use crate::process::{Captured, Command};
 use crate::workspace::prefix;
@@ -21,10 +22,11 @@ const LINE: usize = 400;
 const BEFORE: usize = 120;
 
 /// `$1` is the pattern, `$2` the path, `$3` a glob or nothing, `$4` what is printed: one line more of a file than is shown, or
-/// how many there are. Who names one file is shown all of it. Outside a repository plain grep does it.
+/// how many there are, `$5` whether `$2` may have no link in it. Who names one file is shown all of it. Outside a repository plain grep does it.
 const SCRIPT: &str = r#"
 if [ -f "$2" ]; then exec grep -HnIE -e "$1" -- "$2"; fi
 cd "$2" || exit 2
+if [ -n "$5" ] && [ "$(pwd -P)" != "$2" ]; then echo "a directory in its path became a link" >&2; exit 2; fi
 if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   p=$1 how=$4
   if [ -n "$3" ]; then set -- ":(glob)**/$3" ":(glob)$3"; else set -- .; fi
@@ -51,10 +53,23 @@ pub(super) async fn run(
     glob: Option<&str>,
 ) -> Result<Done, Failure> {
     if let Some(name) = path.and_then(|path| path.trim().strip_prefix(read::OUTPUT)) {
-        return in_output(scope, pattern, name).await;
+        return match read::earlier(scope, name).await {
+            Ok(text) => in_text(scope, pattern, text).await,
+            Err(done) => Ok(done),
+        };
     }
-    let inside = absolute(path.unwrap_or("."));
-    let look = async |how| grep(scope, SCRIPT, &[pattern, &inside, glob.unwrap_or(""), how]).await;
+    let named = path.unwrap_or(".");
+    let (guest, inside) = scope.place(named);
+    let exact = if scope.is_decided(named) { "exact" } else { "" };
+    // What is decided on is read by that path and no other; grep would follow what became a link since.
+    if !exact.is_empty() && matches!(guest.stat(&inside).await, Ok(stat) if stat.kind != FileKind::Directory)
+    {
+        return match read::text(scope, named).await? {
+            Ok(text) => in_text(scope, pattern, text).await,
+            Err(done) => Ok(done),
+        };
+    }
+    let look = async |how| grep(scope, SCRIPT, &[pattern, &inside, glob.unwrap_or(""), how, exact]).await;
     let captured = match look(LINES).await? {
         Ok(captured) => captured,
         Err(done) => return Ok(done),
@@ -72,12 +87,8 @@ pub(super) async fn run(
     Ok(Done::ok(shown.text() + &unfinished(&captured)))
 }
 
-/// Looks in an output that is kept on the host. The sandbox's own grep does it, on a copy, so that a pattern means the same.
-async fn in_output(scope: &Scope, pattern: &str, name: &str) -> Result<Done, Failure> {
-    let text = match read::earlier(scope, name).await {
-        Ok(text) => text,
-        Err(done) => return Ok(done),
-    };
+/// Looks in a text that is here. The sandbox's own grep does it, on a copy, so that a pattern means the same.
+async fn in_text(scope: &Scope, pattern: &str, text: String) -> Result<Done, Failure> {
     let copy = format!("/tmp/slipway-search-{}", scope.item);
     if let Err(error) = scope.sandbox.guest().write_file(&copy, Bytes::from(text.clone())).await {
         return refused(error, &copy);

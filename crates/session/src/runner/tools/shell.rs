@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use guest::Process;
+use guest::{Exit, Process};
 use protocol::event::Channel;
 
 use super::{Done, Scope, ToolEnd};
@@ -29,7 +29,7 @@ pub(super) async fn run(scope: &Scope, command: &str, timeout_ms: u64) -> Result
 }
 
 /// Name of the file for a long output.
-fn blob(scope: &Scope) -> String {
+pub(super) fn blob(scope: &Scope) -> String {
     format!("{}.out", scope.item)
 }
 
@@ -60,17 +60,19 @@ async fn follow(scope: &Scope, process: Process, mut collector: Collector) -> Re
             return Ok(ToolEnd::Stopped(collector.finish(text).await));
         }
     };
-    let how = match (exit.timed_out, exit.signal) {
-        (true, _) => {
-            "(the time limit ended the command: run it on less, give it a longer timeout_ms, or start what \
-                      should go on in the background with `nohup … >log 2>&1 &`)"
-                .to_owned()
-        }
-        (false, Some(signal)) => format!("(ended by signal {signal}, exit code {})", exit.code),
-        (false, None) => format!("(exit code {})", exit.code),
-    };
-    text.push_str(&how);
+    text.push_str(&how_it_ended(&exit));
     let is_error = exit.code != 0 || exit.timed_out;
     let output = collector.finish(text).await;
-    Ok(ToolEnd::Ended(Done { output, is_error, exit_code: Some(exit.code) }))
+    Ok(ToolEnd::Ended(Done { is_error, exit_code: Some(exit.code), ..Done::of(output) }))
+}
+
+/// The words for the end of a command.
+pub(super) fn how_it_ended(exit: &Exit) -> String {
+    match (exit.timed_out, exit.signal) {
+        (true, _) => "(the time limit ended the command: run it on less, give it a longer timeout_ms, or start what should \
+                      go on with background)"
+            .to_owned(),
+        (false, Some(signal)) => format!("(ended by signal {signal}, exit code {})", exit.code),
+        (false, None) => format!("(exit code {})", exit.code),
+    }
 }

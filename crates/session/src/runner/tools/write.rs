@@ -15,7 +15,8 @@ pub(super) async fn run(
     path: &str,
     content: String,
 ) -> Result<Done, Failure> {
-    let old = match scope.sandbox.guest().stat(&absolute(path)).await {
+    let (guest, inside) = scope.place(path);
+    let old = match guest.stat(&inside).await {
         Ok(_) => read::text(scope, path).await?.ok(),
         Err(guest::Error::NotFound(_) | guest::Error::Refused(_)) => None,
         Err(error @ guest::Error::Unavailable(_)) => return Err(error.into()),
@@ -51,7 +52,7 @@ pub(super) async fn run(
         }
     };
     let (bytes, lines) = (content.len(), content.lines().count());
-    match scope.sandbox.guest().write_file(&absolute(path), Bytes::from(content)).await {
+    match guest.write_file(&inside, Bytes::from(content)).await {
         Ok(()) => Ok(Done::ok(format!("Wrote {path} ({lines} lines, {bytes} bytes).{note}"))),
         Err(error) => refused(error, path),
     }
