@@ -80,6 +80,7 @@ async fn a_recipe_that_makes_no_sense_is_refused_before_anything_is_begun() {
         world.configure(&format!("{}{head}{keys}\n", models(&model)));
         says(&world.run(&["run", "--env", ENVIRONMENT, "x"]).await.expect_code(2), &words);
     }
+    world.configure(&models(&model));
     let list = world.json(&["ls"]).await;
     assert_eq!(list["sessions"].as_array().unwrap().len(), 0, "{list}");
     world.finish().await;
