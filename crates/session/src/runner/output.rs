@@ -176,7 +176,7 @@ impl Collector {
         )
     }
 
-/// The text as the model reads it, in a window that bears `most` bytes of it, without what is no text.
+    /// The text as the model reads it, in a window that bears `most` bytes of it, without what is no text.
     pub(crate) fn model_text(&mut self, most: usize) -> String {
         let most = most.min(MODEL_LIMIT).saturating_sub(NOTES);
         if self.given <= most as u64 {
