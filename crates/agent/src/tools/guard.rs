@@ -24,6 +24,25 @@ const ELISIONS: [&str; 10] = [
     "rest remains",
 ];
 
+/// Words in a comment that stands for what its function had.
+const HINTS: [&str; 10] = [
+    "...",
+    "…",
+    "unchanged",
+    "existing",
+    "omitted",
+    "keep the",
+    "rest of",
+    "remaining",
+    "as before",
+    "brevity",
+];
+/// What stands in a function that does nothing.
+const STUBS: [&str; 7] =
+    ["pass", "...", "return", "raise NotImplementedError", "todo!()", "unimplemented!()", "throw new Error("];
+/// Functions with fewer lines than these may become anything.
+const SHORT: usize = 3;
+
 /// What a file would lose by a new text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Loss {
@@ -80,7 +99,46 @@ pub(super) fn loss(old: &str, new: &str) -> Option<Loss> {
         .map(|known| known.name.clone())
         .collect();
     missing.dedup();
-    if missing.is_empty() { thinned(&before, &after) } else { Some(Loss::Definitions(missing)) }
+    if !missing.is_empty() {
+        return Some(Loss::Definitions(missing));
+    }
+    hollowed(&before, &after).or_else(|| thinned(&before, &after))
+}
+
+/// A function of which the new text has the head and, in place of what it did, only a word about it or nothing. One that is
+/// written anew, however short, is not lost.
+fn hollowed(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
+    let only = |text: &Text<'_>, name: &str| {
+        let mut all = text.definitions.iter().filter(|known| known.name == name);
+        all.next()
+            .filter(|_| all.next().is_none())
+            .filter(|known| known.function)
+            .map(|known| known.body.clone())
+    };
+    before.definitions.iter().find_map(|known| {
+        let (old, new) = (only(before, &known.name)?, only(after, &known.name)?);
+        let did: Vec<&str> = before.lines[old].iter().copied().filter(tells).collect();
+        let body = &after.lines[new];
+        let kept = did.iter().filter(|line| body.contains(line)).count();
+        if did.len() < SHORT || kept * 2 > did.len() {
+            return None;
+        }
+        let is_stub = |line: &&&str| STUBS.iter().any(|stub| line.trim_end_matches(';').starts_with(stub));
+        let does = body.iter().filter(|line| tells(line) && !is_stub(line) && !did.contains(line)).count();
+        let word = body.iter().find(|line| hints(line) && !before.set.contains(**line));
+        let stands_for = match word {
+            Some(word) if does * 2 < did.len() => Some(word),
+            Some(_) | None if does + kept == 0 => body.iter().find(|line| is_stub(line) || is_comment(line)),
+            Some(_) | None => None,
+        };
+        stands_for.map(|line| Loss::Elided((*line).to_owned()))
+    })
+}
+
+/// Whether a line is a word about code that is not there.
+fn hints(line: &str) -> bool {
+    let said = line.to_ascii_lowercase();
+    (is_comment(line) || line == "...") && HINTS.iter().any(|hint| said.contains(hint))
 }
 
 /// Whether the new text is the old one without what is lost, and differs in nothing else that counts: comments and imports
@@ -245,6 +303,39 @@ mod tests {
         // A line that the file has already stands for nothing.
         let with = format!("# existing code\n{OLD}");
         assert_eq!(dropped(&with, &with), None);
+    }
+
+    #[test]
+    fn a_function_whose_inside_is_left_out_is_refused() {
+        let body: String = (0..12).map(|n| format!("    total += step_{n}(a)\n")).collect();
+        let old =
+            format!("def add(a):\n    total = 0\n{body}    return total\n\n\ndef other():\n    return 1\n");
+        let with = |inside: &str| format!("def add(a):\n{inside}\n\ndef other():\n    return 2\n");
+        for inside in [
+            "    # ... existing implementation ...\n",
+            "    # (unchanged)\n",
+            "    # omitted for brevity\n    pass\n",
+            "    ...\n",
+            "    # keep the existing logic here\n    return total\n",
+            "    # Same implementation as above\n",
+            "    # ...\n",
+            "    total = 0\n    # ... rest of the function ...\n    return total\n",
+            "    pass\n",
+            "    raise NotImplementedError\n",
+        ] {
+            let why = dropped(&old, &with(inside)).unwrap_or_else(|| panic!("{inside}"));
+            assert!(why.contains("stands for code that is left out"), "{why}");
+        }
+        for inside in [
+            "    return sum(step(a) for step in STEPS)\n",
+            "    # The same in one line.\n    return 12 * a\n",
+        ] {
+            assert_eq!(dropped(&old, &with(inside)), None, "{inside}");
+        }
+        let rust = "fn a() {\n    one();\n    two();\n    three();\n}\n";
+        assert!(dropped(rust, "fn a() {\n    // ... unchanged\n}\n").is_some());
+        assert!(dropped(rust, "fn a() {\n    todo!()\n}\n").is_some());
+        assert_eq!(dropped(rust, "fn a() {\n    all();\n}\n"), None);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(in crate::runner) async fn look(scope: &Scope, process: Process) -> Result<T
         Seen::Ended(exit) => Ok(ended(scope, look, &exit).await),
         Seen::Stopped => {
             crate::process::kill(&*scope.sandbox, &name).await;
-            let text = text(&look, scope.most, "(stopped)");
+            let text = text(&mut look, scope.most, "(stopped)");
             Ok(ToolEnd::Stopped(look.collector.finish(text).await))
         }
         Seen::Runs => {
@@ -69,7 +69,7 @@ pub(in crate::runner) async fn look(scope: &Scope, process: Process) -> Result<T
                 "(it runs in the background as {}: see what it prints, wait for it, write to it or end it with process)",
                 mark.id
             );
-            let text = text(&look, scope.most, &how);
+            let text = text(&mut look, scope.most, &how);
             let output = look.collector.finish(text).await;
             Ok(ToolEnd::Ended(Done { process: Some(Box::new(mark)), ..Done::of(output) }))
         }
@@ -77,8 +77,8 @@ pub(in crate::runner) async fn look(scope: &Scope, process: Process) -> Result<T
 }
 
 /// One that has ended already was like any other.
-async fn ended(scope: &Scope, look: Look<'_>, exit: &Exit) -> ToolEnd {
-    let text = text(&look, scope.most, &how_it_ended(exit));
+async fn ended(scope: &Scope, mut look: Look<'_>, exit: &Exit) -> ToolEnd {
+    let text = text(&mut look, scope.most, &how_it_ended(exit));
     let is_error = exit.code != 0 || exit.timed_out;
     let output = look.collector.finish(text).await;
     ToolEnd::Ended(Done { is_error, exit_code: Some(exit.code), ..Done::of(output) })
@@ -97,7 +97,7 @@ pub(super) fn begin<'a>(scope: &'a Scope, id: String, from: u64) -> Look<'a> {
 }
 
 /// What the model reads of a look.
-pub(super) fn text(look: &Look<'_>, most: usize, how: &str) -> String {
+pub(super) fn text(look: &mut Look<'_>, most: usize, how: &str) -> String {
     let mut text = look.collector.model_text(most);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

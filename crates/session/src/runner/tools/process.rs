@@ -65,7 +65,7 @@ async fn one(scope: &Scope, known: Background, wanted: Wanted) -> Result<ToolEnd
     let mut mark = BackgroundProcess { id: known.id, item: known.item, seen: look.seen(), running: true };
     let (how, code) = match seen {
         Seen::Stopped => {
-            let text = text(&look, scope.most, "(stopped; the process was left as it is)");
+            let text = text(&mut look, scope.most, "(stopped; the process was left as it is)");
             return Ok(ToolEnd::Stopped(look.collector.finish(text).await));
         }
         Seen::Runs => {
@@ -79,7 +79,7 @@ async fn one(scope: &Scope, known: Background, wanted: Wanted) -> Result<ToolEnd
         }
     };
     let how = if nothing { format!("(nothing new was printed)\n{how}") } else { how };
-    let text = text(&look, scope.most, &how);
+    let text = text(&mut look, scope.most, &how);
     let output = look.collector.finish(text).await;
     // Who ends a process gets what was wanted, whatever its code says.
     let is_error = !wanted.kill && code.is_some_and(|code| code != 0);
