@@ -47,6 +47,11 @@ fn read_symbols() -> std::process::ExitCode {
         repomap::confine().and_then(|()| repomap::serve(std::io::stdin().lock(), std::io::stdout().lock()));
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => exit::report(&error.into()),
+        Err(error) => {
+            // To look what kind of a terminal there is would be one call of the system too many.
+            let _nobody_listens =
+                std::io::Write::write_all(&mut std::io::stderr(), format!("error: {error}\n").as_bytes());
+            std::process::ExitCode::FAILURE
+        }
     }
 }

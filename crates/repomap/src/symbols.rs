@@ -76,11 +76,21 @@ impl FileSymbols {
             }
             while !cursor.goto_next_sibling() {
                 if !cursor.goto_parent() {
-                    self.definitions.sort_by_key(|definition| definition.line);
-                    return;
+                    return self.finish();
                 }
             }
         }
+    }
+
+    /// What a thing is called is no use of it.
+    fn finish(&mut self) {
+        self.definitions.sort_by_key(|definition| definition.line);
+        for definition in &self.definitions {
+            if let Some(used) = self.names.get_mut(&definition.name) {
+                *used = used.saturating_sub(1);
+            }
+        }
+        self.names.retain(|_, used| *used > 0);
     }
 
     fn look_at(&mut self, reading: &Reading, node: Node<'_>, text: &str) {
@@ -105,10 +115,6 @@ impl FileSymbols {
         let line = text[..node.start_byte()].rfind('\n').map_or(0, |end| end + 1);
         let line = text[line..].lines().next().unwrap_or_default().trim().trim_end_matches('{').trim_end();
         let shown: String = line.chars().filter(|letter| !letter.is_control()).take(LINE).collect();
-        // What it is called is no use of it.
-        if let Some(used) = self.names.get_mut(name) {
-            *used = used.saturating_sub(1);
-        }
         let line = u32::try_from(row + 1).unwrap_or(u32::MAX);
         self.definitions.push(Definition { name: name.to_owned(), line, text: shown });
     }
@@ -197,7 +203,7 @@ mod tests {
     fn names_are_counted_where_they_are_used() {
         let symbols = FileSymbols::of("a.rs", "1", b"fn a(x: Cart) { b(); b(); x.total(); }\nfn b() {}\n");
         let used = |name: &str| symbols.names.get(name).copied();
-        assert_eq!((used("Cart"), used("b"), used("total"), used("a")), (Some(1), Some(2), Some(1), Some(0)));
+        assert_eq!((used("Cart"), used("b"), used("total"), used("a")), (Some(1), Some(2), Some(1), None));
         assert_eq!(symbols.definitions[0].text, "fn a(x: Cart) { b(); b(); x.total(); }");
     }
 

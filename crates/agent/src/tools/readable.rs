@@ -5,7 +5,8 @@ const BETWEEN: usize = 80;
 
 /// Bytes as the model reads them: what is no text is named with its size.
 pub fn readable(bytes: &[u8]) -> String {
-    if strange(bytes) == 0 {
+    // One such byte in all is a letter in an old encoding.
+    if strange(bytes) <= 1 {
         return String::from_utf8_lossy(bytes).into_owned();
     }
     let mut text = String::new();

@@ -67,6 +67,7 @@ async fn a_model_that_begins_in_a_large_repository_has_a_map_of_it() {
     let last = model.requests();
     assert_eq!(maps(last.last().unwrap()).len(), 1);
     serving.stop().await;
+    world.remove_sandboxes().await;
     world.finish().await;
 }
 
@@ -79,7 +80,8 @@ async fn a_small_repository_has_none_and_neither_has_one_where_nobody_wants_it()
     let model = Server::start(script).await;
     for (modules, key) in [(10, "map_from = 100"), (120, "map_from = 0")] {
         let (world, repo) = (World::new(), large(modules));
-        world.configure(&format!("{}[agent]\n{key}\n\n{}", models(&model), environment(&repo)));
+        let models = models(&model).replacen("[agent]\n", &format!("[agent]\n{key}\n"), 1);
+        world.configure(&format!("{models}{}", environment(&repo)));
         for _ in 0..2 {
             world.ok(&["run", "--env", ENVIRONMENT, "Look around"]).await;
         }

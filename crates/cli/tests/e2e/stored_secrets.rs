@@ -106,7 +106,7 @@ async fn a_key_of_the_store_is_used_from_the_next_call_on_and_printed_nowhere() 
     // A wrong one is refused by the model's server; the right one is used at once.
     for (input, code) in [("sk-canary-wrong\n", 1), (&*format!("{KEY}\n"), 0)] {
         let told = set(&world, "MAIN", input.as_bytes()).await.expect_code(0);
-        assert!(told.stderr.contains("the models claude, main"), "{told}");
+        assert!(told.stderr.contains("the models main, claude"), "{told}");
         traces.said("secret set", &told);
         let ran = world.run(&run).await.expect_code(code);
         assert_eq!(ran.stdout.contains("refused the key"), code == 1, "{ran}");

@@ -143,7 +143,7 @@ async fn a_call_that_cannot_be_used_is_explained_to_the_model() {
     for (request, words) in [
         (1, ["not valid JSON", "command (string, required)"]),
         (2, ["olt", "old (string, required)"]),
-        (3, ["no tool \"frobnicate\"", "shell, read, write, edit"]),
+        (3, ["no tool \"frobnicate\"", "shell, process, read, write, edit"]),
     ] {
         let [result] = requests[request].results() else { panic!("{:?}", requests[request].messages) };
         assert!(words.iter().all(|word| result.text.contains(word)), "{}", result.text);
