@@ -132,7 +132,7 @@ async fn a_key_of_the_store_is_used_from_the_next_call_on_and_printed_nowhere() 
     traces.said("doctor", &world.run(&["-vv", "doctor"]).await);
     let listed = world.ok(&["secret", "ls"]).await.stdout;
     assert!(
-        listed.contains("MAIN") && listed.contains("claude, main") && listed.contains(" ago"),
+        listed.contains("MAIN") && listed.contains("main, claude") && listed.contains(" ago"),
         "{listed}"
     );
     assert!(
@@ -166,7 +166,7 @@ async fn a_key_of_the_store_is_used_from_the_next_call_on_and_printed_nowhere() 
     traces.assert_without(key.trim());
 
     let gone = world.ok(&["secret", "rm", "MAIN"]).await;
-    assert!(gone.stderr.contains("still wanted by the models claude, main"), "{gone}");
+    assert!(gone.stderr.contains("still wanted by the models main, claude"), "{gone}");
     let missing = world.run(&["secret", "rm", "MAIN"]).await.expect_code(2);
     assert!(missing.stderr.contains("there is no secret"), "{missing}");
     world.run(&run).await.expect_code(1);

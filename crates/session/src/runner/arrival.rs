@@ -62,7 +62,7 @@ impl Runner {
         let task = tokio::spawn({
             let leave = leave.clone();
             async move {
-                let ensure = context.workspace.ensure(&context.recorder, &leave);
+                let ensure = Box::pin(context.workspace.ensure(&context.recorder, &leave));
                 let pass_on = async {
                     stop.given().await;
                     leave.give(stop.by().unwrap_or_else(Actor::system));

@@ -265,9 +265,9 @@ impl Runner {
                 self.checks = known.checks;
                 known.instructions
             }
-            None => self.arrive().await?.map_or_else(String::new, |saved| saved.instructions),
+            None => Box::pin(self.arrive()).await?.map_or_else(String::new, |saved| saved.instructions),
         };
-        self.settle_open(turn).await?;
+        Box::pin(self.settle_open(turn)).await?;
         self.take_on(&model);
         let mut history = self.context.history().await?;
         if self.orient(turn, &history).await? {
@@ -290,7 +290,7 @@ impl Runner {
         .after_steps(turn.steps());
         self.task = machine.task();
         drop(clock);
-        match self.steps(&mut machine, &mut model).await {
+        match Box::pin(self.steps(&mut machine, &mut model)).await {
             Err(Failure::Stopped) => Ok(stopped(&mut machine)),
             other => other,
         }
@@ -308,12 +308,13 @@ impl Runner {
             }
             let clock = self.clock_for(&effect);
             if needs_sandbox(&effect) {
-                self.arrive().await?;
+                // These are boxed because the stack of a thread must bear the one that is under way.
+                Box::pin(self.arrive()).await?;
             }
             let input = match effect {
                 Effect::CallModel(mut request) => {
                     request.cache_key = Some(self.context.recorder.session().to_string());
-                    let answered = self.call_model(machine, model, &request).await;
+                    let answered = Box::pin(self.call_model(machine, model, &request)).await;
                     if matches!(answered, Err(Failure::Stopped)) && !self.stop.is_given() {
                         // It was given up because there is no sandbox; this says why.
                         self.arrive().await?;
@@ -322,14 +323,14 @@ impl Runner {
                 }
                 Effect::Compact { level, tokens, room, prompts } => {
                     let context = (&*model, machine.context());
-                    Some(self.compact(context, level, tokens, (room, prompts)).await?)
+                    Some(Box::pin(self.compact(context, level, tokens, (room, prompts))).await?)
                 }
                 Effect::ChangeModel { reason } => {
                     let error = llm::Error::new(llm::Class::ContextOverflow, reason);
                     Some(self.give_way(model, error).await?)
                 }
                 Effect::Survey { hints, room } => Some(self.survey(&hints, room).await?),
-                Effect::RunTool { call_id, tool } => Some(self.run_tool(call_id, tool).await?),
+                Effect::RunTool { call_id, tool } => Some(Box::pin(self.run_tool(call_id, tool)).await?),
                 Effect::RejectTool { call_id, text, .. } => {
                     let item = self.take_call(&call_id)?;
                     self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?;
@@ -348,7 +349,7 @@ impl Runner {
                     self.record_notice(text).await?;
                     None
                 }
-                Effect::Verify => Some(Input::Verified(self.verify().await?)),
+                Effect::Verify => Some(Input::Verified(Box::pin(self.verify()).await?)),
                 Effect::Finish { outcome, reason } => return Ok(End { outcome, reason }),
             };
             drop(clock);
@@ -464,8 +465,8 @@ impl Runner {
 
     async fn run_tool(&mut self, call_id: String, tool: agent::tools::Invocation) -> Result<Input, Failure> {
         let item = self.take_call(&call_id)?;
-        match self.permit(&item, &tool).await {
-            Ok(Permit::Run) => self.run_permitted(item, tool, None).await,
+        match Box::pin(self.permit(&item, &tool)).await {
+            Ok(Permit::Run) => Box::pin(self.run_permitted(item, tool, None)).await,
             Ok(Permit::Refused(text)) => {
                 self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?;
                 Ok(Input::ToolEnded { call_id, text, is_error: true, images: Vec::new() })
@@ -483,23 +484,23 @@ impl Runner {
         note: Option<String>,
     ) -> Result<Input, Failure> {
         if let agent::tools::Invocation::Ask { question, options } = tool {
-            return self.ask_person(item, question, options).await;
+            return Box::pin(self.ask_person(item, question, options)).await;
         }
         let began = Instant::now();
         if let Some(exit) = &self.exit {
             // What was refused before is not this command's.
             drop(exit.take_refused());
         }
-        let settled = if gate::writes(&tool) { self.settled().await } else { Ok(None) };
+        let settled = if gate::writes(&tool) { Box::pin(self.settled()).await } else { Ok(None) };
         let asker = item.clone();
         let ended = match settled {
             Ok(synced) => {
-                let ended = self.with_services(self.perform(item.id, tool)).await;
+                let ended = self.with_services(Box::pin(self.perform(item.id, tool))).await;
                 ended.map(|end| end.after(synced).after(note))
             }
             Err(failure) => Err(failure),
         };
-        let input = self.close_call(item, began, ended).await?;
+        let input = Box::pin(self.close_call(item, began, ended)).await?;
         self.ask_for_hosts(&asker).await?;
         Ok(input)
     }
