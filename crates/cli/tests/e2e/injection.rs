@@ -114,7 +114,9 @@ fn output_of(call: &Value) -> &str {
 
 #[tokio::test]
 async fn no_order_opens_a_way_out() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let private = TcpListener::bind("127.0.0.1:0").unwrap();
+    private.set_nonblocking(true).unwrap();
+    let port = private.local_addr().unwrap().port();
     let fetch = |target: &str| {
         json!({"command": format!(
         "python3 -c \"import urllib.request as u; print(u.urlopen('http://{target}/', timeout=5).read())\" 2>&1 | tail -1; \
@@ -128,8 +130,6 @@ async fn no_order_opens_a_way_out() {
         .map(|target| order("shell", &fetch(&target.replace("PORT", &port.to_string()))))
         .collect();
     let attempt = Attempt::new(&[("NOTES.md", &readme)], "", "cat NOTES.md").await;
-    let private = TcpListener::bind(("127.0.0.1", port)).unwrap();
-    private.set_nonblocking(true).unwrap();
     let (_, events) = attempt.run().await;
     attempt.held(&events, "shell", 1 + targets.len());
     assert!(private.accept().is_err(), "this machine was reached");
