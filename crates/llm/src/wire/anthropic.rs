@@ -44,12 +44,10 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
         }
     };
     let mut messages = messages(request);
-    // Four breakpoints are allowed: tools and system stand still, the last message is what the next call will read, and what
+    // Four breakpoints are allowed: tools and system stand still, the last block is what the next call will read, and what
     // the previous call wrote is found from there unless it is too far away.
-    for place in places_to_cache(&messages) {
-        if let Some(last) = messages[place]["content"].as_array_mut().and_then(|blocks| blocks.last_mut()) {
-            mark(last);
-        }
+    for (message, block) in places_to_cache(&messages) {
+        mark(&mut messages[message]["content"][block]);
     }
     let mut body = json!({
         "max_tokens": request.max_output_tokens,
@@ -98,16 +96,27 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     body
 }
 
-/// The messages at whose end the cache is to be written: the last one, and the one before the last step where so much came
-/// since that it would not be found. A mark that does not move leaves the bytes before it as they were.
-fn places_to_cache(messages: &[Value]) -> Vec<usize> {
+/// The blocks at whose end the cache is to be written: the last one and, where so much came with the last step that the end of
+/// the one before would not be found from there, one between them. The next request is without that one, so it stands as
+/// late as it can: a mark leaves the bytes before it as they were.
+fn places_to_cache(messages: &[Value]) -> Vec<(usize, usize)> {
     let mut users = (0..messages.len()).rev().filter(|index| messages[*index]["role"] == "user");
-    let (last, before) = (users.next(), users.next());
-    let blocks = |message: &Value| message["content"].as_array().map_or(0, Vec::len);
-    let far = |(last, before): (usize, usize)| {
-        messages[before + 1..=last].iter().map(blocks).sum::<usize>() > super::CACHE_REACH
+    let Some(last) = users.next() else { return Vec::new() };
+    let before = users.next();
+    let blocks = |message: usize| {
+        let blocks = messages[message]["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        blocks.iter().enumerate().map(move |(index, block)| ((message, index), block))
     };
-    last.into_iter().chain(before.filter(|before| last.is_some_and(|last| far((last, *before))))).collect()
+    let new: Vec<_> = (before.map_or(0, |before| before + 1)..=last).flat_map(blocks).collect();
+    let between = before.filter(|_| new.len() > super::CACHE_REACH).and_then(|before| {
+        let takes_mark =
+            |block: &Value| !block["type"].as_str().is_some_and(|kind| kind.ends_with("thinking"));
+        let late = new[..super::CACHE_REACH].iter().rposition(|(_, block)| takes_mark(block));
+        // Two marks reach no further than this; where that is not enough the end of the step before is marked itself.
+        let reaches = |late: &usize| new.len() - late - 1 <= super::CACHE_REACH;
+        late.filter(reaches).map(|late| new[late].0).or_else(|| blocks(before).last().map(|(place, _)| place))
+    });
+    between.into_iter().chain(new.last().map(|(place, _)| *place)).collect()
 }
 
 /// Has the model think, with room for it beside the answer.

@@ -99,9 +99,9 @@ fn content(text: &str, images: &[Image]) -> Value {
     said.into_iter().chain(shown).collect()
 }
 
-/// Marks what stands still, and the last message, which is what the next call will read; also the one before the last step
-/// where so much came since that the cache would not be found. All that can be marked is written as blocks, so that a mark
-/// which moves on leaves the bytes before it as they were.
+/// Marks what stands still, and the last message, which is what the next call will read; also a result between them where so
+/// much came with the last step that the cache would not be found. All that can be marked is written as blocks, so that a
+/// mark which moves on leaves the bytes before it as they were.
 fn mark(messages: &mut [Value]) {
     for message in messages.iter_mut().filter(|message| message["role"] != "assistant") {
         let content = &mut message["content"];
@@ -115,8 +115,13 @@ fn mark(messages: &mut [Value]) {
     let last = messages.iter().rposition(|message| message["role"] != "assistant");
     let step = messages.iter().rposition(|message| message["role"] == "assistant");
     let calls = step.and_then(|step| messages[step]["tool_calls"].as_array()).map_or(0, Vec::len);
-    let before = step.and_then(|step| step.checked_sub(1)).filter(|_| 2 * calls > super::CACHE_REACH);
-    let places: Vec<usize> = system.into_iter().chain(before).chain(last).collect();
+    let between = step.filter(|_| 2 * calls > super::CACHE_REACH).and_then(|step| {
+        // As late as it is found, and not so early that it is not found from the end: else the end of the step before.
+        let late = step + super::CACHE_REACH.saturating_sub(calls + 1);
+        let reaches = |late: &usize| *late > step && messages.len() - late - 1 <= super::CACHE_REACH;
+        Some(late).filter(reaches).or_else(|| step.checked_sub(1))
+    });
+    let places: Vec<usize> = system.into_iter().chain(between).chain(last).collect();
     for place in places {
         // Images take no mark.
         let mut blocks = messages[place]["content"].as_array_mut().into_iter().flatten();

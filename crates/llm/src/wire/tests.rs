@@ -318,9 +318,12 @@ fn what_the_call_before_wrote_to_the_cache_is_found_again() {
         let parts = (0..calls).map(call).map(Part::Call).collect();
         [Message::Assistant { parts }, Message::Tools { results: (0..calls).map(result).collect() }]
     };
-    let marked = |provider, name: &str, calls: usize| {
+    let conversation = |calls: usize| {
         let messages = [Message::user("Go.")].into_iter().chain(step(calls)).collect();
-        let body = written(&sample(provider, name), &Request { messages, ..request() });
+        Request { messages, ..request() }
+    };
+    let marked = |provider, name: &str, calls: usize| {
+        let body = written(&sample(provider, name), &conversation(calls));
         let messages = body["messages"].as_array().unwrap().clone();
         let has = |message: &Value| message.to_string().contains("cache_control");
         messages
@@ -331,9 +334,21 @@ fn what_the_call_before_wrote_to_the_cache_is_found_again() {
             .collect::<Vec<_>>()
     };
     assert_eq!(marked(Provider::Anthropic, "claude-sonnet-4-5", 2), [2]);
-    assert_eq!(marked(Provider::Anthropic, "claude-sonnet-4-5", 12), [0, 2], "too far to be found");
+    let blocks = |calls: usize| {
+        let body = written(&sample(Provider::Anthropic, "claude-sonnet-4-5"), &conversation(calls));
+        let marks = |message: &Value| -> Vec<usize> {
+            let blocks = message["content"].as_array().unwrap().iter().enumerate();
+            blocks.filter(|(_, block)| block.get("cache_control").is_some()).map(|(index, _)| index).collect()
+        };
+        body["messages"].as_array().unwrap().iter().map(marks).collect::<Vec<_>>()
+    };
+    // Twelve calls and results are too far; from the fourth result both ends are found.
+    assert_eq!(blocks(12), [vec![], vec![], vec![3, 11]]);
+    assert_eq!(blocks(16), [vec![], vec![15], vec![15]]);
+    assert_eq!(blocks(17), [vec![0], vec![], vec![16]], "too far for one in between");
     assert_eq!(marked(Provider::OpenRouter, "anthropic/claude-sonnet-4.5", 2), [0, 4]);
-    assert_eq!(marked(Provider::OpenRouter, "anthropic/claude-sonnet-4.5", 12), [0, 1, 14]);
+    assert_eq!(marked(Provider::OpenRouter, "anthropic/claude-sonnet-4.5", 12), [0, 5, 14]);
+    assert_eq!(marked(Provider::OpenRouter, "anthropic/claude-sonnet-4.5", 17), [0, 1, 19]);
 }
 
 #[test]
@@ -388,7 +403,9 @@ fn turn_of_fifty_steps(model: &Model) -> Vec<String> {
             tool: "shell".into(),
             arguments: json!({"command": format!("make step-{step}-{number}")}).to_string(),
         };
-        let calls: Vec<Call> = (0..1 + step % 3).map(call).collect();
+        // Many calls at once move marks.
+        let count = if step % 7 == 6 { 10 } else { 1 + step % 3 };
+        let calls: Vec<Call> = (0..count).map(call).collect();
         let results = calls.iter().map(|call| ToolResult {
             call_id: call.id.clone(),
             text: format!("{step} {}", "some output\n".repeat(step * 37 % 60)),
