@@ -2,7 +2,7 @@
 //! went, so that each one gives up more than the one before it, and it learns when a model says that it can read less.
 
 use protocol::Usage;
-use protocol::chat::{Message, Part, Request};
+use protocol::chat::{Message, Part, Request, Stop};
 use protocol::event::CompactionLevel;
 
 use crate::compaction::{OF_PROMPT, maskable};
@@ -42,13 +42,18 @@ pub(crate) struct Fit {
     /// What must be done because the model said so.
     forced: Option<CompactionLevel>,
     overflows: u32,
+    /// Tokens at which an answer was last cut off that was not long.
+    cut_at: Option<u64>,
+    /// Answers in a row in which the window came to its end.
+    fills: u32,
 }
 
 impl Fit {
     pub(crate) fn new(window: Window, cuts_in_silence: bool) -> Self {
         let (meter, plateau) = (Meter::default(), cuts_in_silence.then(Plateau::default));
         let (prompt, sent, fixed) = (0, 0, 0);
-        Self { window, prompt, meter, plateau, sent, fixed, tried: None, forced: None, overflows: 0 }
+        let (tried, forced, cut_at) = (None, None, None);
+        Self { window, prompt, meter, plateau, sent, fixed, tried, forced, overflows: 0, cut_at, fills: 0 }
     }
 
     /// The prompts in force have so many bytes.
@@ -198,17 +203,34 @@ impl Fit {
         self.overflows <= OVERFLOWS
     }
 
-    /// Whether an answer that was cut off came to the end of the window rather than to that of an answer: far less was written
-    /// than could be. A server with a lower limit for answers has a round one.
-    pub(crate) fn is_full(&self, usage: &Usage) -> bool {
-        let wrote = usage.output.saturating_add(usage.reasoning);
-        let short = wrote > 0 && wrote < self.window.answer * 4 / 5;
-        short && !wrote.is_multiple_of(ROUND) && usage.prompt() > wrote
+    /// Whether an answer came to the end of the window.
+    pub(crate) fn is_full(&mut self, stop: Stop, usage: &Usage) -> bool {
+        let full = match stop {
+            Stop::Window => true,
+            Stop::Length => self.was_cut_by_window(usage),
+            Stop::End | Stop::Tools | Stop::Refusal => false,
+        };
+        self.fills = if full { self.fills + 1 } else { 0 };
+        full
     }
 
-    /// The window came to its end in an answer, so often in a row. What people should know of it, if something.
-    pub(crate) fn filled(&mut self, usage: &Usage, times: u32) -> Option<String> {
-        self.forced = Some(if times > 1 { CompactionLevel::Fresh } else { CompactionLevel::Summarised });
+    /// Whether an answer that was cut off came to the end of the window rather than to that of an answer: far less was written
+    /// than could be, and it ended where the window is known to end or where another one was cut off. Once may be a whim. A
+    /// server with a lower limit for answers has a round one.
+    fn was_cut_by_window(&mut self, usage: &Usage) -> bool {
+        let wrote = usage.output.saturating_add(usage.reasoning);
+        let short = wrote > 0 && wrote < self.window.answer * 4 / 5;
+        if !short || wrote.is_multiple_of(ROUND) || usage.prompt() <= wrote {
+            return false;
+        }
+        let reads = usage.total();
+        let again = self.cut_at.replace(reads).is_some_and(|before| before.abs_diff(reads) <= before / 64);
+        again || reads >= self.window.context / 10 * 9
+    }
+
+    /// The window came to its end in an answer. What people should know of it, if something.
+    pub(crate) fn filled(&mut self, usage: &Usage) -> Option<String> {
+        self.forced = Some(if self.fills > 1 { CompactionLevel::Fresh } else { CompactionLevel::Summarised });
         let (reads, known) = (usage.total(), self.window.context);
         // Who reports less than the instructions have does not report what it reads.
         if reads >= known || reads < self.meter.rated(self.fixed) {

@@ -1,7 +1,8 @@
 //! Noticing that a model goes in circles: the same calls with the same results again and again, alone or in a cycle of a
-//! few. It is told, what it repeats is withheld for a step, and if that does not help the turn ends.
+//! few, or calls of one tool that fail whatever it tries. It is told, what it repeats is withheld for a step, and if that
+//! does not help the turn ends.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol::EditFormat;
@@ -15,6 +16,8 @@ const CYCLE: usize = 8;
 const SHORT_CYCLE: usize = 4;
 /// How much more patience there is with results that differ in numbers: the model may wait for something.
 const MORE_PATIENCE: usize = 2;
+/// The same with calls of one tool that fail, each in another way: every one may have been worth a try.
+const PATIENCE_WITH_FAILURES: usize = 2;
 /// How often a model is told within so many calls before the turn ends.
 const NUDGES: usize = 3;
 const OF_LATE: usize = 100;
@@ -25,6 +28,8 @@ const SHOWN: usize = 200;
 #[derive(Debug, Clone)]
 pub(crate) struct Repetition {
     seen: VecDeque<Seen>,
+    /// How many calls of a tool failed since one of them did not.
+    failed: BTreeMap<String, usize>,
     /// Calls so far.
     calls: usize,
     /// Whether the model was told of what it repeats now.
@@ -77,7 +82,8 @@ pub(crate) enum Verdict {
 impl Repetition {
     /// Nothing seen yet.
     pub(crate) fn new((nudge, give_up): (usize, usize)) -> Self {
-        Self { seen: VecDeque::new(), calls: 0, nudged: false, nudges: VecDeque::new(), nudge, give_up }
+        let (seen, failed, nudges) = (VecDeque::new(), BTreeMap::new(), VecDeque::new());
+        Self { seen, failed, calls: 0, nudged: false, nudges, nudge, give_up }
     }
 
     /// Adds a call that was run.
@@ -87,6 +93,12 @@ impl Repetition {
             (text, result.is_error).hash(&mut hasher);
             hasher.finish()
         };
+        // A command that fails tells something of the work; another call that fails did nothing.
+        if result.is_error && !tools::runs_programs(&call.tool) {
+            *self.failed.entry(call.tool.clone()).or_default() += 1;
+        } else {
+            self.failed.remove(&call.tool);
+        }
         self.push(Seen {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
@@ -124,13 +136,12 @@ impl Repetition {
         let circles = [self.circle(true), self.circle(false)];
         let enough = |most: usize| circles.iter().find(|circle| circle.count >= most * circle.patience);
         let Some(circle) = enough(self.give_up).or_else(|| enough(self.nudge)) else {
-            self.nudged = false;
-            return Verdict::GoOn;
+            return self.verdict_on_failures();
         };
         let Circle { count, period, exact, patience } = *circle;
         let repeated = || self.seen.range(self.seen.len() - period..);
         let calls = repeated().map(Seen::show).collect::<Vec<_>>().join(", then ");
-        let mut tools: Vec<String> = repeated().map(|seen| seen.tool.clone()).collect();
+        let tools = repeated().map(|seen| seen.tool.clone()).collect();
         let but = if exact { "" } else { " but for numbers" };
         // Who repeats itself within one answer was not told yet.
         if count >= self.give_up * patience && self.nudged {
@@ -138,19 +149,6 @@ impl Repetition {
                 "the model repeated itself {count} times with the same result{but}: {calls}"
             ));
         }
-        if self.nudged {
-            return Verdict::GoOn;
-        }
-        self.nudged = true;
-        self.nudges.retain(|told| self.calls - told < OF_LATE);
-        if self.nudges.len() >= NUDGES {
-            return Verdict::GiveUp(format!(
-                "the model repeats itself although it was told {NUDGES} times not to: {calls}"
-            ));
-        }
-        self.nudges.push_back(self.calls);
-        tools.sort();
-        tools.dedup();
         let advice = match exact {
             true => "Repeating it will not help.",
             false => {
@@ -160,6 +158,43 @@ impl Repetition {
         let text = format!(
             "You have made the same call {count} times and got the same result each time{but}: {calls}. {advice} Look at what the result says, then do something else: read another file, change the code, or finish and say what stops you."
         );
+        self.tell(text, tools, &calls)
+    }
+
+    /// Judges calls that differ and fail one after the other.
+    fn verdict_on_failures(&mut self) -> Verdict {
+        let last = self.seen.back().and_then(|seen| Some((seen.tool.clone(), *self.failed.get(&seen.tool)?)));
+        let Some((tool, count)) = last.filter(|(_, count)| *count >= self.nudge * PATIENCE_WITH_FAILURES)
+        else {
+            self.nudged = false;
+            return Verdict::GoOn;
+        };
+        let calls = self.seen.back().map(Seen::show).unwrap_or_default();
+        if count >= self.give_up * PATIENCE_WITH_FAILURES && self.nudged {
+            return Verdict::GiveUp(format!(
+                "{count} calls of {tool} failed one after the other, the last one: {calls}"
+            ));
+        }
+        let text = format!(
+            "Your last {count} calls of {tool} all failed, so nothing came of them. Do not try another one like them. Read what the last error says, look at the file as it is now, and go another way: a smaller change, another tool, or finish and say what stops you."
+        );
+        self.tell(text, vec![tool], &calls)
+    }
+
+    /// Tells the model once of what it does in vain; ends the turn if it was told too often.
+    fn tell(&mut self, text: String, mut tools: Vec<String>, calls: &str) -> Verdict {
+        if std::mem::replace(&mut self.nudged, true) {
+            return Verdict::GoOn;
+        }
+        self.nudges.retain(|told| self.calls - told < OF_LATE);
+        if self.nudges.len() >= NUDGES {
+            return Verdict::GiveUp(format!(
+                "the model repeats itself although it was told {NUDGES} times not to: {calls}"
+            ));
+        }
+        self.nudges.push_back(self.calls);
+        tools.sort();
+        tools.dedup();
         Verdict::Nudge { text, tools }
     }
 
@@ -258,15 +293,22 @@ mod tests {
     use super::*;
 
     fn verdicts_of(tool: &str, calls: &[(&str, &str)]) -> String {
+        let calls: Vec<_> =
+            calls.iter().map(|(arguments, result)| (tool, *arguments, *result, false)).collect();
+        verdicts_on(&calls)
+    }
+
+    /// The verdicts on calls: the tool, its arguments, the result, and whether it failed.
+    fn verdicts_on(calls: &[(&str, &str, &str, bool)]) -> String {
         let mut repetition = Repetition::new((3, 6));
         calls
             .iter()
-            .map(|(arguments, result)| {
-                let call = Call { id: "c".into(), tool: tool.into(), arguments: (*arguments).into() };
+            .map(|(tool, arguments, result, is_error)| {
+                let call = Call { id: "c".into(), tool: (*tool).into(), arguments: (*arguments).into() };
                 let result = ToolResult {
                     call_id: "c".into(),
                     text: (*result).into(),
-                    is_error: false,
+                    is_error: *is_error,
                     images: Vec::new(),
                 };
                 repetition.saw(&call, &result);
@@ -332,6 +374,22 @@ mod tests {
         let others = ["a", "b", "c"].map(|word| format!(r##"{{"command":"echo '# {word}'"}}"##));
         let others: Vec<(&str, &str)> = others.iter().map(|call| (call.as_str(), "no")).collect();
         assert_eq!(verdicts_of("shell", &others), "...");
+    }
+
+    #[test]
+    fn calls_of_a_tool_that_all_fail_are_noticed_though_each_is_another_one() {
+        let others: Vec<String> = (0..24).map(|count| "x".repeat(count)).collect();
+        let failing = |tool| others.iter().map(move |other| (tool, other.as_str(), other.as_str(), true));
+        let edits: Vec<_> = failing("edit").take(12).collect();
+        assert_eq!(verdicts_on(&edits), ".....n.....G");
+        // Looking in between changes nothing, one that works does.
+        let mut looked: Vec<_> =
+            edits[..6].iter().flat_map(|edit| [("read", edit.1, edit.2, false), *edit]).collect();
+        assert_eq!(verdicts_on(&looked), "...........n");
+        looked[9].3 = false;
+        assert_eq!(verdicts_on(&looked), "............");
+        // A command that fails is how work goes.
+        assert_eq!(verdicts_on(&failing("shell").collect::<Vec<_>>()), ".".repeat(24));
     }
 
     #[test]

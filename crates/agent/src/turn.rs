@@ -273,7 +273,7 @@ impl Turn {
         self.overflow = None;
         let note = self.fit.answered(&parts, &usage);
         let endless = is_endless(&parts);
-        let full = !endless && (stop == Stop::Window || stop == Stop::Length && self.fit.is_full(&usage));
+        let full = !endless && self.fit.is_full(stop, &usage);
         let message = answer::message(parts);
         let calls: Vec<Call> = message.iter().flat_map(calls_of).cloned().collect();
         let said = message.as_ref().map(words).unwrap_or_default();
@@ -287,7 +287,7 @@ impl Turn {
             Stop::End | Stop::Tools if self.empty > 0 => Some(Mistake::EmptyAnswer),
             Stop::End | Stop::Tools | Stop::Length | Stop::Window | Stop::Refusal => None,
         };
-        let note = note.or(full.then(|| self.fit.filled(&usage, self.cut_off)).flatten());
+        let note = note.or(full.then(|| self.fit.filled(&usage)).flatten());
         let mut effects: Vec<Effect> = note.map(|text| Effect::Note { text }).into_iter().collect();
         effects.extend(mistake.map(|mistake| self.count(mistake)));
         effects.extend(match stop {

@@ -225,6 +225,11 @@ pub(crate) fn runs_checks(tool: &str) -> bool {
     tool == check::TOOL.name
 }
 
+/// Whether a call runs programs, which may fail for good reason.
+pub(crate) fn runs_programs(tool: &str) -> bool {
+    [shell::TOOL.name, process::TOOL.name, check::TOOL.name].contains(&tool)
+}
+
 /// Whether a call changes files by itself.
 pub(crate) fn changes_files(tool: &str) -> bool {
     [write::TOOL.name, edit::TOOL.name, patch::TOOL.name].contains(&tool)

@@ -311,6 +311,11 @@ fn a_window_that_is_full_in_the_middle_of_an_answer_is_made_room_in() {
         let profile = Profile { context: 200_000, ..Profile::default() };
         let mut turn = Turn::new(Setup { profile, ..setup(vec![user(PROMPT)]) });
         turn.handle(Input::Begin);
+        if stop == Stop::Length {
+            // Once may have another reason, and says nothing of the window.
+            assert_eq!(lines(&turn.handle(answer(stop, 301))), ["tell", "call model"]);
+            assert_eq!(turn.context(), 200_000);
+        }
         let effects = turn.handle(answer(stop, 299));
         assert_eq!(lines(&effects), ["note", "tell", "compact summarised"], "{stop:?}");
         assert!(texts(&effects).contains("full with 8999 tokens, and 200000 were expected"), "{effects:?}");
@@ -319,6 +324,11 @@ fn a_window_that_is_full_in_the_middle_of_an_answer_is_made_room_in() {
         assert_eq!(lines(&effects), ["compact fresh"]);
         let messages = Some(vec![user(PROMPT)]);
         assert_eq!(lines(&turn.handle(Input::Compacted { messages })), ["call model"]);
+    }
+    // Short answers that are cut off at different places are the server's whim.
+    let mut turn = begun();
+    for output in [299, 701] {
+        assert_eq!(lines(&turn.handle(answer(Stop::Length, output))), ["tell", "call model"], "{output}");
     }
     // An answer that came to its own limit, or to a lower one of the server, says nothing of the window.
     for output in [950, 512] {
