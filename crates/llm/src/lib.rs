@@ -32,7 +32,7 @@ pub use client::{Answer, Client, Delta, Timeouts};
 pub use error::{Class, Error};
 pub use key::Key;
 pub use meter::Meter;
-pub use model::{Effort, Model, Overrides};
+pub use model::{Effort, KeyPlace, Model, Overrides};
 pub use price::{Price, cost_usd, price};
 pub use probe::{Findings, ToolCalls};
 pub use profile::{Profile, Source};

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::{EditFormat, ToolMode};
@@ -63,8 +64,17 @@ pub struct Overrides {
     pub idle: Option<Duration>,
     /// How long one answer may take.
     pub total: Option<Duration>,
-    /// Whether a key was named for it that there is none of.
-    pub lacks_key: bool,
+    /// The variable or file that the key was said to be in, whether there is one or not.
+    pub key_place: Option<KeyPlace>,
+}
+
+/// Where somebody said that the key is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// In the variable of this name.
+    Variable(String),
+    /// In this file.
+    File(PathBuf),
 }
 
 /// A model that can be called.
@@ -212,7 +222,7 @@ impl Model {
     pub fn has_key(&self) -> bool {
         match &self.key {
             Some(key) => key.check().is_ok(),
-            None if self.overrides.lacks_key => false,
+            None if self.overrides.key_place.is_some() => false,
             None => self.is_local() || !self.headers.is_empty(),
         }
     }
@@ -288,20 +298,29 @@ impl Model {
 
     /// Where the key comes from and so what to check.
     pub(crate) fn key_advice(&self) -> String {
-        let secret = self.key.as_ref().and_then(Key::secret_name);
-        match (secret, self.provider.key_variable()) {
-            (Some(secret), _) => format!(
-                "It is the secret that api_key_secret of [models.{}] in slipway.toml names: set it with `slipway secret set \
-                 {secret}`.",
-                self.name
+        let name = &self.name;
+        if let Some(secret) = self.key.as_ref().and_then(Key::secret_name) {
+            return format!(
+                "It is the secret that api_key_secret of [models.{name}] in slipway.toml names: set it with `slipway secret set \
+                 {secret}`."
+            );
+        }
+        match (&self.overrides.key_place, self.provider.key_variable()) {
+            (Some(KeyPlace::Variable(variable)), _) => format!(
+                "Check {variable}, which api_key_env of [models.{name}] in slipway.toml names; a server that runs has it as it \
+                 was when it was started."
             ),
+            (Some(KeyPlace::File(file)), _) => {
+                format!(
+                    "Check {}, which api_key_file of [models.{name}] in slipway.toml names.",
+                    file.display()
+                )
+            }
             (None, Some(variable)) => format!(
-                "Check {variable}, or api_key_file, api_key_env or api_key_secret of [models.{}] in slipway.toml.",
-                self.name
+                "Check {variable}, or api_key_file, api_key_env or api_key_secret of [models.{name}] in slipway.toml."
             ),
             (None, None) => format!(
-                "Check api_key_env of [models.{}] in slipway.toml and the variable that it names.",
-                self.name
+                "Say where it is with api_key_env, api_key_file or api_key_secret of [models.{name}] in slipway.toml."
             ),
         }
     }
@@ -486,8 +505,18 @@ mod tests {
         assert!(error.message.contains("GEMINI_API_KEY") && !model.has_key(), "{}", error.message);
         let mut local = sample(Provider::Ollama, "m");
         assert!(local.key_text().unwrap().is_none() && local.has_key());
-        local.overrides.lacks_key = true;
+        local.overrides.key_place = Some(KeyPlace::Variable("OWN_KEY".into()));
         assert!(local.key_text().unwrap().is_none() && !local.has_key(), "it is called all the same");
+        // Who says where it is is told of that place and of no other.
+        let mut hosted = sample(Provider::Gemini, "m");
+        for (place, named) in [
+            (KeyPlace::Variable("OWN_KEY".into()), "OWN_KEY"),
+            (KeyPlace::File("/own/key".into()), "/own/key"),
+        ] {
+            hosted.overrides.key_place = Some(place);
+            let error = hosted.key_text().unwrap_err().message;
+            assert!(error.contains(named) && !error.contains("GEMINI_API_KEY"), "{error}");
+        }
     }
 
     #[test]

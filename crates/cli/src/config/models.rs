@@ -92,9 +92,7 @@ impl Model {
             (None, Some(file)) => Some(llm::Key::from_file(file)),
             (None, None) => variable.and_then(llm::Key::from_env),
         };
-        let mut model = llm::Model { key, ..self.without_key(name) };
-        model.overrides.lacks_key = model.key.is_none() && self.api_key_env.is_some();
-        model
+        llm::Model { key, ..self.without_key(name) }
     }
 
     /// The model without its key.
@@ -117,9 +115,14 @@ impl Model {
                 fallback: self.fallback.clone(),
                 idle: self.idle_timeout_s.map(Duration::from_secs),
                 total: self.timeout_s.map(Duration::from_secs),
-                lacks_key: false,
+                key_place: self.key_place(),
             },
         }
+    }
+
+    fn key_place(&self) -> Option<llm::KeyPlace> {
+        let file = self.api_key_file.clone().map(llm::KeyPlace::File);
+        file.or_else(|| self.api_key_env.clone().map(llm::KeyPlace::Variable))
     }
 
     /// Why there is no key where the configuration says that there is one.

@@ -177,11 +177,13 @@ fn a_call_that_a_server_could_not_read_is_the_models_mistake() {
 #[test]
 fn messages_say_what_to_do_and_hide_the_key() {
     let body = r#"{"error":{"message":"Incorrect API key provided: sk-secret."}}"#;
-    let error = complaint(401, body).into_error(&model()).redact(&model().secrets());
+    let mut named = model();
+    named.overrides.key_place = Some(crate::KeyPlace::Variable("MY_KEY".into()));
+    let error = complaint(401, body).into_error(&named).redact(&named.secrets());
     assert_eq!(
         error.message,
-        "The model server refused the key of model \"main\" (401): Incorrect API key provided: …. Check api_key_env \
-         of [models.main] in slipway.toml and the variable that it names."
+        "The model server refused the key of model \"main\" (401): Incorrect API key provided: …. Check MY_KEY, which \
+         api_key_env of [models.main] in slipway.toml names; a server that runs has it as it was when it was started."
     );
     let error = complaint(404, "").into_error(&model());
     assert_eq!(
