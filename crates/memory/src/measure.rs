@@ -49,6 +49,9 @@ struct Measured {
     offered: usize,
     in_vain: usize,
     nothing: usize,
+    /// Of what was offered where something fits: all of it, and what does not fit.
+    given: usize,
+    wrong: usize,
     /// Of every second: the same with three sentences around it that have nothing to do with any note.
     long_offered: usize,
     long_in_vain: usize,
@@ -69,7 +72,7 @@ impl Bench {
                 kind: *kind,
                 subject: None,
                 text: text.clone(),
-                source: NoteSource { author: Actor::user("ana"), session: None, seq: None },
+                source: NoteSource::by(Actor::user("ana")),
                 made_at: Timestamp::UNIX_EPOCH,
                 changed_at: Timestamp::UNIX_EPOCH,
                 uses: 0,
@@ -86,14 +89,15 @@ impl Bench {
     }
 
     fn recall(&self, text: &str, occasion: Occasion) -> Vec<String> {
-        let query = Query { text, scopes: &self.scopes, limit: FIRST, occasion, now: Timestamp::UNIX_EPOCH };
-        let found = recall(&self.notes, &Bundled, &query).unwrap();
+        let query = Query { text, scopes: &self.scopes, kind: None, limit: FIRST, occasion, now: Timestamp::UNIX_EPOCH };
+        let found = recall(&self.notes, &Bundled, &query).unwrap().found;
         found.iter().map(|found| self.names[&found.note.id].clone()).collect()
     }
 
     /// What each arm finds by itself: the one by words, and the one by meaning.
     fn alone(&self, text: &str) -> [Vec<String>; 2] {
-        let arms = arms(&self.notes, &Bundled, text, &self.scopes).unwrap();
+        let meaning = Bundled.embed_query(text).unwrap();
+        let arms = arms(&self.notes, &Bundled, (text, Some(&meaning)), &self.scopes).unwrap();
         [arms.by_words, arms.by_meaning].map(|ranking| {
             let rows: Vec<i64> = ranking.iter().take(FIRST).map(|(row, _)| *row).collect();
             let notes = self.notes.at(&rows).unwrap();
@@ -114,7 +118,14 @@ impl Bench {
             let text = format!("{}. {}. {text}. {}.", other(1), other(2), other(3));
             self.recall(&text, Occasion::Offer)
         };
+        let given: Vec<(Vec<String>, &Vec<String>)> =
+            queries.iter().map(|(text, wanted)| (self.recall(text, Occasion::Offer), wanted)).collect();
+        let wrong = |(found, wanted): &(Vec<String>, &Vec<String>)| {
+            found.iter().filter(|name| !wanted.contains(name)).count()
+        };
         Measured {
+            given: given.iter().map(|(found, _)| found.len()).sum(),
+            wrong: given.iter().map(wrong).sum(),
             long_offered: (0..)
                 .zip(queries)
                 .step_by(LONG)
@@ -137,6 +148,7 @@ impl Bench {
 }
 
 fn check(measured: &Measured) {
+    eprintln!("{measured:?}");
     assert!(measured.fused > measured.words && measured.fused > measured.meaning, "{measured:?}");
     assert!(measured.in_vain * 20 < measured.nothing, "{measured:?}");
     assert!(measured.long_in_vain * 20 * LONG < measured.nothing, "{measured:?}");

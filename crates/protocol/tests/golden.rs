@@ -280,7 +280,7 @@ fn events() -> Vec<Event> {
                 item: item(
                     15,
                     ItemStatus::Completed,
-                    ItemKind::Notice { text: "These checks must pass.".to_owned() },
+                    ItemKind::notice("These checks must pass."),
                 ),
             },
         ),
@@ -334,7 +334,7 @@ fn events() -> Vec<Event> {
             },
         ),
         (&system, EventBody::DeliveryUpdated(delivery())),
-        (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned() }),
+        (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned(), remembered: None }),
         (
             &system,
             EventBody::ErrorRaised {
