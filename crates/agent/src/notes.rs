@@ -28,7 +28,9 @@ impl Reason {
     fn words(self) -> &'static str {
         match self {
             Self::Task => "notes of earlier work that may fit this task.",
-            Self::Failure => "errors that came before and look like what fails now, with what was noted of them.",
+            Self::Failure => {
+                "errors that came before and look like what fails now, with what was noted of them."
+            }
             Self::Asked => "the notes that fit best.",
         }
     }
@@ -250,9 +252,13 @@ mod tests {
         let messages = [
             Message::user("Add a package"),
             Message::user(first.clone()),
-            Message::Assistant { parts: vec![call("1", "recall", "{\"query\":\"port\"}"), call("2", "shell", "ls")] },
+            Message::Assistant {
+                parts: vec![call("1", "recall", "{\"query\":\"port\"}"), call("2", "shell", "ls")],
+            },
             // A command cannot give notes, whatever it prints.
-            Message::Tools { results: vec![result("1", &second), result("2", &second.replace("mem_", "mem_"))] },
+            Message::Tools {
+                results: vec![result("1", &second), result("2", &second.replace("mem_", "mem_"))],
+            },
             Message::Assistant { parts: vec![call("3", "shell", "pnpm add")] },
         ];
         let seen = seen(&messages);

@@ -366,8 +366,8 @@ fn unreadable(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = error.message().trim_end();
     let message = if may_hold_keys { without_text(message) } else { message.to_owned() };
     let mut said = keys::covered(&format!("line {line}, column {column}{at}: {message}"));
-    let of_model =
-        (table.starts_with("[models") || table.starts_with("[memory")) && ["`key`", "`token`"].iter().any(|one| message.contains(one));
+    let of_model = (table.starts_with("[models") || table.starts_with("[memory"))
+        && ["`key`", "`token`"].iter().any(|one| message.contains(one));
     if of_model || message.contains("`api_key`") {
         said.push_str(
             "\nkeys are not written here: use api_key_env, api_key_file, or api_key_secret with `slipway secret set NAME`",

@@ -96,9 +96,7 @@ impl Client {
         };
         match tokio::time::timeout(patience, all).await {
             Ok(vectors) => alike(vectors?).map_err(|what| embeddings.error(Class::BadResponse, what)),
-            Err(_) => {
-                Err(embeddings.error(Class::TimedOut, &format!("did not answer within {patience:?}.")))
-            }
+            Err(_) => Err(embeddings.error(Class::TimedOut, &format!("did not answer within {patience:?}."))),
         }
     }
 
@@ -112,7 +110,8 @@ impl Client {
             body.insert("dimensions".to_owned(), Value::from(*count));
         }
         let request = self.request(Method::POST, model.url("/embeddings")?);
-        let request = request.header(CONTENT_TYPE, "application/json").headers(headers).body(body.to_string());
+        let request =
+            request.header(CONTENT_TYPE, "application/json").headers(headers).body(body.to_string());
         let mut response = request.send().await.map_err(|error| {
             let what = format!("cannot be reached: {}; is it running?", root_cause(&error));
             embeddings.error(Class::Unreachable, &what)

@@ -67,9 +67,8 @@ fn has_password(word: &str) -> bool {
     let Some((_, place)) = word.split_once("://") else { return false };
     let host = place.split(['/', '?', '#']).next().unwrap_or_default();
     let Some((user, _)) = host.rsplit_once('@') else { return false };
-    user.split_once(':').is_some_and(|(_, password)| {
-        !password.is_empty() && !password.starts_with(['$', '{', '<', '*', '…'])
-    })
+    user.split_once(':')
+        .is_some_and(|(_, password)| !password.is_empty() && !password.starts_with(['$', '{', '<', '*', '…']))
 }
 
 #[cfg(test)]

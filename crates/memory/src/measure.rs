@@ -89,7 +89,14 @@ impl Bench {
     }
 
     fn recall(&self, text: &str, occasion: Occasion) -> Vec<String> {
-        let query = Query { text, scopes: &self.scopes, kind: None, limit: FIRST, occasion, now: Timestamp::UNIX_EPOCH };
+        let query = Query {
+            text,
+            scopes: &self.scopes,
+            kind: None,
+            limit: FIRST,
+            occasion,
+            now: Timestamp::UNIX_EPOCH,
+        };
         let found = recall(&self.notes, &Bundled, &query).unwrap().found;
         found.iter().map(|found| self.names[&found.note.id].clone()).collect()
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use protocol::{
-    Actor, ActorKind, EditNote, NOTE_LIMIT, Note, NoteId, NoteKind, NoteScope, NoteSource,
-    Remembered, SUBJECT_LIMIT, Timestamp,
+    Actor, ActorKind, EditNote, NOTE_LIMIT, Note, NoteId, NoteKind, NoteScope, NoteSource, Remembered,
+    SUBJECT_LIMIT, Timestamp,
 };
 use store::{Mark, NoteKeys, Notes};
 
@@ -98,8 +98,7 @@ impl Memory {
             used_at: None,
             replaced_by: None,
         };
-        let answer =
-            if old.is_empty() { Remembered::New { id } } else { Remembered::Replaced { id, old } };
+        let answer = if old.is_empty() { Remembered::New { id } } else { Remembered::Replaced { id, old } };
         let keys = self.keys_with(&note, vector);
         let old = contrary.iter().map(|old| (old, None));
         let notes: Vec<_> = old.chain([(&note, Some(&keys))]).collect();

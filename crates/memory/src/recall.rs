@@ -119,11 +119,7 @@ struct Term {
 }
 
 /// Finds the notes that fit, the best first.
-pub(crate) fn recall(
-    notes: &Notes,
-    embedder: &dyn Embedder,
-    query: &Query<'_>,
-) -> Result<Recalled, Error> {
+pub(crate) fn recall(notes: &Notes, embedder: &dyn Embedder, query: &Query<'_>) -> Result<Recalled, Error> {
     let mut found: Vec<Ranked> = Vec::new();
     let parts = parts(query.text);
     let of_kind = query.kind.map(|kind| notes.of_kind(kind, query.scopes)).transpose()?;

@@ -40,10 +40,7 @@ impl Scale {
                     .to_owned(),
             });
         }
-        Ok(Self {
-            strangers: [own.strangers, bundled.strangers],
-            pairs: [own.pairs, bundled.pairs],
-        })
+        Ok(Self { strangers: [own.strangers, bundled.strangers], pairs: [own.pairs, bundled.pairs] })
     }
 
     /// A cosine of that model on the scale of the bundled one.
@@ -87,9 +84,8 @@ mod tests {
 
         fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
             let own = (1.0 - self.0 * self.0).sqrt();
-            let stretch = |vector: Vec<f32>| {
-                vector.into_iter().map(|number| number * own).chain([self.0]).collect()
-            };
+            let stretch =
+                |vector: Vec<f32>| vector.into_iter().map(|number| number * own).chain([self.0]).collect();
             Ok(Bundled.embed(texts)?.into_iter().map(stretch).collect())
         }
     }

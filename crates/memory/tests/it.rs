@@ -321,7 +321,10 @@ fn one_kind_can_be_asked_for() {
         };
         memory.recall(&query).unwrap().found.len()
     };
-    assert_eq!((query(None), query(Some(NoteKind::ErrorPattern)), query(Some(NoteKind::Decision))), (2, 1, 0));
+    assert_eq!(
+        (query(None), query(Some(NoteKind::ErrorPattern)), query(Some(NoteKind::Decision))),
+        (2, 1, 0)
+    );
 }
 
 #[test]

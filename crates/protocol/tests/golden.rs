@@ -277,11 +277,7 @@ fn events() -> Vec<Event> {
             &system,
             EventBody::ItemCompleted {
                 turn,
-                item: item(
-                    15,
-                    ItemStatus::Completed,
-                    ItemKind::notice("These checks must pass."),
-                ),
+                item: item(15, ItemStatus::Completed, ItemKind::notice("These checks must pass.")),
             },
         ),
         (

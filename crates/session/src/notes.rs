@@ -207,7 +207,9 @@ async fn make_up(memory: Weak<Memory>) {
 
 /// Why a note is refused that tells a secret.
 pub(crate) fn secret_told(name: &str) -> String {
-    format!("this has the value of {name} in it, and everybody reads notes: tell the name of a secret, never its value")
+    format!(
+        "this has the value of {name} in it, and everybody reads notes: tell the name of a secret, never its value"
+    )
 }
 
 /// A memory's error in the words of the API.

@@ -16,7 +16,8 @@ use crate::database::{Database, Kind};
 const KIND: Kind = Kind {
     name: "slipway memory",
     application_id: 0x736c_706d,
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE notes (
             row      INTEGER PRIMARY KEY,
             id       TEXT NOT NULL UNIQUE,
@@ -34,14 +35,15 @@ const KIND: Kind = Kind {
             tokenize = 'porter unicode61 remove_diacritics 2'
         );
     ",
-    "
+        "
         CREATE TABLE done (
             key    TEXT PRIMARY KEY,
             answer TEXT NOT NULL,
             at     INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX done_by_age ON done (at);
-    "],
+    ",
+    ],
 };
 
 /// What a note is found by.

@@ -155,12 +155,11 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Str
             return failure(StatusCode::BAD_REQUEST, &violation);
         }
     };
-    let entry = |(index, text): (usize, &String)| {
-        json!({"object": "embedding", "index": index, "embedding": shared.vector(text, dimensions)})
-    };
+    let entry = |(index, text): (usize, &String)| json!({"object": "embedding", "index": index, "embedding": shared.vector(text, dimensions)});
     // Nobody promises that they come in order.
     let data: Vec<Value> = texts.iter().enumerate().map(entry).rev().collect();
-    let answer = json!({"object": "list", "data": data, "model": request["model"], "usage": {"prompt_tokens": 1}});
+    let answer =
+        json!({"object": "list", "data": data, "model": request["model"], "usage": {"prompt_tokens": 1}});
     axum::Json(answer).into_response()
 }
 
@@ -171,8 +170,9 @@ fn failure(status: StatusCode, message: &str) -> Response {
 /// The texts of a request and the numbers that each is to have, or what is wrong with it.
 fn check(request: &Value) -> Result<(Vec<String>, usize), String> {
     let fields = request.as_object().ok_or("the body is no JSON object")?;
-    if let Some(field) =
-        fields.keys().find(|name| !["model", "input", "encoding_format", "dimensions"].contains(&name.as_str()))
+    if let Some(field) = fields
+        .keys()
+        .find(|name| !["model", "input", "encoding_format", "dimensions"].contains(&name.as_str()))
     {
         return Err(format!("there is no field {field}"));
     }
@@ -208,7 +208,8 @@ impl Shared {
             let word = word.to_lowercase();
             let meant = self.same.get(&word).unwrap_or(&word);
             let stem = meant.get(..5).unwrap_or(meant);
-            let hash = stem.bytes().fold(7_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+            let hash =
+                stem.bytes().fold(7_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
             vector[hash % dimensions] += 1.0;
         }
         vector

@@ -138,7 +138,9 @@ fn round(view: &View<'_>) -> String {
     let notes: Vec<&str> = since_prompt(view.messages, view.prompts)
         .iter()
         .filter(|message| notes::is_given(message))
-        .filter_map(|message| if let Message::User { text, .. } = message { Some(text.as_str()) } else { None })
+        .filter_map(
+            |message| if let Message::User { text, .. } = message { Some(text.as_str()) } else { None },
+        )
         .collect();
     if !notes.is_empty() {
         text.push_str(&format!("\n{}\n", cut(&notes.join("\n\n"), view.room / 2)));
@@ -221,7 +223,8 @@ fn one_line(text: &str, most: usize) -> String {
 
 /// What was said since the turn's prompt.
 fn since_prompt<'a>(messages: &'a [Message], prompts: &[String]) -> &'a [Message] {
-    let is_prompt = |message: &Message| matches!(message, Message::User { text, .. } if prompts.last() == Some(text));
+    let is_prompt =
+        |message: &Message| matches!(message, Message::User { text, .. } if prompts.last() == Some(text));
     messages.iter().rposition(is_prompt).map_or(&[], |place| &messages[place..])
 }
 

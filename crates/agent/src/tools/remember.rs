@@ -132,7 +132,11 @@ mod tests {
             scope,
         };
         for (arguments, kind, scope) in [
-            (json!({"text": " Use pnpm. ", "subject": "package\n manager"}), NoteKind::Fact, ScopeKind::Repository),
+            (
+                json!({"text": " Use pnpm. ", "subject": "package\n manager"}),
+                NoteKind::Fact,
+                ScopeKind::Repository,
+            ),
             (
                 json!({"note": "Use pnpm.", "topic": "package manager", "kind": "Error pattern", "scope": "user"}),
                 NoteKind::ErrorPattern,

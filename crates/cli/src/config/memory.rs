@@ -84,7 +84,10 @@ impl Memory {
     /// The memory as sessions use it.
     pub(crate) fn options(&self, secrets: &store::Secrets) -> session::MemoryOptions {
         let embedding = self.embedding.as_ref().map(|embedding| session::Embedding {
-            embeddings: llm::Embeddings::new(embedding.callable(embedding.key(secrets)), embedding.dimensions),
+            embeddings: llm::Embeddings::new(
+                embedding.callable(embedding.key(secrets)),
+                embedding.dimensions,
+            ),
             query_prefix: embedding.query_prefix.clone(),
             text_prefix: embedding.text_prefix.clone(),
         });
@@ -132,7 +135,8 @@ mod tests {
     #[test]
     fn an_endpoint_needs_an_address_and_a_model_and_at_most_one_key() {
         let embedding = |more: &str| {
-            let text = format!("[memory.embedding]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n{more}");
+            let text =
+                format!("[memory.embedding]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n{more}");
             Config::parse(&text).map(drop).map_err(|error| format!("{error:#}"))
         };
         embedding("").unwrap();

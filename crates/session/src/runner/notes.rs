@@ -60,8 +60,14 @@ impl Runner {
     /// Begins to look for notes that fit the turn's prompt.
     pub(super) fn recollect(&mut self, turn: &TurnState) {
         let Some(scopes) = self.scopes().filter(|_| turn.steps() == 0) else { return };
-        let look =
-            look_up(Arc::clone(&self.context.shelf), turn.text.clone(), scopes, None, Occasion::Offer, FOR_TASK);
+        let look = look_up(
+            Arc::clone(&self.context.shelf),
+            turn.text.clone(),
+            scopes,
+            None,
+            Occasion::Offer,
+            FOR_TASK,
+        );
         self.recollection = Some(Recollection(AbortOnDropHandle::new(tokio::spawn(look))));
     }
 
@@ -202,10 +208,7 @@ impl Runner {
 
 impl super::Context {
     /// Looks at the conversation so far.
-    pub(super) async fn with_history<T>(
-        &self,
-        look: impl Fn(&History) -> T,
-    ) -> Result<T, store::Error> {
+    pub(super) async fn with_history<T>(&self, look: impl Fn(&History) -> T) -> Result<T, store::Error> {
         match self.recorder.remembered().look(&self.recorder, &look) {
             Some(seen) => Ok(seen),
             None => Ok(look(&self.history().await?)),

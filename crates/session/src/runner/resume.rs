@@ -115,6 +115,8 @@ fn in_background(item: &Item) -> bool {
 fn only_looks(call: &ToolCall) -> bool {
     matches!(
         invocation(call),
-        Some(Invocation::Process { stdin: None, .. } | Invocation::Remember { .. } | Invocation::Recall { .. })
+        Some(
+            Invocation::Process { stdin: None, .. } | Invocation::Remember { .. } | Invocation::Recall { .. }
+        )
     )
 }

@@ -107,7 +107,10 @@ async fn while_the_endpoint_is_down_words_go_on_and_it_is_said_without_the_key()
         _ => None,
     });
     assert!(said.expect("people are told").contains("embedding"), "{:?}", follow.events);
-    let given = follow.items().iter().any(|item| matches!(&item.kind, ItemKind::Notice { notes, .. } if notes.len() == 1));
+    let given = follow
+        .items()
+        .iter()
+        .any(|item| matches!(&item.kind, ItemKind::Notice { notes, .. } if notes.len() == 1));
     assert!(given, "words are enough here: {:?}", follow.events);
     assert!(!serde_json::to_string(&follow.events).unwrap().contains(KEY));
     world.end(sessions).await;

@@ -21,7 +21,10 @@ use protocol::{Actor, Event, EventBody, SessionId};
 use store::{Draft, Log, Store};
 
 fn memory(text: impl Into<String>) -> Draft {
-    Draft { actor: Actor::user("ada"), body: EventBody::MemoryChanged { text: text.into(), remembered: None } }
+    Draft {
+        actor: Actor::user("ada"),
+        body: EventBody::MemoryChanged { text: text.into(), remembered: None },
+    }
 }
 
 fn text(event: &Event) -> &str {

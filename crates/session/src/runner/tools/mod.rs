@@ -20,8 +20,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use agent::tools::{Extent, Invocation};
-use protocol::{EventBody, ItemId};
 use protocol::item::{BackgroundProcess, Output};
+use protocol::{EventBody, ItemId};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::output::BLOB_LIMIT;

@@ -2,9 +2,7 @@
 //! again and nothing is done twice; what became of it is in the log with the call's end.
 
 use memory::Draft;
-use protocol::{
-    EventBody, ItemId, NoteKind, NoteScope, NoteSource, Remembered, ScopeKind, Timestamp,
-};
+use protocol::{EventBody, ItemId, NoteKind, NoteScope, NoteSource, Remembered, ScopeKind, Timestamp};
 
 use super::Done;
 use crate::failure::Failure;
