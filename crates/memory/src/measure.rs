@@ -52,6 +52,8 @@ struct Measured {
     /// Of what was offered where something fits: all of it, and what does not fit.
     given: usize,
     wrong: usize,
+    /// Prompts of all that are given something that does not fit.
+    misled: usize,
     /// Of every second: the same with three sentences around it that have nothing to do with any note.
     long_offered: usize,
     long_in_vain: usize,
@@ -130,9 +132,11 @@ impl Bench {
         let wrong = |(found, wanted): &(Vec<String>, &Vec<String>)| {
             found.iter().filter(|name| !wanted.contains(name)).count()
         };
+        let in_vain = nothing.iter().filter(|text| !self.recall(text, Occasion::Offer).is_empty()).count();
         Measured {
             given: given.iter().map(|(found, _)| found.len()).sum(),
             wrong: given.iter().map(wrong).sum(),
+            misled: given.iter().filter(|given| wrong(given) > 0).count() + in_vain,
             long_offered: (0..)
                 .zip(queries)
                 .step_by(LONG)
@@ -148,16 +152,21 @@ impl Bench {
             words: alone(0),
             meaning: alone(1),
             offered: hits(Occasion::Offer),
-            in_vain: nothing.iter().filter(|text| !self.recall(text, Occasion::Offer).is_empty()).count(),
+            in_vain,
             nothing: nothing.len(),
         }
     }
 }
 
+/// What is promised: fusion beats both of its arms, and fewer than one prompt in twenty is given something that does not fit,
+/// whether or not something else would.
 fn check(measured: &Measured) {
-    eprintln!("{measured:?}");
+    println!("{measured:?}");
     assert!(measured.fused > measured.words && measured.fused > measured.meaning, "{measured:?}");
     assert!(measured.in_vain * 20 < measured.nothing, "{measured:?}");
+    assert!(measured.misled * 20 < measured.asked + measured.nothing, "{measured:?}");
+    // Where notes are given to a prompt that has some, most of them are the right ones.
+    assert!(measured.wrong * 2 < measured.given, "{measured:?}");
     assert!(measured.long_in_vain * 20 * LONG < measured.nothing, "{measured:?}");
     // A threshold that lets nothing through would be under five per cent, too.
     assert!(
@@ -175,6 +184,41 @@ fn the_set_is_whole() {
         assert!(half.queries.iter().flat_map(|(_, wanted)| wanted).all(|name| names.contains(&name)));
         assert!(half.queries.len() >= 60 && half.nothing.len() >= 60);
     }
+    // Nothing is asked twice, not even in the other half.
+    let halves = [&bench.set.tuning, &bench.set.held_out];
+    let asked = halves.iter().flat_map(|half| half.queries.iter().map(|(text, _)| text).chain(&half.nothing));
+    let mut seen = std::collections::HashSet::new();
+    for text in asked {
+        assert!(seen.insert(index(text)), "asked twice: {text}");
+    }
+}
+
+/// A check that nothing can fail says nothing.
+#[test]
+fn a_worse_retrieval_does_not_pass() {
+    let good = || Measured {
+        asked: 80,
+        fused: 50,
+        words: 45,
+        meaning: 41,
+        offered: 13,
+        in_vain: 1,
+        nothing: 80,
+        given: 19,
+        wrong: 6,
+        misled: 7,
+        long_offered: 7,
+        long_in_vain: 1,
+    };
+    check(&good());
+    let fails = |worse: Measured| std::panic::catch_unwind(|| check(&worse)).is_err();
+    assert!(fails(Measured { fused: 45, ..good() }), "no better than words alone");
+    assert!(fails(Measured { meaning: 50, ..good() }), "no better than meaning alone");
+    assert!(fails(Measured { in_vain: 4, ..good() }), "five per cent");
+    assert!(fails(Measured { misled: 8, ..good() }), "five per cent of all");
+    assert!(fails(Measured { wrong: 10, ..good() }), "more wrong than right");
+    assert!(fails(Measured { offered: 10, ..good() }), "nothing is ever given");
+    assert!(fails(Measured { long_in_vain: 2, ..good() }), "in long prompts");
 }
 
 #[test]
