@@ -197,7 +197,7 @@ impl History {
                 self.turns.push(Past { prompt: beginning(text), ..Past::default() });
                 self.said(text, images, seq);
             }
-            ItemKind::Notice { text } => {
+            ItemKind::Notice { text, .. } => {
                 self.close_step();
                 self.said(text, &[], seq);
             }
@@ -318,6 +318,12 @@ impl History {
     /// The messages that began before this event.
     pub(crate) fn before(&self, seq: u64) -> &[Message] {
         &self.messages[..self.starts.partition_point(|start| *start < seq)]
+    }
+
+    /// The messages since the last prompt, with it.
+    pub fn since_prompt(&self) -> &[Message] {
+        let seq = self.prompts.last().map_or(0, |(seq, _)| *seq);
+        &self.messages[self.starts.partition_point(|start| *start < seq)..]
     }
 
     /// The prompts that came before this event; all without one.

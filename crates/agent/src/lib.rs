@@ -13,6 +13,7 @@ mod html;
 mod input;
 mod loose;
 mod mode;
+pub mod notes;
 mod plateau;
 pub mod policy;
 mod prompt;

@@ -14,6 +14,7 @@ use crate::fit::Fit;
 use crate::history::{self, CANCELLED, INTERRUPTED, Past, STOPPED_HERE};
 use crate::input::{Input, Limits, Profile, Setup};
 use crate::mode::{self, FileText, Mode, View};
+use crate::notes;
 use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
 use crate::rounds::Rounds;
@@ -240,7 +241,8 @@ impl Turn {
 
     fn begin(&mut self) -> Vec<Effect> {
         history::answer_open_calls(&mut self.messages, &[], INTERRUPTED);
-        match self.messages.last() {
+        // Notes that were given come after what is to be answered.
+        match self.messages.iter().rev().find(|message| !notes::is_given(message)) {
             None => self.finish(Outcome::Failed, "there is no prompt to work on".to_owned()),
             // A model that works in rounds runs little by itself, so it is told at first what fails.
             Some(Message::User { text, .. })
@@ -672,9 +674,11 @@ fn system(mode: &dyn Mode, instructions: &str, checks: &[Check], offers: Offers)
     }
 }
 
-/// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking.
+/// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking, and
+/// each tool more costs them some of the few steps that they get right; what is remembered is given to them all the same.
 fn suited(mode: &dyn Mode, offers: Offers) -> Offers {
-    Offers { ask: offers.ask && mode.is_native(), ..offers }
+    let native = mode.is_native();
+    Offers { ask: offers.ask && native, memory: offers.memory && native, ..offers }
 }
 
 /// How requests fit a model.

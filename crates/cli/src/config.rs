@@ -3,6 +3,7 @@
 
 pub(crate) mod budget;
 mod keys;
+mod memory;
 mod models;
 mod outside;
 
@@ -34,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) routes: session::Routes,
     pub(crate) sandbox: Sandbox,
     pub(crate) notify: outside::Notify,
+    pub(crate) memory: memory::Memory,
     #[serde(skip_serializing)]
     pub(crate) forges: BTreeMap<String, outside::Forge>,
     #[serde(skip_serializing)]
@@ -237,6 +239,7 @@ impl Config {
         if let Some(steps) = config.agent.max_steps {
             bail!("max_steps in [agent] is now steps in [budget.turn]: write steps = {steps} there");
         }
+        config.memory.check()?;
         config.budget.budgets()?;
         models::check_routes(&config)?;
         for (name, environment) in &config.environments {
@@ -279,7 +282,9 @@ impl Config {
         if let Some(file) = self.server.secret_key_file.to_str().filter(|file| !file.is_empty()) {
             self.server.secret_key_file = resolve(file, dir)?.into();
         }
-        for file in self.models.values_mut().filter_map(|model| model.api_key_file.as_mut()) {
+        let embedding = self.memory.embedding.as_mut().and_then(|embedding| embedding.api_key_file.as_mut());
+        let of_models = self.models.values_mut().filter_map(|model| model.api_key_file.as_mut());
+        for file in of_models.chain(embedding) {
             if let Some(path) = file.to_str() {
                 *file = resolve(path, dir)?.into();
             }
@@ -361,8 +366,8 @@ fn unreadable(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = error.message().trim_end();
     let message = if may_hold_keys { without_text(message) } else { message.to_owned() };
     let mut said = keys::covered(&format!("line {line}, column {column}{at}: {message}"));
-    let of_model =
-        table.starts_with("[models") && ["`key`", "`token`"].iter().any(|one| message.contains(one));
+    let of_model = (table.starts_with("[models") || table.starts_with("[memory"))
+        && ["`key`", "`token`"].iter().any(|one| message.contains(one));
     if of_model || message.contains("`api_key`") {
         said.push_str(
             "\nkeys are not written here: use api_key_env, api_key_file, or api_key_secret with `slipway secret set NAME`",

@@ -303,6 +303,10 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
     let default_model = named.or_else(|| models.first().map(|model| model.name.clone()));
     let native = data_dir.join("native");
     let driver: Arc<dyn sandbox::Driver> = Arc::new(driver);
+    if let Some(why) = config.memory.lacks_key(store.secrets()) {
+        tracing::warn!("[memory.embedding] has no key: {why}");
+    }
+    let memory = config.memory.options(store.secrets());
     let options = session::Options {
         store,
         images: Arc::new(sandbox::image::Images::open(&native.join("images"), Arc::clone(&driver))?),
@@ -334,6 +338,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         author: author(),
         outbox: config.outbox().map_err(Usage)?,
         maps: config.agent.maps(),
+        memory,
         duty,
     };
     Ok(Sessions::start(options).await?)

@@ -606,7 +606,7 @@ fn unreachable(model: &Model, error: &reqwest::Error) -> Error {
 }
 
 /// The innermost cause, which is the one that says something.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -20,6 +20,9 @@ use crate::price::Price;
 use crate::provider::{Auth, Path, Provider};
 use crate::wire::Format;
 
+/// Shorter keys are words that people made up for servers of their own, and stand in texts by chance.
+const SHORTEST_KEY: usize = 8;
+
 /// How much a model should think before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -338,6 +341,11 @@ impl Model {
         };
         let headers = self.headers.iter().filter(|(name, _)| is_key(name)).map(|(_, value)| value);
         echoes::of(self.exposed(), headers, "")
+    }
+
+    /// Whether a text has its key in it.
+    pub fn is_told_in(&self, text: &str) -> bool {
+        self.keys().iter().any(|key| key.len() >= SHORTEST_KEY && text.contains(key.as_str()))
     }
 
     fn exposed(&self) -> Option<String> {

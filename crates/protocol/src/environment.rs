@@ -53,6 +53,9 @@ pub struct Environment {
     /// Whether the agent may ask a person something and wait for the answer. Without, it decides by itself.
     #[serde(default = "Environment::asks", skip_serializing_if = "Environment::is_attended")]
     pub questions: bool,
+    /// Whether sessions know and keep what is remembered across them.
+    #[serde(default = "Environment::remembers", skip_serializing_if = "Environment::is_remembering")]
+    pub memory: bool,
     /// Name of the model used when none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -68,6 +71,15 @@ impl Environment {
 
     fn asks() -> bool {
         true
+    }
+
+    fn remembers() -> bool {
+        true
+    }
+
+    /// Whether the memory is in use; serde gives a reference.
+    fn is_remembering(memory: &bool) -> bool {
+        *memory
     }
 
     /// Whether a person answers; serde gives a reference.
@@ -93,6 +105,7 @@ impl Default for Environment {
             approve: Vec::new(),
             policy: crate::Policy::default(),
             questions: true,
+            memory: true,
             model: None,
             instructions: None,
         }

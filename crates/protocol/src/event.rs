@@ -426,6 +426,9 @@ pub enum EventBody {
     MemoryChanged {
         /// What.
         text: String,
+        /// What became of a note that was to be remembered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remembered: Option<crate::Remembered>,
     },
     /// Something went wrong that a person should know of.
     #[serde(rename = "error.raised")]

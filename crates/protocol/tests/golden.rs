@@ -277,11 +277,7 @@ fn events() -> Vec<Event> {
             &system,
             EventBody::ItemCompleted {
                 turn,
-                item: item(
-                    15,
-                    ItemStatus::Completed,
-                    ItemKind::Notice { text: "These checks must pass.".to_owned() },
-                ),
+                item: item(15, ItemStatus::Completed, ItemKind::notice("These checks must pass.")),
             },
         ),
         (
@@ -334,7 +330,7 @@ fn events() -> Vec<Event> {
             },
         ),
         (&system, EventBody::DeliveryUpdated(delivery())),
-        (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned() }),
+        (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned(), remembered: None }),
         (
             &system,
             EventBody::ErrorRaised {

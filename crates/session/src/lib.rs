@@ -10,6 +10,7 @@ mod command;
 mod control;
 mod copies;
 mod damaged;
+mod embedding;
 mod environments;
 mod exits;
 mod failure;
@@ -58,10 +59,12 @@ use protocol::{
 pub use budget::validate as validate_budgets;
 pub use builds::services;
 pub use command::{Before, Cause, Command};
+pub use embedding::Embedding;
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
 pub use maps::Maps;
 pub use memory::Occasion;
+pub use notes::MemoryOptions;
 pub use outbox::{Outbox, Patience};
 pub use position::Position;
 pub use problem::store as store_problem;
@@ -128,6 +131,8 @@ pub struct Options {
     pub outbox: Outbox,
     /// How maps of large repositories are made; None where nobody wants any.
     pub maps: Option<Maps>,
+    /// How the memory is used.
+    pub memory: MemoryOptions,
     /// What is done without being asked.
     pub duty: Duty,
 }

@@ -46,7 +46,7 @@ pub(crate) struct Registry {
     notifier: Option<Notifier>,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     pub(crate) damages: Damages,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: Arc<Shelf>,
     /// No new work is taken. Whoever makes an actor holds this open meanwhile, so that shutting down misses none.
     closing: RwLock<bool>,
     /// Every actor has ended.
@@ -63,7 +63,7 @@ impl Registry {
         let notifier =
             options.outbox.webhook.clone().map(|webhook| Notifier::new(webhook, options.outbox.notification));
         let this = Self {
-            shelf: Shelf::new(&options.store),
+            shelf: Arc::new(Shelf::new(&options.store, &options.memory, client.clone())),
             builds: Builds::new(Arc::clone(&options), Arc::clone(&exits)),
             options,
             exits,
@@ -261,6 +261,7 @@ impl Registry {
             recorder,
             workspace,
             client: self.client.clone(),
+            shelf: Arc::clone(&self.shelf),
             edited: tokio::sync::Notify::new(),
             adapted: Mutex::default(),
             stopwatch: Stopwatch::new(kept),

@@ -764,7 +764,7 @@ fn first_lineage(session: SessionId, at: Timestamp) -> LineageId {
 
 /// A tool call in a few words: the tool, and its command, file or pattern.
 fn describe(call: &ToolCall) -> String {
-    let keys = ["command", "path", "pattern", "name", "url", "id", "question"];
+    let keys = ["command", "path", "pattern", "name", "url", "id", "question", "subject", "query"];
     let argument = keys.iter().find_map(|key| call.input.get(*key)?.as_str()).unwrap_or_default();
     let line = argument.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let words = format!("{} {line}", call.tool);

@@ -1,9 +1,9 @@
 //! The tools a model can call: definitions, arguments, and what can be decided without IO. One file each; what they
 //! share (reading arguments, cutting output) has its own files. Doing the work is the session's part.
 
-use protocol::EditFormat;
 use protocol::chat::ToolSpec;
 use protocol::event::PlanItem;
+use protocol::{EditFormat, NoteKind, ScopeKind};
 
 mod arguments;
 mod ask;
@@ -22,6 +22,8 @@ mod plan;
 mod process;
 mod read;
 mod readable;
+mod recall;
+mod remember;
 mod removal;
 mod search;
 mod shell;
@@ -38,6 +40,8 @@ pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
 pub use read::{Extent, numbered};
 pub use readable::{is_binary, readable};
+pub(crate) use recall::gives_notes;
+pub use remember::remembered;
 pub(crate) use removal::is_test;
 pub use web_fetch::{Response, fetched};
 
@@ -136,6 +140,22 @@ pub enum Invocation {
         /// Its address.
         url: String,
     },
+    /// Keep a note for later sessions.
+    Remember {
+        /// The note.
+        text: String,
+        /// What it answers.
+        subject: String,
+        /// What sort of thing it is.
+        kind: NoteKind,
+        /// What it is about.
+        scope: ScopeKind,
+    },
+    /// Look for notes of earlier sessions.
+    Recall {
+        /// What is looked for.
+        query: String,
+    },
 }
 
 /// Tools that not every session has.
@@ -145,6 +165,8 @@ pub struct Offers {
     pub ask: bool,
     /// Something outside can be reached.
     pub web: bool,
+    /// Something is remembered across sessions.
+    pub memory: bool,
 }
 
 impl Invocation {
@@ -163,12 +185,14 @@ impl Invocation {
             Self::Plan { .. } => plan::TOOL.name,
             Self::Ask { .. } => ask::TOOL.name,
             Self::WebFetch { .. } => web_fetch::TOOL.name,
+            Self::Remember { .. } => remember::TOOL.name,
+            Self::Recall { .. } => recall::TOOL.name,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 12] = [
+const TOOLS: [&Tool; 14] = [
     &shell::TOOL,
     &process::TOOL,
     &read::TOOL,
@@ -181,6 +205,8 @@ const TOOLS: [&Tool; 12] = [
     &plan::TOOL,
     &ask::TOOL,
     &web_fetch::TOOL,
+    &remember::TOOL,
+    &recall::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
@@ -194,6 +220,7 @@ fn offered(format: EditFormat, offers: Offers) -> impl Iterator<Item = &'static 
         name if name == patch::TOOL.name => format == EditFormat::Patch,
         name if name == ask::TOOL.name => offers.ask,
         name if name == web_fetch::TOOL.name => offers.web,
+        name if name == remember::TOOL.name || name == recall::TOOL.name => offers.memory,
         _ => true,
     };
     TOOLS.into_iter().filter(fits)
@@ -257,7 +284,7 @@ pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, Strin
 mod tests {
     use super::{parse_any as parse, *};
 
-    const ALL: Offers = Offers { ask: true, web: true };
+    const ALL: Offers = Offers { ask: true, web: true, memory: true };
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
@@ -279,6 +306,8 @@ mod tests {
             ("plan", r#"{"items":"[ ] a"}"#),
             ("ask", r#"{"question":"a"}"#),
             ("web_fetch", r#"{"url":"https://a.test"}"#),
+            ("remember", r#"{"text":"a","subject":"b"}"#),
+            ("recall", r#"{"query":"a"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);
@@ -363,6 +392,15 @@ mod tests {
 
         web_fetch: Fetches a page from the web and gives it as text, with its links; also plain text and JSON. Only hosts that the environment allows can be reached. For servers in the sandbox use curl in shell.
           url (string, required): The address, with http:// or https://.
+
+        remember: Keeps a note for later sessions, which know nothing of this one: a fact that took effort to find, a decision of the user, or an error and what cured it. Not what the repository says itself, not the state of this task, never a secret. A note that says the same becomes one with it; an older one with the same subject is replaced.
+          text (string, required): One or two sentences that make sense by themselves, with names and commands as they are.
+          subject (string, required): What it answers, in a word or two, such as package manager, or the name of the error.
+          kind (string, optional): fact, decision or error_pattern; fact unless given.
+          scope (string, optional): Whom it is about: repository, environment, or person for what the author of the prompt likes; repository unless given.
+
+        recall: Looks for notes of earlier sessions about this repository, this environment and the author of the prompt: facts, decisions, errors and their cures. Use it when something seems odd, or when an error may have come before.
+          query (string, required): What you want to know, as a question or in a few words, or the message of an error.
         ");
     }
 }

@@ -4,7 +4,7 @@ use protocol::{EventBody, Item, ItemKind, Session, SessionId, Status};
 
 use super::Context;
 use crate::exit::Exit;
-use crate::render::{approval, budget, live, print, style, summary, table, text};
+use crate::render::{approval, budget, live, memory, print, style, summary, table, text};
 
 /// Show a session: status, checks, spend, delivery.
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,9 @@ impl Show {
         for event in &events {
             if let EventBody::TurnFinished { outcome, reason, receipt, .. } = &event.body {
                 print::line(&summary::turn(*outcome, reason.as_deref(), receipt, style::stdout()))?;
+            }
+            if let Some(line) = memory::line(&event.body) {
+                print::line(&format!("memory: {line}"))?;
             }
         }
         Ok(Exit::Done)

@@ -242,6 +242,10 @@ impl View {
                 )))
             }
             EventBody::PlanUpdated { items, .. } => say(&plan::lines(items, paint)),
+            EventBody::MemoryChanged { .. } => {
+                let line = super::memory::line(&event.body).unwrap_or_default();
+                say(&paint.dim(&format!("  memory: {line}")));
+            }
             EventBody::ModelChanged { model, from, turn, reason, .. } => {
                 let words = match (turn, reason) {
                     (Some(_), Some(reason)) => format!("{from} failed: {}; {model} takes over for this turn", text::harmless(reason)),
@@ -406,7 +410,7 @@ impl View {
                 self.outputs.remove(&item.id);
                 say(&check(report, paint));
             }
-            ItemKind::Notice { text: words } => say(&paint.dim(&indent(&text::harmless(words), 6))),
+            ItemKind::Notice { text: words, .. } => say(&paint.dim(&indent(&text::harmless(words), 6))),
             _ => {}
         }
     }
@@ -474,7 +478,7 @@ impl View {
 
 /// A tool call in one line.
 pub(crate) fn describe(call: &ToolCall) -> String {
-    let argument = ["command", "path", "pattern", "name", "url", "id", "question"]
+    let argument = ["command", "path", "pattern", "name", "url", "id", "question", "subject", "query"]
         .iter()
         .find_map(|key| call.input.get(*key)?.as_str());
     match (call.tool.as_str(), argument) {

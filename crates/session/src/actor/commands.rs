@@ -206,7 +206,7 @@ pub(super) fn decide(
     };
     bodies.extend(told.map(|text| EventBody::ItemCompleted {
         turn: turn.id,
-        item: Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } },
+        item: Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::notice(text) },
     }));
     let (by, gate) = (by.to_owned(), pending.gate);
     (bodies, Ok(Decision { approval, approved, by, comment, gate, input, all }))

@@ -100,7 +100,9 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         | Invocation::Process { stdin: None, .. }
         | Invocation::Plan { .. }
         | Invocation::Ask { .. }
-        | Invocation::WebFetch { .. } => false,
+        | Invocation::WebFetch { .. }
+        | Invocation::Remember { .. }
+        | Invocation::Recall { .. } => false,
         Invocation::Shell { .. }
         | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }

@@ -14,6 +14,7 @@ mod gate;
 mod git;
 mod map;
 mod model;
+mod notes;
 pub(crate) mod output;
 mod permission;
 mod question;
@@ -64,6 +65,8 @@ pub(crate) struct Context {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) workspace: Workspace,
     pub(crate) client: llm::Client,
+    /// The memory.
+    pub(crate) shelf: Arc<crate::notes::Shelf>,
     /// Woken when somebody changed the session.
     pub(crate) edited: tokio::sync::Notify,
     /// What people were told that models were not sent as it was said.
@@ -151,6 +154,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         map: None,
         map_wanted: false,
         map_soon: false,
+        recollection: None,
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -243,6 +247,8 @@ struct Runner {
     map_wanted: bool,
     /// Whether it was made before, so that it is only a moment away.
     map_soon: bool,
+    /// Notes of the memory that fit the prompt, on their way.
+    recollection: Option<notes::Recollection>,
 }
 
 impl Runner {
@@ -260,6 +266,7 @@ impl Runner {
         let settled = turn.open.is_empty() && (turn.steps() == 0 || !turn.had_sandbox);
         let known = if settled { workspace.foreseen(recorder).await } else { None };
         self.expect(turn);
+        self.recollect(turn);
         let instructions = match known {
             Some(known) => {
                 self.checks = known.checks;
@@ -270,7 +277,8 @@ impl Runner {
         Box::pin(self.settle_open(turn)).await?;
         self.take_on(&model);
         let mut history = self.context.history().await?;
-        if self.orient(turn, &history).await? {
+        let recalled = self.give_notes(&history).await?;
+        if self.orient(turn, &history).await? || recalled {
             history = self.context.history().await?;
         }
         // What was told until now is in there.
@@ -355,6 +363,7 @@ impl Runner {
             drop(clock);
             self.context.warn_of_limits().await?;
             self.give_map(map::Haste::None).await?;
+            self.give_late_notes().await?;
             for text in self.take_told() {
                 effects.extend(machine.handle(Input::Noticed { text }));
             }
@@ -372,8 +381,14 @@ impl Runner {
     }
 
     async fn complete(&self, item: Item) -> Result<(), store::Error> {
+        self.complete_with(Vec::new(), item).await
+    }
+
+    /// The same with what came of it, in one append.
+    async fn complete_with(&self, mut bodies: Vec<EventBody>, item: Item) -> Result<(), store::Error> {
         let item = self.with_share(item);
-        self.append(&self.agent, vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
+        bodies.push(EventBody::ItemCompleted { turn: self.turn, item });
+        self.append(&self.agent, bodies).await
     }
 
     async fn start(&self, item: Item) -> Result<(), store::Error> {
@@ -392,7 +407,7 @@ impl Runner {
     }
 
     async fn record_notice(&self, text: String) -> Result<(), store::Error> {
-        let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } };
+        let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::notice(text) };
         self.append(&Actor::system(), vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
     }
 
@@ -521,7 +536,7 @@ impl Runner {
         call.elapsed_ms = Some(self.context.elapsed_ms());
         match ended {
             Ok(ToolEnd::Ended(done)) => {
-                let Done { mut output, is_error, exit_code, process: background } = done;
+                let Done { mut output, is_error, exit_code, process: background, also } = done;
                 if exit_code.is_some() || background.is_some() || call.tool == "web_fetch" {
                     for line in self.remarks(is_error, &output.text).await? {
                         output.text.push('\n');
@@ -537,7 +552,7 @@ impl Runner {
                 call.process = background.map(|background| *background);
                 item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
                 failpoint::hit(Point::ToolEnded);
-                self.complete(item).await?;
+                self.complete_with(also, item).await?;
                 failpoint::hit(Point::ToolRecorded);
                 // Not before: until the result is in the log, a restarted server must find the process again.
                 if exit_code.is_some()
@@ -598,7 +613,10 @@ impl Runner {
         let mut results = Vec::new();
         let mut running = "sandbox".to_owned();
         match self.try_verify(&mut results, &mut running).await {
-            Ok(changed) => Ok(Verification { changed, checks: results }),
+            Ok(changed) => {
+                self.give_patterns(&results).await?;
+                Ok(Verification { changed, checks: results })
+            }
             // The work went with the sandbox. The model is told as a check is: with what is to be done again.
             Err(Failure::Lost(detail)) => {
                 let text = self.lost(&detail).await?;

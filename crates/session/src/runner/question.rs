@@ -15,7 +15,8 @@ impl Runner {
     /// Tools that this session has beside those that every session has.
     pub(super) fn offers(&self) -> Offers {
         let workspace = &self.context.workspace;
-        Offers { ask: workspace.may_ask(), web: workspace.reaches_out() }
+        let memory = workspace.remembers();
+        Offers { ask: workspace.may_ask(), web: workspace.reaches_out(), memory }
     }
 
     /// Asks a person, and lets the turn wait; where nobody answers, the model is told so at once.

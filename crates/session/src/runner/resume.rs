@@ -110,7 +110,13 @@ fn in_background(item: &Item) -> bool {
     matches!(invocation(call), Some(Invocation::Shell { background: true, .. }))
 }
 
-/// Whether a call looks at what runs, or ends it: both can be done twice, but not writing to it.
+/// Whether a call looks at what runs, or ends it: both can be done twice, but not writing to it. And so can all that is done
+/// with the memory, which knows by the item what it did.
 fn only_looks(call: &ToolCall) -> bool {
-    matches!(invocation(call), Some(Invocation::Process { stdin: None, .. }))
+    matches!(
+        invocation(call),
+        Some(
+            Invocation::Process { stdin: None, .. } | Invocation::Remember { .. } | Invocation::Recall { .. }
+        )
+    )
 }

@@ -596,7 +596,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             let states = [NotificationState::Intended, NotificationState::Sent, NotificationState::Failed];
             EventBody::NotificationUpdated(notification(&key.to_string(), turn, states[state]))
         }),
-        text().prop_map(|text| EventBody::MemoryChanged { text }),
+        text().prop_map(|text| EventBody::MemoryChanged { text, remembered: None }),
         (any::<Option<u16>>(), any::<Option<u16>>()).prop_map(|(tokens, steps)| {
             let limits = |limit: Option<u16>| protocol::Budget {
                 tokens: limit.map(u64::from),
@@ -629,7 +629,7 @@ fn any_item() -> impl Strategy<Value = Item> {
             0 => ItemKind::Prompt { prompt: PromptId::from_u128(n), text, images: Vec::new() },
             1 => ItemKind::Message { text },
             2 => ItemKind::Reasoning { text, signature: None },
-            3 => ItemKind::Notice { text },
+            3 => ItemKind::notice(text),
             4 => ItemKind::Report(CheckReport {
                 check: text,
                 command: "true".into(),

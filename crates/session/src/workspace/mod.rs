@@ -126,6 +126,24 @@ impl Workspace {
         self.recipe.questions
     }
 
+    /// Whether the environment lets sessions know and keep what is remembered.
+    pub(crate) fn remembers(&self) -> bool {
+        self.recipe.memory && self.options.memory.enabled
+    }
+
+    /// Whose notes a session knows: those of its repository, of its environment, and of the author of the prompt.
+    pub(crate) fn scopes(&self, author: Option<&str>) -> Vec<protocol::NoteScope> {
+        use protocol::NoteScope;
+        let repository = self.url().ok().map(|url| NoteScope::repository(forge::public_url(url)));
+        let environment = NoteScope::environment(self.environment.clone());
+        repository.into_iter().chain([environment]).chain(author.map(NoteScope::person)).collect()
+    }
+
+    /// The secrets of the environment.
+    pub(crate) fn secrets(&self) -> &[protocol::Secret] {
+        &self.recipe.secrets
+    }
+
     /// Whether the environment allows anything outside.
     pub(crate) fn reaches_out(&self) -> bool {
         match &self.recipe.egress {

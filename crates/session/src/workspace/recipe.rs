@@ -59,6 +59,7 @@ struct RepositoryRecipe {
     pool: Option<toml::Value>,
     rebuild_s: Option<toml::Value>,
     questions: Option<toml::Value>,
+    memory: Option<toml::Value>,
 }
 
 /// Completes the environment's recipe from the repository at a commit.
@@ -142,6 +143,7 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         ("pool", &own.pool),
         ("rebuild_s", &own.rebuild_s),
         ("questions", &own.questions),
+        ("memory", &own.memory),
     ];
     for (key, value) in others {
         if value.is_some() {

@@ -40,6 +40,7 @@ pub(crate) struct World {
     budgets: protocol::Budgets,
     outside: Arc<dyn sandbox::egress::Outside>,
     price: Option<llm::Price>,
+    memory: session::MemoryOptions,
 }
 
 impl World {
@@ -81,7 +82,14 @@ impl World {
             budgets: protocol::Budgets::default(),
             outside: Arc::new(Nowhere),
             price: None,
+            memory: session::MemoryOptions::default(),
         }
+    }
+
+    /// With another way to remember.
+    pub(crate) fn memory(mut self, memory: session::MemoryOptions) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// With a model that costs this much.
@@ -216,6 +224,7 @@ impl World {
             author: Author::default(),
             outbox: self.outbox.clone(),
             maps: None,
+            memory: self.memory.clone(),
             duty: session::Duty::Work,
         };
         Sessions::start(options).await.unwrap()

@@ -8,6 +8,8 @@ mod patch;
 mod plan;
 mod process;
 mod read;
+mod recall;
+mod remember;
 mod search;
 pub(super) mod shell;
 mod web_fetch;
@@ -18,8 +20,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use agent::tools::{Extent, Invocation};
-use protocol::ItemId;
 use protocol::item::{BackgroundProcess, Output};
+use protocol::{EventBody, ItemId};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::output::BLOB_LIMIT;
@@ -36,11 +38,13 @@ pub(super) struct Done {
     pub(super) exit_code: Option<i32>,
     /// The command in the background that it is about.
     pub(super) process: Option<Box<BackgroundProcess>>,
+    /// What is recorded with its end.
+    pub(super) also: Vec<EventBody>,
 }
 
 impl Done {
     fn of(output: Output) -> Self {
-        Self { output, is_error: false, exit_code: None, process: None }
+        Self { output, is_error: false, exit_code: None, process: None, also: Vec::new() }
     }
 
     pub(super) fn ok(text: impl Into<String>) -> Self {
@@ -148,6 +152,10 @@ impl Runner {
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
             Invocation::Plan { items } => plan::run(self, items).await,
             Invocation::WebFetch { url } => web_fetch::run(&scope, self.exit.as_deref(), &url).await,
+            Invocation::Remember { text, subject, kind, scope: about } => {
+                remember::run(self, item, remember::Wanted { about, kind, subject, text }).await
+            }
+            Invocation::Recall { query } => recall::run(self, query).await,
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
