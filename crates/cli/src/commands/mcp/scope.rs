@@ -51,14 +51,20 @@ impl Scope {
         match found {
             Ok(session) if self.covers(&session.environment) => Ok(session),
             Ok(_) => Err(absent().hint("list_sessions lists them").into()),
-            Err(error) if is_absent(&error) => Err(absent().hint("list_sessions lists them").into()),
+            Err(error) if self.hides(&error) => Err(absent().hint("list_sessions lists them").into()),
             Err(error) => Err(error),
         }
     }
-}
 
-fn is_absent(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Problem>().is_some_and(|problem| problem.code == Code::NotFound)
+    /// Whether an error means that there is no such session. Where only some are offered, one that is too damaged to tell its
+    /// environment is not.
+    fn hides(&self, error: &anyhow::Error) -> bool {
+        match error.downcast_ref::<Problem>().map(|problem| problem.code) {
+            Some(Code::NotFound) => true,
+            Some(Code::StorageDamaged) => self.environments().is_some(),
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -72,5 +78,9 @@ mod tests {
         let narrow = Scope::new(Mode::Look, vec!["shop".into()]);
         assert!(narrow.covers("shop") && !narrow.covers("shop2") && !narrow.changes());
         assert!(narrow.environment("web".into()).is_err());
+        let damaged = || Err(Problem::new(Code::StorageDamaged, "the log is damaged").into());
+        let told = |scope: &Scope| scope.session("ses_x", damaged()).unwrap_err().to_string();
+        assert!(told(&narrow).starts_with("there is no session ses_x"));
+        assert_eq!(told(&open), "the log is damaged");
     }
 }

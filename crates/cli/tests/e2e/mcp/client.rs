@@ -94,7 +94,7 @@ impl Client {
 
     /// Waits until a session is at rest.
     pub(super) async fn settled(&mut self, session: &str) -> Value {
-        self.data("wait_session", json!({"session": session, "timeout_s": 60})).await
+        self.data("wait_session", json!({"session": session, "timeout_s": 50})).await
     }
 
     /// The names of the tools.

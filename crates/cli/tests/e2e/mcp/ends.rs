@@ -137,3 +137,41 @@ async fn it_ends_with_its_input_or_a_signal() {
     assert!(left.is_empty(), "who asked nothing left nothing: {left:?}");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_server_that_was_killed_is_replaced_and_the_work_goes_on() {
+    let script = Script::new()
+        .answer(shell("until [ -e /tmp/go ]; do sleep 0.05; done; echo went"))
+        .say("Nothing to do.");
+    let model = Server::start(script).await;
+    let repo = Repo::plain();
+    let world = World::with(&model, &repo);
+    let mut client = Client::start(&world, &[]).await;
+    let session = client.session(ENVIRONMENT, "Wait").await;
+    let (_, first) = world.background().unwrap();
+    let wait = json!({
+        "name": "wait_session",
+        "arguments": {"session": session, "timeout_s": 600},
+        "_meta": {"progressToken": "t"},
+    });
+    let waiting = client.request("tools/call", wait).await;
+    client.running.line(|line| line["params"]["message"].as_str().is_some_and(|m| m.contains("until"))).await;
+    client
+        .send(
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}}),
+        )
+        .await;
+    // SAFETY: kill takes two numbers; the process is the server that this test's own command started.
+    unsafe { libc::kill(first, libc::SIGKILL) };
+    until("the server is gone", || !lives(first)).await;
+    let shown = client.data("show_session", json!({"session": session})).await;
+    assert_eq!(shown["status"], "working", "it can be looked at without a server: {shown}");
+    world.let_go("/tmp/go");
+    let done = client.settled(&session).await;
+    assert_eq!((&done["status"], &done["last_words"]), (&json!("done"), &json!("Nothing to do.")), "{done}");
+    let (_, second) = world.background().unwrap();
+    assert_ne!(first, second);
+    client.leave().await;
+    assert_eq!(world.background(), None);
+    world.finish().await;
+}

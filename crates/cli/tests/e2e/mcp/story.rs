@@ -5,7 +5,7 @@ use testkit::model::{Reply, Script, Server};
 use testkit::repo::Repo;
 
 use super::client::{Client, VERSION, names, text};
-use crate::harness::{ENVIRONMENT, World, edit, environment, mend, models};
+use crate::harness::{ENVIRONMENT, World, edit, environment, mend, models, shell};
 
 fn question() -> Reply {
     Reply::new().call("ask", json!({"question": "Which answer?", "options": ["41", "42"]}))
@@ -232,5 +232,63 @@ async fn a_repository_without_an_environment_will_do() {
     client.leave().await;
     serving.stop().await;
     world.remove_sandboxes().await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn calls_side_by_side_share_one_server() {
+    let model = Server::start(Script::from_fn(|_, _| Reply::text("Nothing to do."))).await;
+    let repo = Repo::plain();
+    let world = World::with(&model, &repo);
+    let mut client = Client::start(&world, &[]).await;
+    let mut ids = Vec::new();
+    for number in 0..8 {
+        let params = match number % 4 {
+            0 => {
+                json!({"name": "start_session", "arguments": {"environment": ENVIRONMENT, "prompt": "Look"}})
+            }
+            _ => json!({"name": "list_sessions", "arguments": {}}),
+        };
+        ids.push(client.request("tools/call", params).await);
+    }
+    let mut sessions = Vec::new();
+    for id in ids {
+        let result = client.answer(id).await["result"].clone();
+        assert_eq!(result["isError"], false, "{result}");
+        sessions.extend(result["structuredContent"]["session"].as_str().map(str::to_owned));
+    }
+    assert_eq!(sessions.len(), 2);
+    for session in &sessions {
+        assert_eq!(client.settled(session).await["status"], "done");
+    }
+    client.leave().await;
+    assert_eq!(world.background(), None);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn long_outputs_are_cut_and_say_so() {
+    let script = Script::new()
+        .answer(shell("seq -f '%.0f bottles on the wall' 1 5000 > big.txt"))
+        .answer(shell("seq 1 5000"))
+        .answer(edit("41", "42"))
+        .say((0..3000).map(|number| format!("word {number} ")).collect::<String>());
+    let model = Server::start(script).await;
+    let repo = Repo::plain();
+    let world = World::with(&model, &repo);
+    let mut client = Client::start(&world, &[]).await;
+    let session = client.session(ENVIRONMENT, "Write much").await;
+    let done = client.settled(&session).await;
+    let words = done["last_words"].as_str().unwrap();
+    assert!(words.len() < 5000 && words.contains("characters cut"), "{} {words}", words.len());
+    let diff = client.call("diff_session", json!({"session": session})).await;
+    let cut = diff["structuredContent"]["patch_cut"].as_u64().unwrap();
+    assert!(cut > 50_000 && text(&diff).ends_with("ask for one file with path"), "{cut} {diff}");
+    assert!(text(&diff).len() < 45_000 && text(&diff).contains("+5000 −0 big.txt"));
+    let small = client.data("diff_session", json!({"session": session, "path": "answer.txt"})).await;
+    assert_eq!(small["patch_cut"], 0, "{small}");
+    let read = client.call("read_session", json!({"session": session})).await;
+    assert!(text(&read).len() < 30_000 && text(&read).contains("characters cut"), "{}", text(&read).len());
+    client.leave().await;
     world.finish().await;
 }

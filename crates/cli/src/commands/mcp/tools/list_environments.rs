@@ -37,8 +37,7 @@ async fn run(call: &mut Call, arguments: JsonObject) -> anyhow::Result<Answer> {
             Some(names) => {
                 format!("none of the environments that are offered here exists: {}", names.join(", "))
             }
-            None => "no environments yet: give start_session a repository, or add one with slipway env add"
-                .to_owned(),
+            None => "no environments yet; add one with: slipway env add".to_owned(),
         });
     }
     let named: Vec<String> = models
