@@ -41,6 +41,8 @@ pub struct WorkState {
     pub diagnostics: Vec<(String, String)>,
     /// What the turn has changed so far, one file on each line.
     pub diff: String,
+    /// The skills that were loaded.
+    pub skills: Vec<String>,
 }
 
 /// What is to be made shorter, and for which window.
@@ -213,6 +215,12 @@ impl WorkState {
     /// The state as the model reads it, in a conversation that may have so many bytes.
     fn text(&self, room: u64) -> String {
         let mut text = String::new();
+        if !self.skills.is_empty() {
+            text.push_str(&format!(
+                "\nSkills that you had loaded: {}. What they say is left out; load those again that you still need.\n",
+                cut(&self.skills.join(", "), bytes(room, 4))
+            ));
+        }
         if !self.plan.is_empty() {
             text.push_str(&format!("\nThe plan:\n{}", plan_within(&self.plan, bytes(room, 20))));
         }
@@ -269,13 +277,17 @@ fn plan_within(items: &[PlanItem], most: usize) -> String {
     text
 }
 
-/// Leaves out what is long of the messages before `end`. What is open now stays: plans, and what the checks said when they
-/// were last run.
+/// Leaves out what is long of the messages before `end`. What is open now stays: plans, what the checks said when they were
+/// last run, and skills, which say how the work is done.
 pub(crate) fn mask_before(messages: &mut [Message], end: usize) {
     let open = last_check(messages);
+    let mut loaded: Vec<String> = Vec::new();
     for (index, message) in messages.iter_mut().enumerate().take(end) {
         let open = open.as_ref().filter(|(place, _)| *place == index).map(|(_, ids)| ids.as_slice());
-        mask(message, open.unwrap_or_default());
+        loaded.extend(open.unwrap_or_default().iter().cloned());
+        mask(message, &loaded);
+        let skills = calls_of(message).filter(|call| tools::loads_skill(&call.tool));
+        loaded = skills.map(|call| call.id.clone()).collect();
     }
 }
 

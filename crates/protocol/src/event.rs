@@ -427,6 +427,12 @@ pub enum EventBody {
         /// What.
         text: String,
     },
+    /// The skills that the session has from here on, each at one revision.
+    #[serde(rename = "skills.pinned")]
+    SkillsPinned {
+        /// The skills, in the order in which the model is told of them.
+        skills: Vec<crate::PinnedSkill>,
+    },
     /// Something went wrong that a person should know of.
     #[serde(rename = "error.raised")]
     ErrorRaised {
@@ -495,6 +501,7 @@ impl EventBody {
             Self::DeliveryUpdated(_) => "delivery.updated",
             Self::NotificationUpdated(_) => "notification.updated",
             Self::MemoryChanged { .. } => "memory.changed",
+            Self::SkillsPinned { .. } => "skills.pinned",
             Self::ErrorRaised { .. } => "error.raised",
         }
     }

@@ -133,6 +133,9 @@ fn round(view: &View<'_>) -> String {
     let over = view.earlier.len().saturating_sub(view.prompts.len().saturating_sub(1));
     let mut text = earlier(&view.earlier[..over], view.room / 4);
     text.push_str(&format!("The task:\n{}\n", cut(view.task.trim(), view.task_room)));
+    for guide in view.guides {
+        text.push_str(&format!("\n{guide}\n"));
+    }
     let shown: Vec<(&FileText, &String)> =
         view.files.iter().filter_map(|file| Some((file, file.text.as_ref()?))).collect();
     if !shown.is_empty() {
@@ -262,6 +265,7 @@ mod tests {
             prompts: &PROMPTS,
             earlier: &[],
             files,
+            guides: &[],
             round,
             task_room: 500,
             room: 500,

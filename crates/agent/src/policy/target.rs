@@ -65,7 +65,8 @@ pub fn paths(call: &Invocation) -> Vec<String> {
         | Invocation::Check { .. }
         | Invocation::Plan { .. }
         | Invocation::Ask { .. }
-        | Invocation::WebFetch { .. } => Vec::new(),
+        | Invocation::WebFetch { .. }
+        | Invocation::Skill { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }

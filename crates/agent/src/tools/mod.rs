@@ -25,6 +25,7 @@ mod readable;
 mod removal;
 mod search;
 mod shell;
+mod skill;
 mod web_fetch;
 mod write;
 
@@ -136,6 +137,11 @@ pub enum Invocation {
         /// Its address.
         url: String,
     },
+    /// Load a skill.
+    Skill {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Tools that not every session has.
@@ -145,6 +151,8 @@ pub struct Offers {
     pub ask: bool,
     /// Something outside can be reached.
     pub web: bool,
+    /// There are skills.
+    pub skills: bool,
 }
 
 impl Invocation {
@@ -163,12 +171,13 @@ impl Invocation {
             Self::Plan { .. } => plan::TOOL.name,
             Self::Ask { .. } => ask::TOOL.name,
             Self::WebFetch { .. } => web_fetch::TOOL.name,
+            Self::Skill { .. } => skill::TOOL.name,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 12] = [
+const TOOLS: [&Tool; 13] = [
     &shell::TOOL,
     &process::TOOL,
     &read::TOOL,
@@ -181,6 +190,7 @@ const TOOLS: [&Tool; 12] = [
     &plan::TOOL,
     &ask::TOOL,
     &web_fetch::TOOL,
+    &skill::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
@@ -194,6 +204,7 @@ fn offered(format: EditFormat, offers: Offers) -> impl Iterator<Item = &'static 
         name if name == patch::TOOL.name => format == EditFormat::Patch,
         name if name == ask::TOOL.name => offers.ask,
         name if name == web_fetch::TOOL.name => offers.web,
+        name if name == skill::TOOL.name => offers.skills,
         _ => true,
     };
     TOOLS.into_iter().filter(fits)
@@ -225,6 +236,11 @@ pub(crate) fn runs_checks(tool: &str) -> bool {
     tool == check::TOOL.name
 }
 
+/// Whether a call loads a skill.
+pub(crate) fn loads_skill(tool: &str) -> bool {
+    tool == skill::TOOL.name
+}
+
 /// Whether a call changes files by itself.
 pub(crate) fn changes_files(tool: &str) -> bool {
     [write::TOOL.name, edit::TOOL.name, patch::TOOL.name].contains(&tool)
@@ -252,7 +268,7 @@ pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, Strin
 mod tests {
     use super::{parse_any as parse, *};
 
-    const ALL: Offers = Offers { ask: true, web: true };
+    const ALL: Offers = Offers { ask: true, web: true, skills: true };
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
@@ -274,6 +290,7 @@ mod tests {
             ("plan", r#"{"items":"[ ] a"}"#),
             ("ask", r#"{"question":"a"}"#),
             ("web_fetch", r#"{"url":"https://a.test"}"#),
+            ("skill", r#"{"name":"a"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);
@@ -358,6 +375,9 @@ mod tests {
 
         web_fetch: Fetches a page from the web and gives it as text, with its links; also plain text and JSON. Only hosts that the environment allows can be reached. For servers in the sandbox use curl in shell.
           url (string, required): The address, with http:// or https://.
+
+        skill: Loads one of the skills that your instructions list: what it says, and where its other files are.
+          name (string, required): The skill's name.
         ");
     }
 }

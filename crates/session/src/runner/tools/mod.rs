@@ -10,6 +10,7 @@ mod process;
 mod read;
 mod search;
 pub(super) mod shell;
+pub(super) mod skill;
 mod web_fetch;
 mod write;
 
@@ -148,6 +149,7 @@ impl Runner {
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
             Invocation::Plan { items } => plan::run(self, items).await,
             Invocation::WebFetch { url } => web_fetch::run(&scope, self.exit.as_deref(), &url).await,
+            Invocation::Skill { name } => skill::run(self, &scope, &name).await,
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
