@@ -184,6 +184,7 @@ impl History {
             | EventBody::DeliveryUpdated(_)
             | EventBody::NotificationUpdated(_)
             | EventBody::MemoryChanged { .. }
+            | EventBody::SkillsPinned { .. }
             | EventBody::ErrorRaised { .. } => {}
         }
     }
@@ -343,6 +344,20 @@ impl History {
         let earlier = self.prompts.split_last().map_or(&[][..], |(_, earlier)| earlier);
         let first = earlier.len().saturating_sub(open);
         earlier[first..].iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    /// The skills that the conversation has loaded, in order.
+    pub fn loaded_skills(&self) -> Vec<String> {
+        let calls = self.messages.iter().flat_map(calls_of).filter(|call| tools::loads_skill(&call.tool));
+        let mut names: Vec<String> = Vec::new();
+        for call in calls {
+            let input = tools::recorded_input(&call.arguments);
+            let name = input.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+            if !name.is_empty() && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
     }
 
     /// How many of the messages the last answer's server counted, and the tokens that they were.

@@ -102,6 +102,8 @@ pub enum Input {
     Surveyed {
         /// Its files, with the text of those that matter most.
         files: Vec<FileText>,
+        /// The repository's instructions for directories of these files, from the root on.
+        guides: Vec<String>,
     },
     /// Something was recorded that the model should read, beside what the turn itself says.
     Noticed {

@@ -95,6 +95,8 @@ pub struct Turn {
     withheld: Vec<String>,
     /// The files as the model is shown them in this round.
     files: Option<Vec<FileText>>,
+    /// The repository's instructions for directories of these files.
+    guides: Vec<String>,
     /// What is to be read after the results of the calls that run.
     noticed: Vec<String>,
     /// Rounds in a row that changed nothing.
@@ -140,6 +142,7 @@ impl Turn {
             earlier: setup.earlier,
             withheld: Vec::new(),
             files: None,
+            guides: Vec::new(),
             noticed: Vec::new(),
             unchanged: 0,
             unwritten: Vec::new(),
@@ -197,6 +200,7 @@ impl Turn {
             task: &self.task,
             prompts: &self.prompts[self.first_told..],
             files: self.files.as_deref().unwrap_or_default(),
+            guides: &self.guides,
             earlier: &self.earlier,
             round: self.steps,
             task_room: self.fit.task_bytes(&self.system),
@@ -220,8 +224,8 @@ impl Turn {
             (State::Calling, Input::Overflowed { message, takes }) => self.overflowed(message, takes),
             (State::Calling, Input::ModelChanged { profile }) => self.change_model(profile),
             (State::Compacting, Input::Compacted { messages }) => self.compacted(messages),
-            (State::Surveying, Input::Surveyed { files }) => {
-                self.files = Some(files);
+            (State::Surveying, Input::Surveyed { files, guides }) => {
+                (self.files, self.guides) = (Some(files), guides);
                 self.proceed()
             }
             (_, Input::Noticed { text }) => self.noticed(text),

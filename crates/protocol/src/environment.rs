@@ -62,6 +62,12 @@ pub struct Environment {
     /// What the agent is told about this environment, beside the repository's own instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// Where skills come from, beside those of the repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<crate::SkillSource>,
+    /// Programs in the sandbox that are asked before calls of the model, or shown them afterwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<crate::Hook>,
 }
 
 impl Environment {
@@ -108,6 +114,8 @@ impl Default for Environment {
             memory: true,
             model: None,
             instructions: None,
+            skills: Vec::new(),
+            hooks: Vec::new(),
         }
     }
 }

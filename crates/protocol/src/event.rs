@@ -430,6 +430,12 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remembered: Option<crate::Remembered>,
     },
+    /// The skills that the session has from here on, each at one revision.
+    #[serde(rename = "skills.pinned")]
+    SkillsPinned {
+        /// The skills, in the order in which the model is told of them.
+        skills: Vec<crate::PinnedSkill>,
+    },
     /// Something went wrong that a person should know of.
     #[serde(rename = "error.raised")]
     ErrorRaised {
@@ -498,6 +504,7 @@ impl EventBody {
             Self::DeliveryUpdated(_) => "delivery.updated",
             Self::NotificationUpdated(_) => "notification.updated",
             Self::MemoryChanged { .. } => "memory.changed",
+            Self::SkillsPinned { .. } => "skills.pinned",
             Self::ErrorRaised { .. } => "error.raised",
         }
     }

@@ -115,6 +115,9 @@ pub struct ToolCall {
     /// What it cost of the model's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
+    /// What hooks did to it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<crate::HookRun>,
 }
 
 /// A command that runs in the background, as a call left it.

@@ -26,6 +26,7 @@ pub mod profile;
 pub mod report;
 pub mod secret;
 pub mod socket;
+pub mod team;
 pub mod usage;
 
 pub use api::*;
@@ -59,6 +60,7 @@ pub use report::{
 };
 pub use secret::{SecretList, SetSecret, StoredSecret};
 pub use socket::{ClientMessage, ServerBody, ServerMessage};
+pub use team::{Hook, HookDeed, HookPoint, HookRun, PinnedSkill, SkillSource};
 pub use usage::{Spend, Spent, Usage};
 
 /// Version of the event envelope. A new meaning gets a new event type; the version changes only if the envelope does.

@@ -17,6 +17,8 @@ mod policy;
 mod secret;
 #[path = "golden/socket.rs"]
 mod socket;
+#[path = "golden/team.rs"]
+mod team;
 #[path = "golden/words.rs"]
 mod words;
 
@@ -211,6 +213,7 @@ fn events() -> Vec<Event> {
                         elapsed_ms: None,
                         process: None,
                         share: None,
+                        hooks: Vec::new(),
                     }),
                 ),
             },
@@ -250,6 +253,7 @@ fn events() -> Vec<Event> {
                         elapsed_ms: None,
                         process: None,
                         share: None,
+                        hooks: Vec::new(),
                     }),
                 ),
             },
@@ -524,6 +528,7 @@ fn events() -> Vec<Event> {
         ),
     ];
     let bodies = bodies.into_iter().chain(policy::events().map(|body| (&ana, body)));
+    let bodies = bodies.chain(team::events().map(|body| (&system, body)));
     bodies.zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }
 

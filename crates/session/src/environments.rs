@@ -184,6 +184,8 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
     check_secrets(&recipe.secrets)?;
     check_limits(&recipe.limits)?;
     check_policy(&recipe.policy)?;
+    crate::team::check_hooks(&recipe.hooks)?;
+    crate::team::check_skills(&recipe.skills)?;
     if recipe.approve.iter().any(|gate| *gate != protocol::Gate::Delivery) {
         return refuse(
             "approve can only name \"delivery\"".to_owned(),

@@ -5,14 +5,14 @@ mod ledger;
 mod left;
 mod permits;
 mod processes;
+mod shown;
 
 use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
     Actor, ActorKind, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemId, ItemKind,
     ItemStatus, LineageId, Mistakes, Notification, NotificationState, Outcome, PendingApproval, PromptId,
-    Queue, QueuedPrompt, Receipt, Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status,
-    Timestamp, TurnId,
+    Queue, QueuedPrompt, Receipt, Report, SandboxId, SessionId, SnapshotId, Spend, Timestamp, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -272,6 +272,9 @@ pub(crate) struct State {
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
+    /// The skills, once it is settled which there are.
+    #[serde(default)]
+    skills: Option<Vec<protocol::PinnedSkill>>,
 }
 
 impl State {
@@ -297,6 +300,7 @@ impl State {
             processes: Processes::default(),
             notifications: Vec::new(),
             sandbox: None,
+            skills: None,
         }
     }
 
@@ -458,6 +462,7 @@ impl State {
                 }
             }
             EventBody::NotificationUpdated(notification) => self.notified(notification),
+            EventBody::SkillsPinned { skills } => self.skills = Some(skills.clone()),
             EventBody::SnapshotTaken { snapshot, .. } => {
                 self.inherits_until.take_if(|last| last == snapshot);
             }
@@ -695,64 +700,6 @@ impl State {
     /// Notifications that are still to be sent.
     pub(crate) fn notifications(&self) -> &[Notification] {
         &self.notifications
-    }
-
-    /// Whether the last turn is all there is to tell: nothing waits, or what waits stays because that turn failed.
-    fn rests(&self) -> bool {
-        let failed = matches!(self.last, Some((Outcome::Failed, _)));
-        self.turn.is_none() && (self.queue.is_empty() || (self.paused && failed))
-    }
-
-    fn status(&self) -> Status {
-        match (&self.turn, &self.last) {
-            (Some(turn), _) if turn.approval.is_some() => Status::Waiting,
-            (Some(_), _) => Status::Working,
-            (None, _) if self.out_of_budget().is_some() => Status::OutOfBudget,
-            (None, _) if !self.rests() => Status::Queued,
-            (None, None) => Status::Queued,
-            (None, Some((outcome, _))) => match outcome {
-                Outcome::Done => Status::Done,
-                Outcome::Escalated => Status::Escalated,
-                Outcome::Cancelled => Status::Cancelled,
-                Outcome::Failed => Status::Failed,
-                Outcome::OutOfBudget => Status::OutOfBudget,
-            },
-        }
-    }
-
-    /// The session as lists and pages show it; None before `session.created`, and of a fork that is not whole.
-    pub(crate) fn to_session(&self) -> Option<Session> {
-        let created = self.created.as_ref().filter(|_| self.is_whole())?;
-        let status = self.status();
-        let last = || self.last.as_ref().filter(|_| self.rests()).and_then(|(_, reason)| reason.clone());
-        let reason = self.out_of_budget().or_else(last);
-        Some(Session {
-            id: self.id,
-            title: created.title.clone(),
-            environment: created.environment.clone(),
-            model: created.model.clone(),
-            status,
-            reason,
-            created_at: created.at,
-            updated_at: self.updated_at,
-            seq: self.seq,
-            lineage: self.lineage(),
-            spend: self.ledger.spend,
-            spent: self.ledger.spent.clone(),
-            turn_spend: self.turn.as_ref().map_or(self.ledger.last_spend, |turn| turn.spend),
-            budgets: created.budgets,
-            used: self.budget_use(0),
-            queued: self.queue.clone(),
-            paused: self.stays(),
-            approval: self.turn.as_ref().and_then(|turn| turn.approval.clone()),
-            policy: self.permits.policy.clone(),
-            granted: self.permits.granted.clone(),
-            turn: self.turn.as_ref().map(|turn| turn.id),
-            delivery: self.delivery.clone(),
-            notifying: !self.notifications.is_empty(),
-            sandbox: self.sandbox.map(|(id, _)| id),
-            forked_from: created.forked_from,
-        })
     }
 }
 

@@ -145,6 +145,9 @@ fn round(view: &View<'_>) -> String {
     if !notes.is_empty() {
         text.push_str(&format!("\n{}\n", cut(&notes.join("\n\n"), view.room / 2)));
     }
+    for guide in view.guides {
+        text.push_str(&format!("\n{guide}\n"));
+    }
     let shown: Vec<(&FileText, &String)> =
         view.files.iter().filter_map(|file| Some((file, file.text.as_ref()?))).collect();
     if !shown.is_empty() {
@@ -282,6 +285,7 @@ mod tests {
             prompts: &PROMPTS,
             earlier: &[],
             files,
+            guides: &[],
             round,
             task_room: 500,
             room: 500,

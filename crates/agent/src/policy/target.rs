@@ -67,7 +67,8 @@ pub fn paths(call: &Invocation) -> Vec<String> {
         | Invocation::Ask { .. }
         | Invocation::WebFetch { .. }
         | Invocation::Remember { .. }
-        | Invocation::Recall { .. } => Vec::new(),
+        | Invocation::Recall { .. }
+        | Invocation::Skill { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }

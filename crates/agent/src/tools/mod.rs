@@ -1,7 +1,7 @@
 //! The tools a model can call: definitions, arguments, and what can be decided without IO. One file each; what they
 //! share (reading arguments, cutting output) has its own files. Doing the work is the session's part.
 
-use protocol::chat::ToolSpec;
+use protocol::chat::{ToolSpec, UNREADABLE_CALL};
 use protocol::event::PlanItem;
 use protocol::{EditFormat, NoteKind, ScopeKind};
 
@@ -27,6 +27,7 @@ mod remember;
 mod removal;
 mod search;
 mod shell;
+mod skill;
 mod web_fetch;
 mod write;
 
@@ -156,6 +157,11 @@ pub enum Invocation {
         /// What is looked for.
         query: String,
     },
+    /// Load a skill.
+    Skill {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Tools that not every session has.
@@ -167,6 +173,8 @@ pub struct Offers {
     pub web: bool,
     /// Something is remembered across sessions.
     pub memory: bool,
+    /// There are skills.
+    pub skills: bool,
 }
 
 impl Invocation {
@@ -187,12 +195,13 @@ impl Invocation {
             Self::WebFetch { .. } => web_fetch::TOOL.name,
             Self::Remember { .. } => remember::TOOL.name,
             Self::Recall { .. } => recall::TOOL.name,
+            Self::Skill { .. } => skill::TOOL.name,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 14] = [
+const TOOLS: [&Tool; 15] = [
     &shell::TOOL,
     &process::TOOL,
     &read::TOOL,
@@ -207,6 +216,7 @@ const TOOLS: [&Tool; 14] = [
     &web_fetch::TOOL,
     &remember::TOOL,
     &recall::TOOL,
+    &skill::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
@@ -221,6 +231,7 @@ fn offered(format: EditFormat, offers: Offers) -> impl Iterator<Item = &'static 
         name if name == ask::TOOL.name => offers.ask,
         name if name == web_fetch::TOOL.name => offers.web,
         name if name == remember::TOOL.name || name == recall::TOOL.name => offers.memory,
+        name if name == skill::TOOL.name => offers.skills,
         _ => true,
     };
     TOOLS.into_iter().filter(fits)
@@ -257,6 +268,11 @@ pub(crate) fn runs_programs(tool: &str) -> bool {
     [shell::TOOL.name, process::TOOL.name, check::TOOL.name].contains(&tool)
 }
 
+/// Whether a call loads a skill.
+pub(crate) fn loads_skill(tool: &str) -> bool {
+    tool == skill::TOOL.name
+}
+
 /// Whether a call changes files by itself.
 pub(crate) fn changes_files(tool: &str) -> bool {
     [write::TOOL.name, edit::TOOL.name, patch::TOOL.name].contains(&tool)
@@ -267,6 +283,9 @@ pub(crate) fn changes_files(tool: &str) -> bool {
 pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocation, String> {
     match TOOLS.iter().find(|known| known.name == tool) {
         Some(known) => known.parse(arguments),
+        None if tool == UNREADABLE_CALL => Err(format!(
+            "Your call could not be read by the server that you run on, so nothing was done. It says: {arguments}\nMake the call again, with the tool's name and arguments as its schema has them."
+        )),
         None => {
             let names: Vec<&str> = offered(format, Offers::default()).map(|known| known.name).collect();
             Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
@@ -284,11 +303,17 @@ pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, Strin
 mod tests {
     use super::{parse_any as parse, *};
 
-    const ALL: Offers = Offers { ask: true, web: true, memory: true };
+    const ALL: Offers = Offers { ask: true, web: true, memory: true, skills: true };
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
         insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, process, read, write, edit, search, list, check, plan."#);
+    }
+
+    #[test]
+    fn a_call_that_its_server_could_not_read_is_told_as_such() {
+        let told = parse(UNREADABLE_CALL, "MALFORMED_FUNCTION_CALL: ").unwrap_err();
+        assert!(told.contains("could not be read") && !told.contains("no tool"), "{told}");
     }
 
     #[test]
@@ -308,6 +333,7 @@ mod tests {
             ("web_fetch", r#"{"url":"https://a.test"}"#),
             ("remember", r#"{"text":"a","subject":"b"}"#),
             ("recall", r#"{"query":"a"}"#),
+            ("skill", r#"{"name":"a"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);
@@ -401,6 +427,9 @@ mod tests {
 
         recall: Looks for notes of earlier sessions about this repository, this environment and the author of the prompt: facts, decisions, errors and their cures. Use it when something seems odd, or when an error may have come before.
           query (string, required): What you want to know, as a question or in a few words, or the message of an error.
+
+        skill: Loads one of the skills that your instructions list: what it says, and where its other files are.
+          name (string, required): The skill's name.
         ");
     }
 }

@@ -35,6 +35,7 @@ fn kind() -> impl Strategy<Value = ItemKind> {
                 elapsed_ms: None,
                 process: None,
                 share: None,
+                hooks: Vec::new(),
             })
         }),
     ]

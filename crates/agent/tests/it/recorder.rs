@@ -78,6 +78,7 @@ impl Recorder {
                         elapsed_ms: None,
                         process: None,
                         share: None,
+                        hooks: Vec::new(),
                     };
                     let item = Item {
                         id: self.id(),

@@ -34,4 +34,5 @@ mod sessions;
 mod snapshots;
 mod start;
 mod stored_secrets;
+mod team;
 mod terminal;

@@ -50,6 +50,8 @@ fn every_word_is_spelled_as_it_always_was() {
         BudgetKind => [Usd, Tokens, Seconds, Steps],
         Gate => [Delivery, Call, Host, Question],
         Permission => [Allow, Ask, Deny],
+        HookPoint => [Before, After],
+        HookDeed => [Passed, Vetoed, Rewrote, Replaced, Added, Failed],
     };
     compare("words.jsonl", words);
 }

@@ -156,6 +156,7 @@ impl Heir<'_> {
 fn files(body: &EventBody) -> Vec<&str> {
     let (images, output) = match body {
         EventBody::PromptQueued { images, .. } => (images.as_slice(), None),
+        EventBody::SkillsPinned { .. } => (&[][..], Some(crate::skills::FILE)),
         EventBody::ItemCompleted { item, .. } => match &item.kind {
             ItemKind::Prompt { images, .. } => (images.as_slice(), None),
             ItemKind::ToolCall(call) => {

@@ -12,8 +12,10 @@ pub(crate) mod deltas;
 mod finish;
 mod gate;
 mod git;
+mod hooks;
 mod map;
 mod model;
+mod nearby;
 mod notes;
 pub(crate) mod output;
 mod permission;
@@ -23,6 +25,7 @@ mod removals;
 mod resume;
 mod services;
 mod share;
+mod skills;
 mod tools;
 pub(crate) mod weakened;
 
@@ -155,6 +158,8 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         map_wanted: false,
         map_soon: false,
         recollection: None,
+        hooks: Vec::new(),
+        nearby: Mutex::default(),
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -249,6 +254,10 @@ struct Runner {
     map_soon: bool,
     /// Notes of the memory that fit the prompt, on their way.
     recollection: Option<notes::Recollection>,
+    /// What is asked before calls, and shown them afterwards.
+    hooks: Vec<protocol::Hook>,
+    /// What the conversation has of instructions for directories.
+    nearby: Mutex<agent::nearby::Given>,
 }
 
 impl Runner {
@@ -267,13 +276,18 @@ impl Runner {
         let known = if settled { workspace.foreseen(recorder).await } else { None };
         self.expect(turn);
         self.recollect(turn);
-        let instructions = match known {
+        let (instructions, skills_at) = match known {
             Some(known) => {
                 self.checks = known.checks;
-                known.instructions
+                (known.instructions, known.skills_at)
             }
-            None => Box::pin(self.arrive()).await?.map_or_else(String::new, |saved| saved.instructions),
+            None => {
+                let saved = Box::pin(self.arrive()).await?;
+                saved.map_or_else(Default::default, |saved| (saved.instructions.clone(), saved.skills_at()))
+            }
         };
+        let skills = Box::pin(self.settle_skills(skills_at.as_deref())).await?;
+        let instructions = skills::with_skills(instructions, &skills);
         Box::pin(self.settle_open(turn)).await?;
         self.take_on(&model);
         let mut history = self.context.history().await?;
@@ -283,6 +297,7 @@ impl Runner {
         }
         // What was told until now is in there.
         drop(self.take_told());
+        self.known_nearby(history.messages());
         let mut machine = Turn::new(Setup {
             offers: self.offers(),
             measured: history.measured(),
@@ -458,6 +473,7 @@ impl Runner {
                         elapsed_ms: None,
                         process: None,
                         share: shares.next(),
+                        hooks: Vec::new(),
                     };
                     let kind = ItemKind::ToolCall(call);
                     let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
@@ -480,9 +496,15 @@ impl Runner {
 
     async fn run_tool(&mut self, call_id: String, tool: agent::tools::Invocation) -> Result<Input, Failure> {
         let item = self.take_call(&call_id)?;
-        match Box::pin(self.permit(&item, &tool)).await {
-            Ok(Permit::Run) => Box::pin(self.run_permitted(item, tool, None)).await,
-            Ok(Permit::Refused(text)) => {
+        match Box::pin(self.clear(item.clone(), tool)).await {
+            Ok(Permit::Run { item, tool, note }) => {
+                // Whoever comes after this server knows by it that the call was decided on.
+                if matches!(&item.kind, ItemKind::ToolCall(call) if !call.hooks.is_empty()) {
+                    self.start((*item).clone()).await?;
+                }
+                Box::pin(self.run_permitted(*item, tool, note)).await
+            }
+            Ok(Permit::Refused { item, text }) => {
                 self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?;
                 Ok(Input::ToolEnded { call_id, text, is_error: true, images: Vec::new() })
             }
@@ -507,7 +529,7 @@ impl Runner {
             drop(exit.take_refused());
         }
         let settled = if gate::writes(&tool) { Box::pin(self.settled()).await } else { Ok(None) };
-        let asker = item.clone();
+        let (asker, done) = (item.clone(), tool.clone());
         let ended = match settled {
             Ok(synced) => {
                 let ended = self.with_services(Box::pin(self.perform(item.id, tool))).await;
@@ -516,6 +538,7 @@ impl Runner {
             Err(failure) => Err(failure),
         };
         let input = Box::pin(self.close_call(item, began, ended)).await?;
+        Box::pin(self.guide(&done)).await?;
         self.ask_for_hosts(&asker).await?;
         Ok(input)
     }
@@ -535,7 +558,9 @@ impl Runner {
         call.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         call.elapsed_ms = Some(self.context.elapsed_ms());
         match ended {
-            Ok(ToolEnd::Ended(done)) => {
+            Ok(ToolEnd::Ended(mut done)) => {
+                let shown = Box::pin(self.show_hooks(item.id, call, &mut done)).await;
+                call.hooks.extend(shown);
                 let Done { mut output, is_error, exit_code, process: background, also } = done;
                 if exit_code.is_some() || background.is_some() || call.tool == "web_fetch" {
                     for line in self.remarks(is_error, &output.text).await? {

@@ -16,7 +16,8 @@ impl Runner {
     pub(super) fn offers(&self) -> Offers {
         let workspace = &self.context.workspace;
         let memory = workspace.remembers();
-        Offers { ask: workspace.may_ask(), web: workspace.reaches_out(), memory }
+        let skills = self.pinned_skills().is_some_and(|skills| !skills.is_empty());
+        Offers { ask: workspace.may_ask(), web: workspace.reaches_out(), memory, skills }
     }
 
     /// Asks a person, and lets the turn wait; where nobody answers, the model is told so at once.
@@ -41,7 +42,7 @@ impl Runner {
             after_every: false,
             options,
         };
-        self.ask_for(Gate::Question, asked, |_, _| question).await
+        self.ask_for(Gate::Question, asked, None, |_, _| question).await
     }
 
     /// Ends a question with what a person said.

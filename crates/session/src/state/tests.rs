@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use protocol::event::DeliveryState;
 use protocol::item::{CheckReport, Output};
-use protocol::{Actor, Budgets, Mistake, Usage, VERSION};
+use protocol::{Actor, Budgets, Mistake, Status, Usage, VERSION};
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap()
@@ -123,6 +123,7 @@ fn call(n: u128, status: ItemStatus, duration_ms: Option<u64>) -> Item {
         elapsed_ms: None,
         process: None,
         share: None,
+        hooks: Vec::new(),
     };
     Item { id: protocol::ItemId::from_u128(n), status, kind: ItemKind::ToolCall(call) }
 }
@@ -354,6 +355,7 @@ fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
             elapsed_ms: None,
             process: None,
             share: None,
+            hooks: Vec::new(),
         };
         Item { id: ItemId::from_u128(n), status: ItemStatus::InProgress, kind: ItemKind::ToolCall(call) }
     };

@@ -169,6 +169,16 @@ impl Workspace {
             .collect()
     }
 
+    /// The hooks: the environment's, then the repository's own.
+    pub(crate) fn hooks_with(&self, repository: Vec<protocol::Hook>) -> Vec<protocol::Hook> {
+        self.recipe.hooks.iter().cloned().chain(repository).collect()
+    }
+
+    /// Where skills come from beside the repository.
+    pub(crate) fn skill_sources(&self) -> &[protocol::SkillSource] {
+        &self.recipe.skills
+    }
+
     /// What of the network the policies refuse.
     fn narrowing(&self, recorder: &Recorder) -> Result<Narrowing, Failure> {
         let (own, granted) =

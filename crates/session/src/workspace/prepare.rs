@@ -127,6 +127,8 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         approve: resolved.approve,
         policy: resolved.policy,
         instructions: resolved.instructions,
+        hooks: resolved.hooks,
+        has_skills: resolved.has_skills,
         found: None,
         services: resolved.services,
         frozen: None,

@@ -3,7 +3,7 @@
 //! nor what a sandbox may reach and use.
 
 use forge::{Mirror, Tip};
-use protocol::{Check, Code, Environment, Gate, Policy, Problem, Service, SetupStep};
+use protocol::{Check, Code, Environment, Gate, Hook, Policy, Problem, Service, SetupStep};
 use serde::Deserialize;
 
 use super::submodules;
@@ -28,6 +28,10 @@ pub(crate) struct Resolved {
     pub(crate) approve: Vec<Gate>,
     pub(crate) policy: Policy,
     pub(crate) instructions: String,
+    /// The repository's own, which run after the environment's.
+    pub(crate) hooks: Vec<Hook>,
+    /// Whether the repository has folders for skills.
+    pub(crate) has_skills: bool,
     /// What a person should know of, such as keys that were ignored.
     pub(crate) notices: Vec<String>,
 }
@@ -60,6 +64,9 @@ struct RepositoryRecipe {
     rebuild_s: Option<toml::Value>,
     questions: Option<toml::Value>,
     memory: Option<toml::Value>,
+    #[serde(default)]
+    hooks: Vec<Hook>,
+    skills: Option<toml::Value>,
 }
 
 /// Completes the environment's recipe from the repository at a commit.
@@ -69,8 +76,15 @@ pub(crate) async fn resolve(
     tip: &Tip,
 ) -> Result<Resolved, Failure> {
     let file = mirror.read(&tip.commit, FILE).await?;
-    let agents = mirror.read(&tip.commit, "AGENTS.md").await?;
-    let mut resolved = merge(environment, file.as_deref(), agents.as_deref())?;
+    let mut agents = None;
+    for name in agent::nearby::FILES {
+        if agents.is_none() {
+            agents = mirror.read(&tip.commit, name).await?.map(|text| (name, text));
+        }
+    }
+    let agents = agents.as_ref().map(|(name, text)| (*name, text.as_slice()));
+    let mut resolved = merge(environment, file.as_deref(), agents)?;
+    resolved.has_skills = crate::skills::are_in(mirror, &tip.commit).await?;
     resolved.notices.extend(submodules::notice(mirror, tip, &resolved.setup).await?);
     if resolved.checks.is_empty() {
         let mut root = mirror.root(&tip.commit).await?;
@@ -131,7 +145,11 @@ fn is_manifest(name: &str) -> bool {
     (known.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))) && !lock
 }
 
-fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) -> Result<Resolved, Problem> {
+fn merge(
+    environment: &Environment,
+    file: Option<&[u8]>,
+    agents: Option<(&str, &[u8])>,
+) -> Result<Resolved, Problem> {
     let own = file.map(parse).transpose()?.unwrap_or_default();
     let mut notices = Vec::new();
     let others = [
@@ -144,6 +162,7 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         ("rebuild_s", &own.rebuild_s),
         ("questions", &own.questions),
         ("memory", &own.memory),
+        ("skills", &own.skills),
     ];
     for (key, value) in others {
         if value.is_some() {
@@ -158,14 +177,14 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
     }
     let mut parts = Vec::new();
     parts.extend(environment.instructions.clone().or(own.instructions));
-    if let Some(agents) = agents {
+    if let Some((name, agents)) = agents {
         let text = String::from_utf8_lossy(agents);
         if text.len() > INSTRUCTIONS_LIMIT {
             notices.push(format!(
-                "AGENTS.md is longer than {INSTRUCTIONS_LIMIT} bytes: only its beginning was read"
+                "{name} is longer than {INSTRUCTIONS_LIMIT} bytes: only its beginning was read"
             ));
         }
-        parts.push(format!("From the repository's AGENTS.md:\n{}", prefix(&text, INSTRUCTIONS_LIMIT)));
+        parts.push(format!("From the repository's {name}:\n{}", prefix(&text, INSTRUCTIONS_LIMIT)));
     }
     parts.retain(|part| !part.trim().is_empty());
     let services = if environment.services.is_empty() {
@@ -178,10 +197,12 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         )?;
         environment.services.clone()
     };
-    crate::environments::check_policy(&own.policy).map_err(|problem| {
-        Problem::new(Code::SetupFailed, format!("the repository's {FILE} cannot be used: {}", problem.title))
-            .hint(problem.hint.unwrap_or_default())
-    })?;
+    crate::environments::check_policy(&own.policy)
+        .and_then(|()| crate::team::check_hooks(&own.hooks))
+        .map_err(|problem| {
+            let title = format!("the repository's {FILE} cannot be used: {}", problem.title);
+            Problem::new(Code::SetupFailed, title).hint(problem.hint.unwrap_or_default())
+        })?;
     Ok(Resolved {
         base: environment.base.clone(),
         setup: if environment.setup.is_empty() { own.setup } else { environment.setup.clone() },
@@ -192,6 +213,8 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         approve: own.approve,
         policy: own.policy,
         instructions: parts.join("\n\n"),
+        hooks: own.hooks,
+        has_skills: false,
         notices,
     })
 }
@@ -244,7 +267,7 @@ mod tests {
             limits = { memory_mb = 1000000 }
             secrets = []
         "#;
-        let merged = merge(&environment, Some(file), Some(b"Use tabs.")).unwrap();
+        let merged = merge(&environment, Some(file), Some(("AGENTS.md", b"Use tabs."))).unwrap();
         assert_eq!(merged.checks, environment.checks);
         assert_eq!(merged.setup[0].run, "make deps");
         assert_eq!((merged.warm[0].run.as_str(), merged.services[0].name.as_str()), ("make", "db"));

@@ -12,6 +12,7 @@ mod recall;
 mod remember;
 mod search;
 pub(super) mod shell;
+pub(super) mod skill;
 mod web_fetch;
 mod write;
 
@@ -156,6 +157,7 @@ impl Runner {
                 remember::run(self, item, remember::Wanted { about, kind, subject, text }).await
             }
             Invocation::Recall { query } => recall::run(self, query).await,
+            Invocation::Skill { name } => skill::run(self, &scope, &name).await,
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };

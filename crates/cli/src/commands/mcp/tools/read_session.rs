@@ -147,7 +147,7 @@ fn of_item(item: &Item) -> Option<Entry> {
         ItemKind::Message { text } if !text.trim().is_empty() => {
             Some(Entry { kind: "message", text: text.trim().to_owned() })
         }
-        ItemKind::Notice { text } => Some(Entry { kind: "notice", text: text.clone() }),
+        ItemKind::Notice { text, .. } => Some(Entry { kind: "notice", text: text.clone() }),
         ItemKind::ToolCall(tool) => Some(Entry { kind: "call", text: of_call(item, tool) }),
         ItemKind::Report(report) => Some(Entry { kind: "check", text: of_check(report) }),
         ItemKind::Message { .. } | ItemKind::Prompt { .. } | ItemKind::Reasoning { .. } => None,
