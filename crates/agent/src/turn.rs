@@ -3,7 +3,7 @@
 
 mod gate;
 
-use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec};
+use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec, UNREADABLE_CALL};
 use protocol::event::CompactionLevel;
 use protocol::{Check, EditFormat, Mistake, Outcome};
 
@@ -729,7 +729,8 @@ fn is_endless(parts: &[Part]) -> bool {
 
 /// What is wrong with a call that cannot be run. One that repeats itself was counted with its answer.
 fn unusable(call: &Call) -> Option<Mistake> {
-    match (tools::exists(&call.tool), drone::is_shortened(&call.arguments)) {
+    let known = tools::exists(&call.tool) || call.tool == UNREADABLE_CALL;
+    match (known, drone::is_shortened(&call.arguments)) {
         (_, true) => None,
         (false, false) => Some(Mistake::UnknownTool),
         (true, false) => Some(Mistake::BrokenArguments),
