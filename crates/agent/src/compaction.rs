@@ -497,4 +497,43 @@ mod tests {
         let tiny = plan_within(&plan(50, &"word ".repeat(50)), 500);
         assert!(tiny.len() < 550 && tiny.ends_with("more items)\n"), "{tiny}");
     }
+
+    #[test]
+    fn a_skill_is_never_masked_and_a_fresh_context_names_it() {
+        let long = "word ".repeat(500);
+        let call = |id: &str, tool: &str| {
+            let arguments = r#"{"name":"ship"}"#.to_owned();
+            Part::Call(protocol::chat::Call { id: id.to_owned(), tool: tool.to_owned(), arguments })
+        };
+        let result = |id: &str| ToolResult {
+            call_id: id.to_owned(),
+            text: long.clone(),
+            is_error: false,
+            images: Vec::new(),
+        };
+        let mut messages = vec![
+            Message::user("Ship it"),
+            Message::Assistant { parts: vec![call("1", "skill"), call("2", "shell")] },
+            Message::Tools { results: vec![result("1"), result("2")] },
+            Message::Assistant { parts: vec![call("1", "shell")] },
+            Message::Tools { results: vec![result("1")] },
+        ];
+        mask_before(&mut messages, 5);
+        let texts: Vec<bool> = messages
+            .iter()
+            .filter_map(|message| match message {
+                Message::Tools { results } => Some(results),
+                Message::User { .. } | Message::Assistant { .. } => None,
+            })
+            .flatten()
+            .map(|result| result.text == long)
+            .collect();
+        assert_eq!(texts, [true, false, false], "an id that comes again is another call");
+        let state = WorkState { skills: vec!["ship".to_owned()], ..WorkState::default() };
+        assert!(
+            state.text(10_000).contains("loaded: ship. What they say is left out"),
+            "{}",
+            state.text(10_000)
+        );
+    }
 }

@@ -25,29 +25,37 @@ impl Mirror {
     /// The commit that a revision names: a commit's full id, a branch as of the last fetch, or a tag, which is fetched. The
     /// default branch without one.
     pub async fn pin(&self, revision: Option<&str>) -> Result<String, Error> {
-        let Some(revision) = revision else { return Ok(self.tip(None).await?.commit) };
-        if let Ok(commit) = name::commit(revision) {
-            return match self.resolve(commit).await? {
-                Some(commit) => Ok(commit),
-                None => Err(Error::Io(format!("{} has no commit {commit} on any branch", self.url()))),
-            };
-        }
-        let no_branch = match self.tip(Some(revision)).await {
-            Ok(tip) => return Ok(tip.commit),
-            Err(error @ Error::NoBranch { .. }) => error,
-            Err(error) => return Err(error),
+        let Some(tag) =
+            revision.filter(|revision| name::is_branch(revision) && name::commit(revision).is_err())
+        else {
+            return self.pin_known(revision).await;
         };
-        if !name::is_branch(revision) {
-            return Err(no_branch);
+        if let Ok(tip) = self.tip(Some(tag)).await {
+            return Ok(tip.commit);
         }
         // The remote says of a tag that it does not have what it says of everything that it does not have.
-        let kept = format!("{TAGS}{revision}");
-        match self.fetch_ref(&format!("+refs/tags/{revision}:{kept}")).await {
-            Ok(()) => self.resolve(&kept).await?.ok_or(no_branch),
+        match self.fetch_ref(&format!("+refs/tags/{tag}:{TAGS}{tag}")).await {
+            Ok(()) => self.pin_known(Some(tag)).await,
             Err(error) => {
-                tracing::debug!(url = self.url(), revision, %error, "there is no such tag");
-                Err(no_branch)
+                tracing::debug!(url = self.url(), tag, %error, "there is no such tag");
+                self.tip(Some(tag)).await.map(|tip| tip.commit)
             }
+        }
+    }
+
+    /// The same without going to the remote: a tag is as it was when it was last asked for.
+    pub async fn pin_known(&self, revision: Option<&str>) -> Result<String, Error> {
+        let Some(revision) = revision else { return Ok(self.tip(None).await?.commit) };
+        if let Ok(commit) = name::commit(revision) {
+            let missing = || Error::Io(format!("{} has no commit {commit} on any branch", self.url()));
+            return self.resolve(commit).await?.ok_or_else(missing);
+        }
+        match self.tip(Some(revision)).await {
+            Ok(tip) => Ok(tip.commit),
+            Err(error @ Error::NoBranch { .. }) if name::is_branch(revision) => {
+                self.resolve(&format!("{TAGS}{revision}")).await?.ok_or(error)
+            }
+            Err(error) => Err(error),
         }
     }
 

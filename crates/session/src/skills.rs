@@ -122,27 +122,30 @@ impl Found {
         let existing = mirrors.existing(url);
         let there = match (&existing, revision) {
             // A commit does not change, so nobody has to be asked for it.
-            (Some(mirror), Some(revision)) if is_commit(revision) => mirror.pin(Some(revision)).await.ok(),
+            (Some(mirror), Some(revision)) if is_commit(revision) => {
+                mirror.pin_known(Some(revision)).await.ok()
+            }
             _ => None,
         };
         let (mirror, commit) = match (there, existing) {
-            (Some(commit), Some(mirror)) => (mirror, commit),
-            (_, existing) => {
-                let mirror = match (mirrors.fetch(url).await, existing) {
-                    (Ok(mirror), _) => mirror,
-                    (Err(error), Some(mirror)) => {
-                        self.remarks.push(format!(
-                            "The skills of {} are as they were when they were last fetched: {error}",
-                            mirror.url()
-                        ));
-                        mirror
-                    }
-                    (Err(error), None) => return Err(trouble(&error).into()),
-                };
-                let commit = mirror.pin(revision).await.map_err(|error| trouble(&error))?;
-                (mirror, commit)
-            }
+            (Some(commit), Some(mirror)) => (mirror, Ok(commit)),
+            (_, existing) => match (mirrors.fetch(url).await, existing) {
+                (Ok(mirror), _) => {
+                    let commit = mirror.pin(revision).await;
+                    (mirror, commit)
+                }
+                (Err(error), Some(mirror)) => {
+                    let place = mirror.url();
+                    self.remarks.push(format!(
+                        "The skills of {place} are as they were when they were last fetched: {error}"
+                    ));
+                    let commit = mirror.pin_known(revision).await;
+                    (mirror, commit)
+                }
+                (Err(error), None) => return Err(trouble(&error).into()),
+            },
         };
+        let commit = commit.map_err(|error| trouble(&error))?;
         let root = source.folder.as_deref().unwrap_or_default();
         let folders: Vec<&str> = Some(root).filter(|root| !root.is_empty()).into_iter().collect();
         let files = mirror.below(&commit, &folders).await.map_err(|error| trouble(&error))?;

@@ -139,7 +139,7 @@ impl Small {
         let found = |file: usize| (format!("test {file}"), format!("parser{file}.rs:3: unknown name{file}"));
         let diagnostics = files.clone().map(found).collect();
         let diff = files.clone().map(|file| format!(" parser{file}.rs | 2 +-\n")).collect();
-        let state = WorkState { plan, diagnostics, diff };
+        let state = WorkState { plan, diagnostics, diff, skills: Vec::new() };
         let compaction = match level {
             CompactionLevel::Masked => shortening.mask(),
             CompactionLevel::Summarised => {

@@ -33,4 +33,5 @@ mod sessions;
 mod snapshots;
 mod start;
 mod stored_secrets;
+mod team;
 mod terminal;

@@ -113,7 +113,7 @@ async fn skills_are_listed_loaded_on_demand_and_pinned_for_the_whole_session() {
     assert!(told.contains("two skills \"ship\"") && told.contains(".agents/skills/ship/SKILL.md"), "{told}");
 
     let session = sessions.get(id).await.unwrap();
-    assert_eq!(pinned(&follow), [session.skills.clone()]);
+    assert_eq!(pinned(&follow), std::slice::from_ref(&session.skills));
     let v1 = skills.git(&["rev-parse", "v1"]).trim().to_owned();
     let tree = skills.git(&["rev-parse", "v1:team/ship"]).trim().to_owned();
     let [ship, review] = session.skills.as_slice() else { panic!("{:?}", session.skills) };
@@ -163,6 +163,25 @@ async fn without_skills_nobody_is_told_of_any_and_a_source_that_is_gone_is_told(
     let request = &world.model.requests()[0];
     assert!(!request.tool_names().contains(&"skill") && !request.system.contains("Skills"));
     assert_eq!(pinned(&follow).len(), 0);
+    world.end(sessions).await;
+
+    let skills = source();
+    let script = Script::new().say("Nothing to do.").say("Nothing to do.");
+    let world = World::new(script)
+        .await
+        .environment(|environment| environment.skills = vec![from(&skills, Some("v1"))]);
+    let sessions = world.start().await;
+    let mut commits = Vec::new();
+    for _ in 0..2 {
+        let id = create(&sessions, "Look").await;
+        let mut follow = Follow::new(&sessions, id).await;
+        assert_eq!(follow.finished().await.outcome, Outcome::Done);
+        commits.push((pinned(&follow)[0][0].commit.clone(), notices(&follow).contains("last fetched")));
+        // From here on nobody answers.
+        std::fs::remove_file(skills.path().join("HEAD")).ok();
+    }
+    assert!(!commits[0].1 && commits[1].1, "{commits:?}");
+    assert_eq!(commits[0].0, commits[1].0);
     world.end(sessions).await;
 
     let skills = source();
