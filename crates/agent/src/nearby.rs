@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use protocol::chat::Message;
 
 use crate::policy;
-use crate::tools::{Invocation, cut};
+use crate::tools::Invocation;
 
 /// The files that instructions are in, in the order in which one is preferred.
 pub const FILES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
@@ -69,9 +69,9 @@ pub fn directories_of<'a>(files: impl IntoIterator<Item = &'a str>) -> Vec<Strin
 pub fn told(guide: &Guide, most: usize) -> String {
     let Guide { directory, file, text } = guide;
     let whole = text.trim();
-    let said = cut(whole, most);
+    let said = &whole[..whole.floor_char_boundary(most)];
     let more = if said.len() < whole.len() {
-        format!("\n(This was cut; the whole file can be read: {directory}/{file})")
+        format!("\n(This was cut here; the whole file can be read: {directory}/{file})")
     } else {
         String::new()
     };

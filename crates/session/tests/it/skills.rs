@@ -201,3 +201,27 @@ async fn without_skills_nobody_is_told_of_any_and_a_source_that_is_gone_is_told(
         world.end(sessions).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_an_image_has_the_skills_and_hooks_of_its_commit() {
+    let hooks = "hooks = [{ on = \"before\", tool = \"*\", run = \"echo no >&2; exit 2\" }]\n";
+    let repo = workspace();
+    repo.commit("main", &[(".slipway.toml", hooks)]);
+    let script = Script::new().call("read", json!({"path": "answer.txt"})).say("Nothing to do.");
+    let world = World::with(repo, script).await;
+    let sessions = world.start().await;
+    sessions.build_and_wait("plain").await.unwrap();
+    let built = world.repo.tip("main");
+    // The image is behind: reads are served before the workspace is at the tip, and hooks are asked for them all the same.
+    world.repo.commit("main", &[("later.txt", "later")]);
+    let id = create(&sessions, "Look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert!(follow.last_output().contains("vetoed this call: no"), "{}", follow.last_output());
+    let skills = sessions.get(id).await.unwrap().skills;
+    let pinned: Vec<(&str, Option<&str>)> =
+        skills.iter().map(|skill| (skill.name.as_str(), skill.commit.as_deref())).collect();
+    assert_eq!(pinned, [("ship", Some(built.as_str())), ("review", Some(built.as_str()))]);
+    world.end(sessions).await;
+}
