@@ -257,7 +257,7 @@ mod tests {
             },
             // A command cannot give notes, whatever it prints.
             Message::Tools {
-                results: vec![result("1", &second), result("2", &second.replace("mem_", "mem_"))],
+                results: vec![result("1", &second), result("2", &second)],
             },
             Message::Assistant { parts: vec![call("3", "shell", "pnpm add")] },
         ];

@@ -59,8 +59,8 @@ fn is_key(word: &str) -> bool {
 
 /// Whether what follows a beginning was not thought of by a person: somewhere it goes on and on without a break.
 fn is_random(rest: &str) -> bool {
-    let runs = rest.split(|letter: char| !letter.is_ascii_alphanumeric());
-    runs.into_iter().any(|run| run.len() >= REST && run.bytes().any(|byte| byte.is_ascii_digit()))
+    let mut runs = rest.split(|letter: char| !letter.is_ascii_alphanumeric());
+    runs.any(|run| run.len() >= REST && run.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a word is an address with a user and a password.
