@@ -26,7 +26,7 @@ fn names(text: &str) -> impl Iterator<Item = String> {
         word.contains(|letter: char| letter.is_ascii_digit() || "_`/".contains(letter))
             || word.chars().skip(1).any(char::is_uppercase)
     };
-    let words = text.split_whitespace().filter(odd).flat_map(|word| index(word));
+    let words = text.split_whitespace().filter(odd).flat_map(index);
     words.filter(|word| word.len() > 3)
 }
 

@@ -27,7 +27,7 @@ const BEGINNINGS: [&str; 22] = [
     "eyJ",
 ];
 
-/// A key goes on for at least so many letters after its beginning; "sk-learn" is none.
+/// A key goes on for at least so many letters and digits after its beginning; "sk-learn" is none.
 const REST: usize = 12;
 
 /// From so many letters of all kinds on, without anything between them, it is no name that people give.
@@ -57,9 +57,10 @@ fn is_key(word: &str) -> bool {
     jumbled || BEGINNINGS.iter().any(begins)
 }
 
-/// Whether what follows a beginning was not thought of by a person.
+/// Whether what follows a beginning was not thought of by a person: somewhere it goes on and on without a break.
 fn is_random(rest: &str) -> bool {
-    rest.len() >= REST && rest.bytes().any(|byte| byte.is_ascii_digit())
+    let mut runs = rest.split(|letter: char| !letter.is_ascii_alphanumeric());
+    runs.any(|run| run.len() >= REST && run.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a word is an address with a user and a password.
@@ -95,7 +96,8 @@ mod tests {
     #[test]
     fn what_only_speaks_of_them_is_none() {
         for text in [
-            "scikit-learn is imported as sk-learn-1.5",
+            "scikit-learn is imported as sk-learn-1.5.2-beta-with-extras",
+            "npm_config_user_agent2 is set by npm",
             "STRIPE_KEY is read from the environment, never from a file.",
             "Commit 9fceb02d0ae598e95dc970b74767f19372d61af8 broke the build.",
             "postgres://shop:$PASSWORD@db/shop and https://git@forge.example/shop.git",

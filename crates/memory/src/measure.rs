@@ -161,7 +161,6 @@ impl Bench {
 /// What is promised: fusion beats both of its arms, and fewer than one prompt in twenty is given something that does not fit,
 /// whether or not something else would.
 fn check(measured: &Measured) {
-    println!("{measured:?}");
     assert!(measured.fused > measured.words && measured.fused > measured.meaning, "{measured:?}");
     assert!(measured.in_vain * 20 < measured.nothing, "{measured:?}");
     assert!(measured.misled * 20 < measured.asked + measured.nothing, "{measured:?}");

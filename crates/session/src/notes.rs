@@ -52,6 +52,12 @@ impl Shelf {
         Self { path: store.dir().join(FILE), embedding, client, open: Mutex::new(None) }
     }
 
+    /// Whether nothing was ever remembered: then nobody need look, and no file is made for it.
+    pub(crate) fn is_empty(&self) -> bool {
+        let open = self.open.try_lock().map_or(true, |open| open.is_some());
+        !open && self.path.try_exists().is_ok_and(|there| !there)
+    }
+
     /// The memory. What could not be opened is tried again the next time. This blocks.
     fn memory(&self) -> Result<Arc<Memory>, memory::Error> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

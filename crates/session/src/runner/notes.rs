@@ -59,7 +59,10 @@ impl Runner {
 
     /// Begins to look for notes that fit the turn's prompt.
     pub(super) fn recollect(&mut self, turn: &TurnState) {
-        let Some(scopes) = self.scopes().filter(|_| turn.steps() == 0) else { return };
+        if turn.steps() > 0 || self.context.shelf.is_empty() {
+            return;
+        }
+        let Some(scopes) = self.scopes() else { return };
         let look = look_up(
             Arc::clone(&self.context.shelf),
             turn.text.clone(),
@@ -107,7 +110,10 @@ impl Runner {
     pub(super) async fn give_patterns(&self, results: &[CheckResult]) -> Result<(), Failure> {
         let reports = results.iter().filter(|result| !result.passed).map(|result| &result.report);
         let findings: Vec<String> = reports.flat_map(findings).take(FINDINGS).collect();
-        let Some(scopes) = self.scopes().filter(|_| !findings.is_empty()) else { return Ok(()) };
+        if findings.is_empty() || self.context.shelf.is_empty() {
+            return Ok(());
+        }
+        let Some(scopes) = self.scopes() else { return Ok(()) };
         let kind = Some(NoteKind::ErrorPattern);
         let look = self.look_up(findings.join("\n"), scopes, kind, Occasion::Offer, FOR_FAILURE);
         match tokio::time::timeout(MOMENT, look).await {
