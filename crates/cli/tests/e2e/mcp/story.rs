@@ -94,7 +94,10 @@ async fn a_session_is_driven_by_tools_alone() {
     let kinds: Vec<&str> =
         asked["entries"].as_array().unwrap().iter().map(|entry| entry["kind"].as_str().unwrap()).collect();
     assert!(kinds.starts_with(&["prompt", "turn"]) && kinds.contains(&"asks"), "{asked}");
-    assert_eq!((&asked["more"], &asked["next_after"]), (&json!(false), &again["seq"]), "{asked}");
+    assert_eq!(asked["more"], false, "{asked}");
+    // The workspace may have been kept meanwhile.
+    let read = asked["next_after"].as_u64().unwrap();
+    assert!(read >= again["seq"].as_u64().unwrap(), "{asked}");
     let approved = client
         .refused("decide_session", json!({"session": session, "approval": approval, "decision": "approve"}));
     assert!(approved.await.contains("answer_session"));
@@ -124,7 +127,7 @@ async fn a_session_is_driven_by_tools_alone() {
     assert!(said.iter().any(|text| text == "The answer is 42 now."), "{said:?}");
     assert!(said.iter().any(|text| text.starts_with("answer passed")), "{said:?}");
     let first = after["entries"][0]["seq"].as_u64().unwrap();
-    assert_eq!(first, asked["next_after"].as_u64().unwrap() + 1, "what was read is not read again: {after}");
+    assert!(first > read, "what was read is not read again: {after}");
     let page = client.data("read_session", json!({"session": session, "limit": 1})).await;
     assert_eq!((page["entries"].as_array().unwrap().len(), &page["more"]), (1, &json!(true)), "{page}");
 
