@@ -59,6 +59,9 @@ pub struct Environment {
     /// What the agent is told about this environment, beside the repository's own instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// MCP servers whose tools the agent has: names of the configuration file, or programs in the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp: Vec<crate::McpUse>,
 }
 
 impl Environment {
@@ -95,6 +98,7 @@ impl Default for Environment {
             questions: true,
             model: None,
             instructions: None,
+            mcp: Vec::new(),
         }
     }
 }

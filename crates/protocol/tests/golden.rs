@@ -334,6 +334,25 @@ fn events() -> Vec<Event> {
             },
         ),
         (&system, EventBody::DeliveryUpdated(delivery())),
+        (
+            &system,
+            EventBody::ToolsListed {
+                turn,
+                tools: vec![McpTool {
+                    name: "sentry__get_issue".to_owned(),
+                    server: "sentry".to_owned(),
+                    tool: "get_issue".to_owned(),
+                    description: "An issue".to_owned(),
+                    schema: serde_json::json!({"type": "object", "properties": {}}),
+                }],
+                missing: vec![McpMissing {
+                    server: "linear".to_owned(),
+                    reason: "nobody is signed in to it".to_owned(),
+                }],
+                as_before: false,
+            },
+        ),
+        (&system, EventBody::ToolsListed { turn, tools: Vec::new(), missing: Vec::new(), as_before: true }),
         (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned() }),
         (
             &system,

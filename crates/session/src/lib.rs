@@ -24,6 +24,7 @@ mod limits;
 #[cfg(feature = "load")]
 mod load;
 mod maps;
+mod mcp;
 mod naming;
 mod notes;
 mod outbox;
@@ -61,6 +62,7 @@ pub use command::{Before, Cause, Command};
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
 pub use maps::Maps;
+pub use mcp::Sealed;
 pub use memory::Occasion;
 pub use outbox::{Outbox, Patience};
 pub use position::Position;
@@ -128,6 +130,8 @@ pub struct Options {
     pub outbox: Outbox,
     /// How maps of large repositories are made; None where nobody wants any.
     pub maps: Option<Maps>,
+    /// The MCP servers that environments can name.
+    pub mcp: Vec<::mcp::Server>,
     /// What is done without being asked.
     pub duty: Duty,
 }

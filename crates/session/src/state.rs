@@ -3,6 +3,7 @@
 
 mod ledger;
 mod left;
+mod offered;
 mod permits;
 mod processes;
 
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::ledger::Ledger;
 use self::left::Left;
+use self::offered::Offered;
 use self::permits::Permits;
 pub(crate) use self::processes::Background;
 use self::processes::Processes;
@@ -269,6 +271,7 @@ pub(crate) struct State {
     delivery: Option<Delivery>,
     permits: Permits,
     processes: Processes,
+    offered: Offered,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
@@ -295,6 +298,7 @@ impl State {
             delivery: None,
             permits: Permits::default(),
             processes: Processes::default(),
+            offered: Offered::default(),
             notifications: Vec::new(),
             sandbox: None,
         }
@@ -465,6 +469,9 @@ impl State {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.plan.clone_from(items);
                 }
+            }
+            EventBody::ToolsListed { turn, tools, as_before, .. } => {
+                self.offered.list(*turn, tools, *as_before);
             }
             EventBody::MistakeMade { turn, mistake } => {
                 if let Some(open) = self.turn_mut(*turn) {

@@ -80,7 +80,7 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
 /// Whether a call with this input, as the log has it, does more than look.
 pub fn is_action(tool: &str, input: &serde_json::Value) -> bool {
     match tool {
-        "read" | "search" | "list" | "plan" | "ask" => false,
+        "read" | "search" | "list" | "plan" | "ask" | "mcp_tools" => false,
         // One tool that looks, writes and ends.
         "process" => tools::parse(EditFormat::default(), tool, &tools::replayed_arguments(input))
             .map_or(true, |call| acts(&call)),
@@ -95,14 +95,16 @@ fn acts(call: &Invocation) -> bool {
         | Invocation::Search { .. }
         | Invocation::List { .. }
         | Invocation::Plan { .. }
-        | Invocation::Ask { .. } => false,
+        | Invocation::Ask { .. }
+        | Invocation::McpTools { .. } => false,
         Invocation::Process { stdin, kill, .. } => stdin.is_some() || *kill,
         Invocation::Shell { .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }
         | Invocation::Check { .. }
-        | Invocation::WebFetch { .. } => true,
+        | Invocation::WebFetch { .. }
+        | Invocation::Mcp { .. } => true,
     }
 }
 
@@ -175,6 +177,8 @@ fn has_tool(wanted: &str, tool: &str, target: &Target) -> bool {
     fits(tool)
         || (CHANGES.contains(&tool) && CHANGES.into_iter().any(fits))
         || (tool == "search" && fits("read"))
+        // Whoever names what calls them means all tools of servers.
+        || (tools::calls_server(tool) && fits("mcp_call"))
         // To look at what runs is no command; what is written to it is one.
         || (tool == "process" && *target == Target::Line && fits("shell"))
 }

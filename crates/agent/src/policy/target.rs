@@ -65,7 +65,9 @@ pub fn paths(call: &Invocation) -> Vec<String> {
         | Invocation::Check { .. }
         | Invocation::Plan { .. }
         | Invocation::Ask { .. }
-        | Invocation::WebFetch { .. } => Vec::new(),
+        | Invocation::WebFetch { .. }
+        | Invocation::Mcp { .. }
+        | Invocation::McpTools { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }

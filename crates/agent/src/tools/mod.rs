@@ -1,9 +1,9 @@
 //! The tools a model can call: definitions, arguments, and what can be decided without IO. One file each; what they
 //! share (reading arguments, cutting output) has its own files. Doing the work is the session's part.
 
-use protocol::EditFormat;
 use protocol::chat::ToolSpec;
 use protocol::event::PlanItem;
+use protocol::{EditFormat, McpTool};
 
 mod arguments;
 mod ask;
@@ -14,6 +14,7 @@ mod edit;
 mod guard;
 mod list;
 mod matching;
+mod mcp;
 mod merge;
 mod nearest;
 mod overwrite;
@@ -33,6 +34,8 @@ pub use ask::NOBODY_ANSWERS;
 pub use cut::cut;
 pub use edit::edit;
 pub(crate) use guard::define_the_same;
+pub use mcp::{answered as mcp_answered, found_tools as mcp_found, is_of_server};
+pub(crate) use mcp::{calls_server, specs as mcp_specs};
 pub use overwrite::{Overwrite, Writer, overwrite};
 pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
@@ -136,6 +139,22 @@ pub enum Invocation {
         /// Its address.
         url: String,
     },
+    /// Call a tool of an MCP server.
+    Mcp {
+        /// What the model calls it.
+        name: String,
+        /// The server.
+        server: String,
+        /// The server's own name for it.
+        tool: String,
+        /// Its arguments, an object.
+        arguments: serde_json::Value,
+    },
+    /// Find tools of MCP servers.
+    McpTools {
+        /// Words of what is wanted.
+        query: String,
+    },
 }
 
 /// Tools that not every session has.
@@ -149,7 +168,7 @@ pub struct Offers {
 
 impl Invocation {
     /// Name of the tool.
-    pub fn tool(&self) -> &'static str {
+    pub fn tool(&self) -> &str {
         match self {
             Self::Shell { .. } => shell::TOOL.name,
             Self::Process { .. } => process::TOOL.name,
@@ -163,6 +182,8 @@ impl Invocation {
             Self::Plan { .. } => plan::TOOL.name,
             Self::Ask { .. } => ask::TOOL.name,
             Self::WebFetch { .. } => web_fetch::TOOL.name,
+            Self::Mcp { name, .. } => name,
+            Self::McpTools { .. } => mcp::FIND,
         }
     }
 }
@@ -240,6 +261,16 @@ pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocati
             Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
         }
     }
+}
+
+/// Reads a call where there are tools of MCP servers, too.
+pub fn parse_with(
+    mcp: &[McpTool],
+    format: EditFormat,
+    tool: &str,
+    arguments: &str,
+) -> Result<Invocation, String> {
+    mcp::parse(mcp, tool, arguments).unwrap_or_else(|| parse(format, tool, arguments))
 }
 
 /// Reads a call as a model with the usual tools makes it.

@@ -18,6 +18,7 @@ mod fork;
 mod gc;
 mod images;
 mod ls;
+mod mcp_servers;
 mod memory;
 mod models;
 mod one_off;
@@ -172,6 +173,9 @@ enum Command {
     /// Secrets: keys of models and values for sandboxes' requests, kept by name and shown to nobody
     #[command(subcommand)]
     Secret(secret::Secret),
+    /// MCP servers: list them, try one out, sign in and out
+    #[command(subcommand)]
+    Mcp(mcp_servers::McpServers),
     /// Measure how many tasks of a suite a model solves, and at what cost
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -248,6 +252,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Models(command) => command.run(context).await,
         Command::Memory(command) => command.run(context).await,
         Command::Secret(command) => command.run(context).await,
+        Command::Mcp(command) => command.run(context).await,
         Command::Bench(command) => command.run(context).await,
         Command::Doctor(command) => command.run(context).await,
         Command::Completions(command) => command.run(),

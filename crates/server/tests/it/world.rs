@@ -173,6 +173,7 @@ fn session_options(
         author: session::Author::default(),
         outbox: session::Outbox::default(),
         maps: None,
+        mcp: Vec::new(),
         duty: session::Duty::Work,
     }
 }

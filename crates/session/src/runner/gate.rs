@@ -100,12 +100,14 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         | Invocation::Process { stdin: None, .. }
         | Invocation::Plan { .. }
         | Invocation::Ask { .. }
-        | Invocation::WebFetch { .. } => false,
+        | Invocation::WebFetch { .. }
+        | Invocation::McpTools { .. } => false,
         Invocation::Shell { .. }
         | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }
-        | Invocation::Check { .. } => true,
+        | Invocation::Check { .. }
+        | Invocation::Mcp { .. } => true,
     }
 }

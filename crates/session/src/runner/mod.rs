@@ -13,6 +13,7 @@ mod finish;
 mod gate;
 mod git;
 mod map;
+mod mcp;
 mod model;
 pub(crate) mod output;
 mod permission;
@@ -74,6 +75,10 @@ pub(crate) struct Context {
     pub(crate) outside: Outside,
     /// The call that another server had begun, as it was kept.
     pub(crate) broken_off: Mutex<Option<kept_call::Kept>>,
+    /// The MCP servers of the configuration.
+    pub(crate) servers: Arc<crate::mcp::McpServers>,
+    /// The connections to MCP servers in the session's sandbox.
+    pub(crate) inside: crate::mcp::Inside,
 }
 
 impl Context {
@@ -151,6 +156,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         map: None,
         map_wanted: false,
         map_soon: false,
+        mcp: mcp::Offer::default(),
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -243,6 +249,8 @@ struct Runner {
     map_wanted: bool,
     /// Whether it was made before, so that it is only a moment away.
     map_soon: bool,
+    /// The tools of MCP servers.
+    mcp: mcp::Offer,
 }
 
 impl Runner {
@@ -260,15 +268,20 @@ impl Runner {
         let settled = turn.open.is_empty() && (turn.steps() == 0 || !turn.had_sandbox);
         let known = if settled { workspace.foreseen(recorder).await } else { None };
         self.expect(turn);
-        let instructions = match known {
+        let (instructions, programs) = match known {
             Some(known) => {
                 self.checks = known.checks;
-                known.instructions
+                (known.instructions, known.mcp)
             }
-            None => Box::pin(self.arrive()).await?.map_or_else(String::new, |saved| saved.instructions),
+            None => {
+                let saved = Box::pin(self.arrive()).await?;
+                saved.map_or_else(Default::default, |saved| (saved.instructions, saved.mcp))
+            }
         };
+        self.know_servers(&programs);
         Box::pin(self.settle_open(turn)).await?;
         self.take_on(&model);
+        Box::pin(self.offer_tools(&model)).await?;
         let mut history = self.context.history().await?;
         if self.orient(turn, &history).await? {
             history = self.context.history().await?;
@@ -278,6 +291,7 @@ impl Runner {
         let mut machine = Turn::new(Setup {
             offers: self.offers(),
             measured: history.measured(),
+            mcp: self.mcp.tools(),
             earlier: history.earlier().to_vec(),
             unfinished: history.unfinished(),
             messages: history.into_messages(),
@@ -357,6 +371,9 @@ impl Runner {
             self.give_map(map::Haste::None).await?;
             for text in self.take_told() {
                 effects.extend(machine.handle(Input::Noticed { text }));
+            }
+            if let Some(tools) = Box::pin(self.offer_anew()).await? {
+                effects.extend(machine.handle(Input::ToolsListed { tools }));
             }
             if let Some(input) = input {
                 effects.extend(machine.handle(input));
@@ -522,7 +539,7 @@ impl Runner {
         match ended {
             Ok(ToolEnd::Ended(done)) => {
                 let Done { mut output, is_error, exit_code, process: background } = done;
-                if exit_code.is_some() || background.is_some() || call.tool == "web_fetch" {
+                if exit_code.is_some() || background.is_some() || reaches_out(&call.tool) {
                     for line in self.remarks(is_error, &output.text).await? {
                         output.text.push('\n');
                         output.text.push_str(&line);
@@ -674,6 +691,11 @@ fn needs_sandbox(effect: &Effect) -> bool {
         | Effect::Tell { .. }
         | Effect::Finish { .. } => false,
     }
+}
+
+/// Whether a call that is no command may be refused connections out of the sandbox.
+fn reaches_out(tool: &str) -> bool {
+    tool == "web_fetch" || agent::tools::is_of_server(tool)
 }
 
 /// What the agent says of a stop.

@@ -266,7 +266,7 @@ impl Runner {
             notes.push(format!("{by} changed this call before it ran. It ran with: {edited}"));
         }
         notes.extend(said.map(|said| format!("{by} approved this call and said: {said}")));
-        let tool = match agent::tools::parse(self.edit_format()?, &call.tool, &input.to_string()) {
+        let tool = match self.reread(call, input)? {
             Ok(tool) => tool,
             Err(text) => return Ok(Err(text)),
         };
@@ -279,7 +279,7 @@ impl Runner {
 
     /// A call after the one that a person decided on.
     async fn undecided(&mut self, item: &Item, call: &ToolCall) -> Result<Result<Told, String>, Failure> {
-        let tool = match agent::tools::parse(self.edit_format()?, &call.tool, &call.input.to_string()) {
+        let tool = match self.reread(call, &call.input)? {
             Ok(tool) => tool,
             Err(text) => return Ok(Err(text)),
         };
@@ -289,8 +289,14 @@ impl Runner {
         })
     }
 
-    fn edit_format(&self) -> Result<protocol::EditFormat, Failure> {
-        Ok(self.find_model()?.profile().edit_format)
+    /// A call with this input, as the turn's model has its tools. The inner error is what the model reads.
+    fn reread(
+        &self,
+        call: &ToolCall,
+        input: &serde_json::Value,
+    ) -> Result<Result<Invocation, String>, Failure> {
+        let format = self.find_model()?.profile().edit_format;
+        Ok(agent::tools::parse_with(&self.mcp.tools(), format, &call.tool, &input.to_string()))
     }
 
     /// Closes a call whose sandbox died before anybody could be asked.

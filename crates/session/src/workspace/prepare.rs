@@ -127,6 +127,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         approve: resolved.approve,
         policy: resolved.policy,
         instructions: resolved.instructions,
+        mcp: resolved.mcp,
         found: None,
         services: resolved.services,
         frozen: None,

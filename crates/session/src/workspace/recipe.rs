@@ -3,7 +3,7 @@
 //! nor what a sandbox may reach and use.
 
 use forge::{Mirror, Tip};
-use protocol::{Check, Code, Environment, Gate, Policy, Problem, Service, SetupStep};
+use protocol::{Check, Code, Environment, Gate, McpProgram, McpUse, Policy, Problem, Service, SetupStep};
 use serde::Deserialize;
 
 use super::submodules;
@@ -28,6 +28,8 @@ pub(crate) struct Resolved {
     pub(crate) approve: Vec<Gate>,
     pub(crate) policy: Policy,
     pub(crate) instructions: String,
+    /// MCP servers that the repository adds; they run in the sandbox.
+    pub(crate) mcp: Vec<McpProgram>,
     /// What a person should know of, such as keys that were ignored.
     pub(crate) notices: Vec<String>,
 }
@@ -51,6 +53,8 @@ struct RepositoryRecipe {
     #[serde(default)]
     policy: Policy,
     instructions: Option<String>,
+    #[serde(default)]
+    mcp: Vec<McpUse>,
     repos: Option<toml::Value>,
     model: Option<toml::Value>,
     egress: Option<toml::Value>,
@@ -176,6 +180,7 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         )?;
         environment.services.clone()
     };
+    let mcp = programs(environment, own.mcp, &mut notices)?;
     crate::environments::check_policy(&own.policy).map_err(|problem| {
         Problem::new(Code::SetupFailed, format!("the repository's {FILE} cannot be used: {}", problem.title))
             .hint(problem.hint.unwrap_or_default())
@@ -190,8 +195,44 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         approve: own.approve,
         policy: own.policy,
         instructions: parts.join("\n\n"),
+        mcp,
         notices,
     })
+}
+
+/// The MCP servers that a repository adds. Those of the configuration hold secrets of this machine, so only the environment
+/// can name them, and none of them can be replaced.
+fn programs(
+    environment: &Environment,
+    own: Vec<McpUse>,
+    notices: &mut Vec<String>,
+) -> Result<Vec<McpProgram>, Problem> {
+    let mut programs: Vec<McpProgram> = Vec::new();
+    for one in own {
+        let name = one.name().to_owned();
+        let known = environment.mcp.iter().any(|known| known.name() == name);
+        match one {
+            McpUse::Named(_) if known => {}
+            McpUse::Named(_) => notices.push(format!(
+                "{FILE}: the MCP server \"{}\" was ignored; only the environment can use those of slipway.toml",
+                name.escape_debug()
+            )),
+            McpUse::Program(_) if known || programs.iter().any(|program| program.name == name) => {
+                notices.push(format!(
+                    "{FILE}: the MCP server \"{}\" was ignored; there is another of that name",
+                    name.escape_debug()
+                ));
+            }
+            McpUse::Program(program) => {
+                crate::mcp::check_program(&program).map_err(|problem| {
+                    let title = format!("the repository's {FILE} cannot be used: {}", problem.title);
+                    Problem::new(Code::SetupFailed, title).hint(problem.hint.unwrap_or_default())
+                })?;
+                programs.push(program);
+            }
+        }
+    }
+    Ok(programs)
 }
 
 /// Services are looked at as those of an environment are when it is stored, wherever they are declared.
@@ -263,6 +304,31 @@ mod tests {
             let error = merge(&environment, file, None).unwrap_err();
             assert!(error.title.starts_with("the environment's own recipe (slipway.toml"), "{error}");
             assert!(!error.title.contains(".slipway.toml") && error.title.contains("loopback"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_repository_adds_programs_in_the_sandbox_and_nothing_else() {
+        let named = |name: &str| McpUse::Named(name.to_owned());
+        let environment = Environment { mcp: vec![named("sentry")], ..Environment::default() };
+        let file = br#"
+            mcp = ["sentry", "github", { name = "files", command = ["mcp-files"] },
+                   { name = "sentry", command = ["sh"] }]
+        "#;
+        let merged = merge(&environment, Some(file), None).unwrap();
+        assert_eq!(merged.mcp.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["files"]);
+        let told = merged.notices.join("\n");
+        assert!(told.contains("\"github\" was ignored; only the environment"), "{told}");
+        assert!(told.contains("\"sentry\" was ignored; there is another"), "{told}");
+        for (wrong, words) in [
+            (&br#"mcp = [{ name = "files", command = ["x"], where = "host" }]"#[..], "where"),
+            (br#"mcp = [{ name = "files", url = "https://x.test" }]"#, "url"),
+            (br#"mcp = [{ name = "files", command = [] }]"#, "has no command"),
+            (br#"mcp = [{ name = "a b", command = ["x"] }]"#, "cannot be the name of an MCP server"),
+            (br#"mcp = [3]"#, "the name of an MCP server, or"),
+        ] {
+            let error = merge(&environment, Some(wrong), None).unwrap_err();
+            assert!(error.title.contains(words) && error.code == Code::SetupFailed, "{error}");
         }
     }
 

@@ -40,6 +40,7 @@ pub(crate) struct World {
     budgets: protocol::Budgets,
     outside: Arc<dyn sandbox::egress::Outside>,
     price: Option<llm::Price>,
+    pub(crate) mcp: Vec<mcp::Server>,
 }
 
 impl World {
@@ -81,6 +82,7 @@ impl World {
             budgets: protocol::Budgets::default(),
             outside: Arc::new(Nowhere),
             price: None,
+            mcp: Vec::new(),
         }
     }
 
@@ -216,6 +218,7 @@ impl World {
             author: Author::default(),
             outbox: self.outbox.clone(),
             maps: None,
+            mcp: self.mcp.clone(),
             duty: session::Duty::Work,
         };
         Sessions::start(options).await.unwrap()

@@ -4,6 +4,7 @@ pub(super) mod background;
 mod check;
 mod edit;
 mod list;
+mod mcp;
 mod patch;
 mod plan;
 mod process;
@@ -148,6 +149,12 @@ impl Runner {
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
             Invocation::Plan { items } => plan::run(self, items).await,
             Invocation::WebFetch { url } => web_fetch::run(&scope, self.exit.as_deref(), &url).await,
+            Invocation::Mcp { server, tool, arguments, .. } => {
+                mcp::call(self, &scope, &server, &tool, arguments).await
+            }
+            Invocation::McpTools { query } => {
+                Ok(Done::ok(agent::tools::mcp_found(&self.mcp.tools(), &query)))
+            }
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
