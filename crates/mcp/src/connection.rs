@@ -206,7 +206,7 @@ impl Connection {
 }
 
 /// Why a program could not be spoken with. One that ended has said why by then, if it says anything.
-async fn told(process: Process, error: &ClientInitializeError, tail: &Tail) -> Error {
+async fn told(mut process: Process, error: &ClientInitializeError, tail: &Tail) -> Error {
     let how = process.ended(Duration::from_secs(1)).await;
     match (Error::connecting(error, tail), how) {
         (Error::Gone(_) | Error::Unreachable(_), Some(how)) => {

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group, set_pare
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::Error;
 use crate::key::Vault;
@@ -30,7 +30,46 @@ pub(crate) struct Started {
 /// A running program with all that it started. Dropping it kills them.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
+    /// Its process group.
+    group: Option<Pid>,
+    /// How it ended, once it has.
+    ended: watch::Receiver<Option<String>>,
+}
+
+impl Process {
+    /// Waits for the program's end. What it started ends with it: that could hold its output open for ever.
+    fn watched(mut child: Child) -> Self {
+        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let (tell, ended) = watch::channel(None);
+        tokio::spawn(async move {
+            let status = child.wait().await;
+            kill(group);
+            tell.send_replace(Some(status.map_or_else(|error| error.to_string(), how)));
+        });
+        Self { group, ended }
+    }
+
+    /// Waits a little for the end; how it ended.
+    pub(crate) async fn ended(&mut self, patience: Duration) -> Option<String> {
+        let ended = self.ended.wait_for(Option::is_some);
+        tokio::time::timeout(patience, ended).await.ok()?.ok()?.clone()
+    }
+
+    /// Lets a program whose input is closed end by itself, and kills what is left.
+    pub(crate) async fn end(mut self, patience: Duration) {
+        if self.ended(patience).await.is_none() {
+            tracing::debug!("an MCP server did not end by itself and is killed");
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Once it has ended, its number may be another's.
+        if self.ended.borrow().is_none() {
+            kill(self.group);
+        }
+    }
 }
 
 /// Starts a program.
@@ -60,7 +99,7 @@ pub(crate) async fn start(program: &Program, vault: &dyn Vault, tail: &Tail) -> 
             tail.push(&buffer[..read]);
         }
     });
-    Ok(Started { process: Process { child }, input, output })
+    Ok(Started { process: Process::watched(child), input, output })
 }
 
 /// What the thread that starts programs is given.
@@ -103,36 +142,6 @@ fn here(mut command: std::process::Command, runtime: &Handle) -> Result<Child, S
     }
     let _inside = runtime.enter();
     tokio::process::Command::from(command).kill_on_drop(true).spawn().map_err(|error| error.to_string())
-}
-
-impl Process {
-    /// Waits a little for a program that has closed its output; how it ended.
-    pub(crate) async fn ended(mut self, patience: Duration) -> Option<String> {
-        match tokio::time::timeout(patience, self.child.wait()).await {
-            Ok(Ok(status)) => Some(how(status)),
-            Ok(Err(_)) | Err(_) => None,
-        }
-    }
-
-    /// Lets a program whose input is closed end by itself, and kills what is left.
-    pub(crate) async fn end(mut self, patience: Duration) {
-        let group = self.group();
-        if tokio::time::timeout(patience, self.child.wait()).await.is_err() {
-            tracing::debug!("an MCP server did not end by itself and is killed");
-        }
-        kill(group);
-    }
-
-    /// Its process group, as long as nobody else can have the number.
-    fn group(&self) -> Option<Pid> {
-        self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        kill(self.group());
-    }
 }
 
 fn kill(group: Option<Pid>) {

@@ -20,6 +20,7 @@ mod images;
 mod injection;
 mod limits;
 mod maps;
+mod mcp;
 mod memory;
 mod models;
 mod pictures;

@@ -2,7 +2,7 @@
 //! the connection is this process's, so it ends with it, and the next server starts the program anew.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,11 +21,15 @@ const BUFFER: usize = 256 * 1024;
 /// How long a program whose input was closed may take to end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// The connections of one session, each with the sandbox that it leads into.
+/// The connections of one session, by the server's name.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
-    open: Mutex<BTreeMap<String, (SandboxId, Arc<Connection>)>>,
+    open: std::sync::Mutex<BTreeMap<String, Arc<Place>>>,
 }
+
+/// The connection to one server, with the sandbox that it leads into. Whoever connects holds the lock, so that it is started
+/// once, and no server waits for another.
+type Place = Mutex<Option<(SandboxId, Arc<Connection>)>>;
 
 impl Inside {
     /// The connection to a program: the one that there is, or a new one where it ended or the sandbox is another. The outer
@@ -36,17 +40,20 @@ impl Inside {
         server: &Server,
         program: &Program,
     ) -> Result<Result<Arc<Connection>, Error>, Failure> {
-        let mut open = self.open.lock().await;
-        let here =
-            |(id, connection): &&(SandboxId, Arc<Connection>)| *id == sandbox.id() && !connection.is_closed();
-        if let Some((_, connection)) = open.get(&server.name).filter(here) {
+        let place = {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(open.entry(server.name.clone()).or_default())
+        };
+        let mut place = place.lock().await;
+        let here = |(id, open): &&(SandboxId, Arc<Connection>)| *id == sandbox.id() && !open.is_closed();
+        if let Some((_, connection)) = place.as_ref().filter(here) {
             return Ok(Ok(Arc::clone(connection)));
         }
-        open.remove(&server.name);
+        *place = None;
         Ok(match start(sandbox, server, program).await? {
             Ok(connection) => {
                 let connection = Arc::new(connection);
-                open.insert(server.name.clone(), (sandbox.id(), Arc::clone(&connection)));
+                *place = Some((sandbox.id(), Arc::clone(&connection)));
                 Ok(connection)
             }
             Err(error) => Err(error),
