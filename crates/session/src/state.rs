@@ -470,9 +470,7 @@ impl State {
                     open.plan.clone_from(items);
                 }
             }
-            EventBody::ToolsListed { turn, tools, as_before, .. } => {
-                self.offered.list(*turn, tools, *as_before);
-            }
+            EventBody::ToolsListed { .. } => self.offered.take_in(&event.body),
             EventBody::MistakeMade { turn, mistake } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.mistakes.count(*mistake);

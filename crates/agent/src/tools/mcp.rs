@@ -2,8 +2,6 @@
 //! its log has. A few are offered one by one; many are found with `mcp_tools` and called with `mcp_call`, so that a model
 //! does not read in every step what it may never need.
 
-use std::fmt::Write as _;
-
 use protocol::McpTool;
 use protocol::chat::ToolSpec;
 use serde_json::{Map, Value, json};
@@ -88,7 +86,7 @@ fn names(tools: &[McpTool], most: usize) -> String {
     let mut text = String::new();
     for (index, tool) in tools.iter().enumerate() {
         if text.len() + tool.name.len() > most {
-            let _: std::fmt::Result = write!(text, ", and {} more", tools.len() - index);
+            text.push_str(&format!(", and {} more", tools.len() - index));
             break;
         }
         if index > 0 {
@@ -214,7 +212,7 @@ pub fn found_tools(tools: &[McpTool], query: &str) -> String {
     }
     let rest: Vec<McpTool> = ranked.iter().skip(shown).map(|(_, tool)| (*tool).clone()).collect();
     if !rest.is_empty() {
-        let _: std::fmt::Result = write!(text, "\nAlso: {}", names(&rest, NAMES));
+        text.push_str(&format!("\nAlso: {}", names(&rest, NAMES)));
     }
     text
 }

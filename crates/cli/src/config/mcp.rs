@@ -67,11 +67,11 @@ impl fmt::Debug for Given {
 impl<'de> Deserialize<'de> for Given {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        enum Place {
-            Env(String),
-            File(PathBuf),
-            Secret(String),
+        #[serde(deny_unknown_fields)]
+        struct Found {
+            env: Option<String>,
+            file: Option<PathBuf>,
+            secret: Option<String>,
         }
         struct Reader;
         impl<'de> Visitor<'de> for Reader {
@@ -86,12 +86,13 @@ impl<'de> Deserialize<'de> for Given {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Given, A::Error> {
-                let place = Place::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Given(Value::Key(match place {
-                    Place::Env(name) => Key::Env(name),
-                    Place::File(path) => Key::File(path),
-                    Place::Secret(name) => Key::Secret(name),
-                })))
+                let found = Found::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                match (found.env, found.file, found.secret) {
+                    (Some(name), None, None) => Ok(Given(Value::Key(Key::Env(name)))),
+                    (None, Some(path), None) => Ok(Given(Value::Key(Key::File(path)))),
+                    (None, None, Some(name)) => Ok(Given(Value::Key(Key::Secret(name)))),
+                    _ => Err(de::Error::custom("a value is in one place: { env }, { file } or { secret }")),
+                }
             }
         }
         deserializer.deserialize_any(Reader)
@@ -327,6 +328,8 @@ mod tests {
             ("command = [\"a\"]\ntoken_env = \"X\"", "token_env is for servers behind an address"),
             ("command = [\"a\"]\nenv = { X = { secret = \"K\" } }", "none goes into a sandbox"),
             ("command = [\"a\"]\nwhere = \"moon\"", "sandbox"),
+            ("command = [\"a\"]\nenv = { X = { env = \"A\", file = \"b\" } }", "in one place"),
+            ("command = [\"a\"]\nenv = { X = { value = \"A\" } }", "unknown field"),
             ("url = \"http://x.test/\"", "use https"),
             ("url = \"https://x.test/\"\nwhere = \"host\"", "are for programs"),
             (

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::{McpTool, TurnId};
+use protocol::{EventBody, McpTool, TurnId};
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -15,10 +15,12 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    pub(super) fn list(&mut self, turn: TurnId, tools: &[McpTool], as_before: bool) {
-        self.turn = Some(turn);
+    /// Takes in what a turn offers from here on.
+    pub(super) fn take_in(&mut self, body: &EventBody) {
+        let EventBody::ToolsListed { turn, tools, as_before, .. } = body else { return };
+        self.turn = Some(*turn);
         if !as_before {
-            self.tools = Arc::new(tools.to_vec());
+            self.tools = Arc::new(tools.clone());
         }
     }
 }

@@ -158,7 +158,7 @@ async fn a_program_in_the_sandbox_is_called_and_its_words_are_data() {
     );
     assert_eq!(calls[2].1.output.as_ref().unwrap().images.len(), 1);
     // What it changed is work like any other.
-    assert_eq!(follow.deliveries().len() > 1, true, "{:?}", follow.names());
+    assert!(follow.deliveries().len() > 1, "{:?}", follow.names());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,7 +333,7 @@ async fn after_a_restart_the_request_is_the_same_and_an_open_call_is_not_made_ag
 /// A server of the configuration on this machine.
 fn hosted(dir: &std::path::Path) -> Server {
     std::fs::write(dir.join("shop.py"), SHOP).unwrap();
-    let text = |value: String| mcp::Value::Text(value);
+    let text = mcp::Value::Text;
     Server {
         name: "house".into(),
         place: Place::Host(Program {
