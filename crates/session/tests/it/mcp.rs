@@ -375,6 +375,23 @@ async fn a_program_on_this_machine_is_shared_and_listed_once_for_all_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_on_this_machine_that_died_is_started_again() {
+    let script = Script::new().call("house__die", json!({})).call("house__price", json!({})).say("Done.");
+    let mut world = World::new(script).await.environment(|environment| {
+        environment.mcp = vec![McpUse::Named("house".into())];
+        environment.checks.clear();
+    });
+    let mut server = hosted(world.dir.path());
+    server.filter.only.push("die".into());
+    world.mcp = vec![server];
+    let follow = ran(&world).await;
+    let calls = follow.calls();
+    assert_eq!((calls[0].0.status, calls[1].0.status), (ItemStatus::Failed, ItemStatus::Completed));
+    let asked = std::fs::read_to_string(world.dir.path().join("asked")).unwrap();
+    assert_eq!((asked.matches("initialize ").count(), asked.matches("\"die\"").count()), (2, 1), "{asked}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_environment_that_names_a_server_that_is_not_there_is_refused() {
     let world = World::new(Script::new().say("Never."))
         .await
