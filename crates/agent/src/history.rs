@@ -183,6 +183,7 @@ impl History {
             | EventBody::ServiceChanged { .. }
             | EventBody::DeliveryUpdated(_)
             | EventBody::NotificationUpdated(_)
+            | EventBody::ToolsListed { .. }
             | EventBody::MemoryChanged { .. }
             | EventBody::SkillsPinned { .. }
             | EventBody::ErrorRaised { .. } => {}

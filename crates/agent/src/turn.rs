@@ -5,7 +5,7 @@ mod gate;
 
 use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec, UNREADABLE_CALL};
 use protocol::event::CompactionLevel;
-use protocol::{Check, EditFormat, Mistake, Outcome};
+use protocol::{Check, EditFormat, McpTool, Mistake, Outcome};
 
 use crate::answer::{self, calls_of};
 use crate::drone;
@@ -68,6 +68,8 @@ pub struct Turn {
     system: String,
     tools: Vec<ToolSpec>,
     offers: Offers,
+    /// Tools of MCP servers.
+    mcp: Vec<McpTool>,
     messages: Vec<Message>,
     checks: Vec<Check>,
     limits: Limits,
@@ -119,8 +121,9 @@ impl Turn {
         let mut turn = Self {
             system: system(mode, &setup.instructions, &setup.checks, setup.offers),
             instructions: setup.instructions,
-            tools: tools::specs(profile.edit_format, suited(mode, setup.offers)),
+            tools: all_tools(mode, profile.edit_format, setup.offers, &setup.mcp),
             offers: setup.offers,
+            mcp: setup.mcp,
             messages: setup.messages,
             checks: setup.checks,
             fit: fit(profile, &setup.limits),
@@ -229,6 +232,11 @@ impl Turn {
                 self.proceed()
             }
             (_, Input::Noticed { text }) => self.noticed(text),
+            (_, Input::ToolsListed { tools }) => {
+                self.mcp = tools;
+                self.tools = all_tools(self.mode, self.edit_format, self.offers, &self.mcp);
+                Vec::new()
+            }
             (
                 _,
                 Input::Begin
@@ -393,8 +401,9 @@ impl Turn {
                 );
                 Err((Some(Mistake::RepeatedCalls), text))
             } else {
-                let parsed = tools::parse(self.edit_format, &call.tool, &call.arguments);
-                parsed.map_err(|text| (unusable(call), text))
+                let parsed = tools::parse_with(&self.mcp, self.edit_format, &call.tool, &call.arguments);
+                let known = self.tools.iter().any(|tool| tool.name == call.tool);
+                parsed.map_err(|text| (unusable(call, known), text))
             };
             match parsed {
                 Ok(tool) => {
@@ -620,7 +629,7 @@ impl Turn {
     fn change_model(&mut self, profile: Profile) -> Vec<Effect> {
         self.mode = mode::of(profile.tool_mode);
         self.system = system(self.mode, &self.instructions, &self.checks, self.offers);
-        self.tools = tools::specs(profile.edit_format, suited(self.mode, self.offers));
+        self.tools = all_tools(self.mode, profile.edit_format, self.offers, &self.mcp);
         self.edit_format = profile.edit_format;
         self.fit = fit(profile, &self.limits);
         self.repetition = Repetition::new(self.mode.patience());
@@ -678,6 +687,15 @@ fn system(mode: &dyn Mode, instructions: &str, checks: &[Check], offers: Offers)
     }
 }
 
+/// All tools of a model that is asked in this way. Those of servers have schemas that only providers know how to offer.
+fn all_tools(mode: &dyn Mode, format: EditFormat, offers: Offers, mcp: &[McpTool]) -> Vec<ToolSpec> {
+    let mut all = tools::specs(format, suited(mode, offers));
+    if mode.is_native() {
+        all.extend(tools::mcp_specs(mcp));
+    }
+    all
+}
+
 /// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking, and
 /// each tool more costs them some of the few steps that they get right; what is remembered is given to them all the same.
 fn suited(mode: &dyn Mode, offers: Offers) -> Offers {
@@ -728,8 +746,8 @@ fn is_endless(parts: &[Part]) -> bool {
 }
 
 /// What is wrong with a call that cannot be run. One that repeats itself was counted with its answer.
-fn unusable(call: &Call) -> Option<Mistake> {
-    let known = tools::exists(&call.tool) || call.tool == UNREADABLE_CALL;
+fn unusable(call: &Call, known: bool) -> Option<Mistake> {
+    let known = known || tools::exists(&call.tool) || call.tool == UNREADABLE_CALL;
     match (known, drone::is_shortened(&call.arguments)) {
         (_, true) => None,
         (false, false) => Some(Mistake::UnknownTool),

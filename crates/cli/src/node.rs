@@ -344,6 +344,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         outbox: config.outbox().map_err(Usage)?,
         maps: config.agent.maps(),
         memory,
+        mcp: crate::config::mcp_servers(config).map_err(Usage)?,
         duty,
     };
     Ok(Sessions::start(options).await?)

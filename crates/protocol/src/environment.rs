@@ -68,6 +68,9 @@ pub struct Environment {
     /// Programs in the sandbox that are asked before calls of the model, or shown them afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<crate::Hook>,
+    /// MCP servers whose tools the agent has: names of the configuration file, or programs in the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp: Vec<crate::McpUse>,
 }
 
 impl Environment {
@@ -116,6 +119,7 @@ impl Default for Environment {
             instructions: None,
             skills: Vec::new(),
             hooks: Vec::new(),
+            mcp: Vec::new(),
         }
     }
 }

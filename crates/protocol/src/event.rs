@@ -421,6 +421,22 @@ pub enum EventBody {
     /// A notification moved on its way to whoever is told.
     #[serde(rename = "notification.updated")]
     NotificationUpdated(crate::Notification),
+    /// The tools of MCP servers that the turn offers from here on, all of them. They stay as they are until the next such
+    /// event, whatever the servers offer meanwhile.
+    #[serde(rename = "tools.listed")]
+    ToolsListed {
+        /// The turn.
+        turn: TurnId,
+        /// The tools, in the order in which the model has them; empty where they are as before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<crate::McpTool>,
+        /// Servers that the turn does without.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<crate::McpMissing>,
+        /// The tools are those of the last such event that had any.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        as_before: bool,
+    },
     /// Something was remembered or forgotten.
     #[serde(rename = "memory.changed")]
     MemoryChanged {
@@ -505,6 +521,7 @@ impl EventBody {
             Self::NotificationUpdated(_) => "notification.updated",
             Self::MemoryChanged { .. } => "memory.changed",
             Self::SkillsPinned { .. } => "skills.pinned",
+            Self::ToolsListed { .. } => "tools.listed",
             Self::ErrorRaised { .. } => "error.raised",
         }
     }

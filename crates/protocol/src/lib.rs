@@ -16,6 +16,7 @@ pub mod event;
 pub mod id;
 pub mod image;
 pub mod item;
+pub mod mcp;
 pub mod memory;
 pub mod mistake;
 pub mod money;
@@ -48,6 +49,7 @@ pub use id::{
 pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
+pub use mcp::{McpMissing, McpProgram, McpTool, McpUse};
 pub use memory::*;
 pub use mistake::{Mistake, Mistakes};
 pub use money::Usd;

@@ -529,7 +529,23 @@ fn events() -> Vec<Event> {
     ];
     let bodies = bodies.into_iter().chain(policy::events().map(|body| (&ana, body)));
     let bodies = bodies.chain(team::events().map(|body| (&system, body)));
+    let bodies = bodies.chain(tools_listed(turn).map(|body| (&system, body)));
     bodies.zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
+}
+
+fn tools_listed(turn: TurnId) -> [EventBody; 2] {
+    let tool = McpTool {
+        name: "sentry__get_issue".to_owned(),
+        server: "sentry".to_owned(),
+        tool: "get_issue".to_owned(),
+        description: "An issue".to_owned(),
+        schema: serde_json::json!({"type": "object", "properties": {}}),
+    };
+    let missing = McpMissing { server: "linear".to_owned(), reason: "nobody is signed in to it".to_owned() };
+    [
+        EventBody::ToolsListed { turn, tools: vec![tool], missing: vec![missing], as_before: false },
+        EventBody::ToolsListed { turn, tools: Vec::new(), missing: Vec::new(), as_before: true },
+    ]
 }
 
 fn ephemerals() -> Vec<Ephemeral> {

@@ -25,6 +25,7 @@ mod limits;
 #[cfg(feature = "load")]
 mod load;
 mod maps;
+mod mcp;
 mod naming;
 mod notes;
 mod outbox;
@@ -65,6 +66,7 @@ pub use embedding::Embedding;
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
 pub use maps::Maps;
+pub use mcp::Sealed;
 pub use memory::Occasion;
 pub use notes::MemoryOptions;
 pub use outbox::{Outbox, Patience};
@@ -135,6 +137,8 @@ pub struct Options {
     pub maps: Option<Maps>,
     /// How the memory is used.
     pub memory: MemoryOptions,
+    /// The MCP servers that environments can name.
+    pub mcp: Vec<::mcp::Server>,
     /// What is done without being asked.
     pub duty: Duty,
 }

@@ -259,6 +259,7 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::EgressDecided(_)
         | EventBody::LimitExceeded { .. }
         | EventBody::ServiceChanged { .. }
+        | EventBody::ToolsListed { .. }
         | EventBody::MemoryChanged { .. } => false,
     }
 }

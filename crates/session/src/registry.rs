@@ -23,6 +23,7 @@ use crate::command::Command;
 use crate::damaged::Damages;
 use crate::exits::Exits;
 use crate::feed::Stream;
+use crate::mcp::{Inside, McpServers, Sealed};
 use crate::notes::Shelf;
 use crate::outbox::{self, Notifier, Outside};
 use crate::recorder::Recorder;
@@ -43,6 +44,7 @@ pub(crate) struct Registry {
     pub(crate) exits: Arc<Exits>,
     pub(crate) builds: Arc<Builds>,
     client: llm::Client,
+    servers: Arc<McpServers>,
     notifier: Option<Notifier>,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     pub(crate) damages: Damages,
@@ -62,7 +64,10 @@ impl Registry {
         let exits = Exits::new(Arc::clone(&options.outside), &options.store).await?;
         let notifier =
             options.outbox.webhook.clone().map(|webhook| Notifier::new(webhook, options.outbox.notification));
+        let vault = Arc::new(Sealed::new(options.store.secrets().clone()));
+        let servers = Arc::new(McpServers::new(&options.mcp, vault));
         let this = Self {
+            servers,
             shelf: Arc::new(Shelf::new(&options.store, &options.memory, client.clone())),
             builds: Builds::new(Arc::clone(&options), Arc::clone(&exits)),
             options,
@@ -267,6 +272,8 @@ impl Registry {
             stopwatch: Stopwatch::new(kept),
             outside: Outside::default(),
             broken_off: Mutex::new(broken_off),
+            servers: Arc::clone(&self.servers),
+            inside: Inside::default(),
         });
         self.actors.spawn(service.run());
         Ok(handle)
@@ -327,6 +334,7 @@ impl Registry {
             self.builds.close().await;
         }
         self.exits.flush().await;
+        self.servers.close().await;
         self.closed.cancel();
     }
 

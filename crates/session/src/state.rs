@@ -3,6 +3,7 @@
 
 mod ledger;
 mod left;
+mod offered;
 mod permits;
 mod processes;
 mod shown;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::ledger::Ledger;
 use self::left::Left;
+use self::offered::Offered;
 use self::permits::Permits;
 pub(crate) use self::processes::Background;
 use self::processes::Processes;
@@ -269,6 +271,7 @@ pub(crate) struct State {
     delivery: Option<Delivery>,
     permits: Permits,
     processes: Processes,
+    offered: Offered,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
@@ -298,6 +301,7 @@ impl State {
             delivery: None,
             permits: Permits::default(),
             processes: Processes::default(),
+            offered: Offered::default(),
             notifications: Vec::new(),
             sandbox: None,
             skills: None,
@@ -471,6 +475,7 @@ impl State {
                     open.plan.clone_from(items);
                 }
             }
+            EventBody::ToolsListed { .. } => self.offered.take_in(&event.body),
             EventBody::MistakeMade { turn, mistake } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.mistakes.count(*mistake);

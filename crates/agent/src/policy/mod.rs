@@ -80,7 +80,7 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
 /// Whether a call with this input, as the log has it, does more than look.
 pub fn is_action(tool: &str, input: &serde_json::Value) -> bool {
     match tool {
-        "read" | "search" | "list" | "plan" | "ask" | "recall" | "skill" => false,
+        "read" | "search" | "list" | "plan" | "ask" | "recall" | "skill" | "mcp_tools" => false,
         // One tool that looks, writes and ends.
         "process" => tools::parse(EditFormat::default(), tool, &tools::replayed_arguments(input))
             .map_or(true, |call| acts(&call)),
@@ -97,7 +97,8 @@ fn acts(call: &Invocation) -> bool {
         | Invocation::Plan { .. }
         | Invocation::Ask { .. }
         | Invocation::Recall { .. }
-        | Invocation::Skill { .. } => false,
+        | Invocation::Skill { .. }
+        | Invocation::McpTools { .. } => false,
         Invocation::Process { stdin, kill, .. } => stdin.is_some() || *kill,
         Invocation::Shell { .. }
         | Invocation::Write { .. }
@@ -105,7 +106,8 @@ fn acts(call: &Invocation) -> bool {
         | Invocation::Patch { .. }
         | Invocation::Check { .. }
         | Invocation::WebFetch { .. }
-        | Invocation::Remember { .. } => true,
+        | Invocation::Remember { .. }
+        | Invocation::Mcp { .. } => true,
     }
 }
 
@@ -178,6 +180,8 @@ fn has_tool(wanted: &str, tool: &str, target: &Target) -> bool {
     fits(tool)
         || (CHANGES.contains(&tool) && CHANGES.into_iter().any(fits))
         || (tool == "search" && fits("read"))
+        // Whoever names what calls them means all tools of servers.
+        || (tools::calls_server(tool) && fits("mcp_call"))
         // To look at what runs is no command; what is written to it is one.
         || (tool == "process" && *target == Target::Line && fits("shell"))
 }

@@ -68,7 +68,9 @@ pub fn paths(call: &Invocation) -> Vec<String> {
         | Invocation::WebFetch { .. }
         | Invocation::Remember { .. }
         | Invocation::Recall { .. }
-        | Invocation::Skill { .. } => Vec::new(),
+        | Invocation::Skill { .. }
+        | Invocation::Mcp { .. }
+        | Invocation::McpTools { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }

@@ -3,7 +3,7 @@
 
 use protocol::chat::{ToolSpec, UNREADABLE_CALL};
 use protocol::event::PlanItem;
-use protocol::{EditFormat, NoteKind, ScopeKind};
+use protocol::{EditFormat, McpTool, NoteKind, ScopeKind};
 
 mod arguments;
 mod ask;
@@ -14,6 +14,7 @@ mod edit;
 mod guard;
 mod list;
 mod matching;
+mod mcp;
 mod merge;
 mod nearest;
 mod overwrite;
@@ -36,6 +37,8 @@ pub use ask::NOBODY_ANSWERS;
 pub use cut::cut;
 pub use edit::edit;
 pub(crate) use guard::define_the_same;
+pub use mcp::{answered as mcp_answered, found_tools as mcp_found, is_of_server};
+pub(crate) use mcp::{calls_server, specs as mcp_specs};
 pub use overwrite::{Overwrite, Writer, overwrite};
 pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
@@ -162,6 +165,22 @@ pub enum Invocation {
         /// Its name.
         name: String,
     },
+    /// Call a tool of an MCP server.
+    Mcp {
+        /// What the model calls it.
+        name: String,
+        /// The server.
+        server: String,
+        /// The server's own name for it.
+        tool: String,
+        /// Its arguments, an object.
+        arguments: serde_json::Value,
+    },
+    /// Find tools of MCP servers.
+    McpTools {
+        /// Words of what is wanted.
+        query: String,
+    },
 }
 
 /// Tools that not every session has.
@@ -179,7 +198,7 @@ pub struct Offers {
 
 impl Invocation {
     /// Name of the tool.
-    pub fn tool(&self) -> &'static str {
+    pub fn tool(&self) -> &str {
         match self {
             Self::Shell { .. } => shell::TOOL.name,
             Self::Process { .. } => process::TOOL.name,
@@ -196,6 +215,8 @@ impl Invocation {
             Self::Remember { .. } => remember::TOOL.name,
             Self::Recall { .. } => recall::TOOL.name,
             Self::Skill { .. } => skill::TOOL.name,
+            Self::Mcp { name, .. } => name,
+            Self::McpTools { .. } => mcp::FIND,
         }
     }
 }
@@ -291,6 +312,16 @@ pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocati
             Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
         }
     }
+}
+
+/// Reads a call where there are tools of MCP servers, too.
+pub fn parse_with(
+    mcp: &[McpTool],
+    format: EditFormat,
+    tool: &str,
+    arguments: &str,
+) -> Result<Invocation, String> {
+    mcp::parse(mcp, tool, arguments).unwrap_or_else(|| parse(format, tool, arguments))
 }
 
 /// Reads a call as a model with the usual tools makes it.

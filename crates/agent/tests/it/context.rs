@@ -63,6 +63,7 @@ impl Small {
             task: prompt.into(),
             offers: agent::tools::Offers::default(),
             measured: history.measured(),
+            mcp: Vec::new(),
             ..setup(history.into_messages())
         }
     }

@@ -21,6 +21,7 @@ mod injection;
 mod limits;
 mod maps;
 mod mcp;
+mod mcp_servers;
 mod memory;
 mod models;
 mod pictures;

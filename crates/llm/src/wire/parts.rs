@@ -168,11 +168,6 @@ impl Parts {
         self.text(&format!("{gap}[broken off by the model server: {reason}]"), sink);
     }
 
-    /// Whether nothing came so far but thoughts.
-    pub(crate) fn says_nothing(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Reasoning { .. }))
-    }
-
     /// Whether the answer says the same again and again, so that nothing more is to be expected of it.
     pub(crate) fn is_endless(&self) -> bool {
         self.watch.is_endless()

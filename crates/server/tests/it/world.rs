@@ -174,6 +174,7 @@ fn session_options(
         outbox: session::Outbox::default(),
         maps: None,
         memory: session::MemoryOptions::default(),
+        mcp: Vec::new(),
         duty: session::Duty::Work,
     }
 }

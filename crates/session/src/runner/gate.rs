@@ -105,12 +105,14 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         | Invocation::Skill { .. }
         | Invocation::WebFetch { .. }
         | Invocation::Remember { .. }
-        | Invocation::Recall { .. } => false,
+        | Invocation::Recall { .. }
+        | Invocation::McpTools { .. } => false,
         Invocation::Shell { .. }
         | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }
-        | Invocation::Check { .. } => true,
+        | Invocation::Check { .. }
+        | Invocation::Mcp { .. } => true,
     }
 }

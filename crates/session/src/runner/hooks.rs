@@ -117,7 +117,7 @@ impl Runner {
             };
             // A call that a hook wrote is read as one that the model wrote.
             if let Wish::Rewrite(arguments, _) = &wish {
-                match agent::tools::parse(self.edit_format()?, &call.tool, &arguments.to_string()) {
+                match self.reread(call, arguments)? {
                     Ok(rewritten) => tool = rewritten,
                     Err(why) => wish = Wish::Veto(format!("it gave arguments that cannot be used: {why}")),
                 }

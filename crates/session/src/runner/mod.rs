@@ -14,6 +14,7 @@ mod gate;
 mod git;
 mod hooks;
 mod map;
+mod mcp;
 mod model;
 mod nearby;
 mod notes;
@@ -80,6 +81,10 @@ pub(crate) struct Context {
     pub(crate) outside: Outside,
     /// The call that another server had begun, as it was kept.
     pub(crate) broken_off: Mutex<Option<kept_call::Kept>>,
+    /// The MCP servers of the configuration.
+    pub(crate) servers: Arc<crate::mcp::McpServers>,
+    /// The connections to MCP servers in the session's sandbox.
+    pub(crate) inside: crate::mcp::Inside,
 }
 
 impl Context {
@@ -160,6 +165,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         recollection: None,
         hooks: Vec::new(),
         nearby: Mutex::default(),
+        mcp: mcp::Offer::default(),
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -258,6 +264,8 @@ struct Runner {
     hooks: Vec<protocol::Hook>,
     /// What the conversation has of instructions for directories.
     nearby: Mutex<agent::nearby::Given>,
+    /// The tools of MCP servers.
+    mcp: mcp::Offer,
 }
 
 impl Runner {
@@ -276,20 +284,25 @@ impl Runner {
         let known = if settled { workspace.foreseen(recorder).await } else { None };
         self.expect(turn);
         self.recollect(turn);
-        let (instructions, skills_at) = match known {
+        let (instructions, skills_at, programs) = match known {
             Some(known) => {
                 self.checks = known.checks;
-                (known.instructions, known.skills_at)
+                (known.instructions, known.skills_at, known.mcp)
             }
             None => {
                 let saved = Box::pin(self.arrive()).await?;
-                saved.map_or_else(Default::default, |saved| (saved.instructions.clone(), saved.skills_at()))
+                saved.map_or_else(Default::default, |saved| {
+                    let skills_at = saved.skills_at();
+                    (saved.instructions, skills_at, saved.mcp)
+                })
             }
         };
         let skills = Box::pin(self.settle_skills(skills_at.as_deref())).await?;
         let instructions = skills::with_skills(instructions, &skills);
+        self.know_servers(&programs);
         Box::pin(self.settle_open(turn)).await?;
         self.take_on(&model);
+        Box::pin(self.offer_tools(&model)).await?;
         let mut history = self.context.history().await?;
         let recalled = self.give_notes(&history).await?;
         if self.orient(turn, &history).await? || recalled {
@@ -301,6 +314,7 @@ impl Runner {
         let mut machine = Turn::new(Setup {
             offers: self.offers(),
             measured: history.measured(),
+            mcp: self.mcp.tools(),
             earlier: history.earlier().to_vec(),
             unfinished: history.unfinished(),
             messages: history.into_messages(),
@@ -381,6 +395,9 @@ impl Runner {
             self.give_late_notes().await?;
             for text in self.take_told() {
                 effects.extend(machine.handle(Input::Noticed { text }));
+            }
+            if let Some(tools) = Box::pin(self.offer_anew()).await? {
+                effects.extend(machine.handle(Input::ToolsListed { tools }));
             }
             if let Some(input) = input {
                 effects.extend(machine.handle(input));
@@ -562,7 +579,7 @@ impl Runner {
                 let shown = Box::pin(self.show_hooks(item.id, call, &mut done)).await;
                 call.hooks.extend(shown);
                 let Done { mut output, is_error, exit_code, process: background, also } = done;
-                if exit_code.is_some() || background.is_some() || call.tool == "web_fetch" {
+                if exit_code.is_some() || background.is_some() || reaches_out(&call.tool) {
                     for line in self.remarks(is_error, &output.text).await? {
                         output.text.push('\n');
                         output.text.push_str(&line);
@@ -717,6 +734,11 @@ fn needs_sandbox(effect: &Effect) -> bool {
         | Effect::Tell { .. }
         | Effect::Finish { .. } => false,
     }
+}
+
+/// Whether a call that is no command may be refused connections out of the sandbox.
+fn reaches_out(tool: &str) -> bool {
+    tool == "web_fetch" || agent::tools::is_of_server(tool)
 }
 
 /// What the agent says of a stop.

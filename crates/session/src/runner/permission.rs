@@ -242,7 +242,7 @@ impl Runner {
         let permit = if turn.decided == Some(item.id) {
             self.decided(turn, item, call).await?
         } else {
-            match agent::tools::parse(self.edit_format()?, &call.tool, &call.input.to_string()) {
+            match self.reread(call, &call.input)? {
                 Ok(tool) => self.clear(item.clone(), tool).await?,
                 Err(text) => Permit::Refused { item: Box::new(item.clone()), text },
             }
@@ -280,7 +280,7 @@ impl Runner {
             notes.push(format!("{by} changed this call before it ran. It ran with: {edited}"));
         }
         notes.extend(said.map(|said| format!("{by} approved this call and said: {said}")));
-        let mut tool = match agent::tools::parse(self.edit_format()?, &call.tool, &input.to_string()) {
+        let mut tool = match self.reread(call, input)? {
             Ok(tool) => tool,
             Err(text) => return Ok(refused(text)),
         };
@@ -303,8 +303,14 @@ impl Runner {
         Ok(Permit::Run { item: Box::new(item), tool, note })
     }
 
-    pub(super) fn edit_format(&self) -> Result<protocol::EditFormat, Failure> {
-        Ok(self.find_model()?.profile().edit_format)
+    /// A call with this input, as the turn's model has its tools. The inner error is what the model reads.
+    pub(super) fn reread(
+        &self,
+        call: &ToolCall,
+        input: &serde_json::Value,
+    ) -> Result<Result<Invocation, String>, Failure> {
+        let format = self.find_model()?.profile().edit_format;
+        Ok(agent::tools::parse_with(&self.mcp.tools(), format, &call.tool, &input.to_string()))
     }
 
     /// Closes a call whose sandbox died before anybody could be asked.

@@ -56,7 +56,7 @@ impl Runner {
     /// Runs a call that waited for a sandbox when the server ended.
     async fn run_late(&mut self, item: &Item, call: &ToolCall) -> Result<(), Failure> {
         let format = self.find_model()?.profile().edit_format;
-        match agent::tools::parse(format, &call.tool, &call.input.to_string()) {
+        match agent::tools::parse_with(&self.mcp.tools(), format, &call.tool, &call.input.to_string()) {
             Ok(tool) => {
                 self.calls.push(item.clone());
                 self.run_tool(call.call_id.clone(), tool).await.map(drop)

@@ -599,6 +599,12 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             EventBody::NotificationUpdated(notification(&key.to_string(), turn, states[state]))
         }),
         text().prop_map(|text| EventBody::MemoryChanged { text, remembered: None }),
+        (turn(), text(), any::<bool>()).prop_map(|(turn, name, as_before)| {
+            let schema = serde_json::json!({});
+            let (server, tool, description) = (name.clone(), name.clone(), name.clone());
+            let tools = vec![protocol::McpTool { name, server, tool, description, schema }];
+            EventBody::ToolsListed { turn, tools, missing: Vec::new(), as_before }
+        }),
         (any::<Option<u16>>(), any::<Option<u16>>()).prop_map(|(tokens, steps)| {
             let limits = |limit: Option<u16>| protocol::Budget {
                 tokens: limit.map(u64::from),

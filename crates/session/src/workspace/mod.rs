@@ -153,6 +153,11 @@ impl Workspace {
         }
     }
 
+    /// The MCP servers that the environment names.
+    pub(crate) fn mcp(&self) -> &[protocol::McpUse] {
+        &self.recipe.mcp
+    }
+
     /// What a person must approve: what the environment says, and what the repository says beside it.
     pub(crate) fn gates(&self) -> Vec<protocol::Gate> {
         let mut gates = self.recipe.approve.clone();

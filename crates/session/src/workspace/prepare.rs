@@ -129,6 +129,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         instructions: resolved.instructions,
         hooks: resolved.hooks,
         has_skills: resolved.has_skills,
+        mcp: resolved.mcp,
         found: None,
         services: resolved.services,
         frozen: None,

@@ -3,7 +3,9 @@
 //! nor what a sandbox may reach and use.
 
 use forge::{Mirror, Tip};
-use protocol::{Check, Code, Environment, Gate, Hook, Policy, Problem, Service, SetupStep};
+use protocol::{
+    Check, Code, Environment, Gate, Hook, McpProgram, McpUse, Policy, Problem, Service, SetupStep,
+};
 use serde::Deserialize;
 
 use super::submodules;
@@ -32,6 +34,8 @@ pub(crate) struct Resolved {
     pub(crate) hooks: Vec<Hook>,
     /// Whether the repository has folders for skills.
     pub(crate) has_skills: bool,
+    /// MCP servers that the repository adds; they run in the sandbox.
+    pub(crate) mcp: Vec<McpProgram>,
     /// What a person should know of, such as keys that were ignored.
     pub(crate) notices: Vec<String>,
 }
@@ -55,6 +59,8 @@ struct RepositoryRecipe {
     #[serde(default)]
     policy: Policy,
     instructions: Option<String>,
+    #[serde(default)]
+    mcp: Vec<McpUse>,
     repos: Option<toml::Value>,
     model: Option<toml::Value>,
     egress: Option<toml::Value>,
@@ -197,6 +203,7 @@ fn merge(
         )?;
         environment.services.clone()
     };
+    let mcp = programs(environment, own.mcp, &mut notices)?;
     crate::environments::check_policy(&own.policy)
         .and_then(|()| crate::team::check_hooks(&own.hooks))
         .map_err(|problem| {
@@ -215,8 +222,44 @@ fn merge(
         instructions: parts.join("\n\n"),
         hooks: own.hooks,
         has_skills: false,
+        mcp,
         notices,
     })
+}
+
+/// The MCP servers that a repository adds. Those of the configuration hold secrets of this machine, so only the environment
+/// can name them, and none of them can be replaced.
+fn programs(
+    environment: &Environment,
+    own: Vec<McpUse>,
+    notices: &mut Vec<String>,
+) -> Result<Vec<McpProgram>, Problem> {
+    let mut programs: Vec<McpProgram> = Vec::new();
+    for one in own {
+        let name = one.name().to_owned();
+        let known = environment.mcp.iter().any(|known| known.name() == name);
+        match one {
+            McpUse::Named(_) if known => {}
+            McpUse::Named(_) => notices.push(format!(
+                "{FILE}: the MCP server \"{}\" was ignored; only the environment can use those of slipway.toml",
+                name.escape_debug()
+            )),
+            McpUse::Program(_) if known || programs.iter().any(|program| program.name == name) => {
+                notices.push(format!(
+                    "{FILE}: the MCP server \"{}\" was ignored; there is another of that name",
+                    name.escape_debug()
+                ));
+            }
+            McpUse::Program(program) => {
+                crate::mcp::check_program(&program).map_err(|problem| {
+                    let title = format!("the repository's {FILE} cannot be used: {}", problem.title);
+                    Problem::new(Code::SetupFailed, title).hint(problem.hint.unwrap_or_default())
+                })?;
+                programs.push(program);
+            }
+        }
+    }
+    Ok(programs)
 }
 
 /// Services are looked at as those of an environment are when it is stored, wherever they are declared.
@@ -288,6 +331,31 @@ mod tests {
             let error = merge(&environment, file, None).unwrap_err();
             assert!(error.title.starts_with("the environment's own recipe (slipway.toml"), "{error}");
             assert!(!error.title.contains(".slipway.toml") && error.title.contains("loopback"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_repository_adds_programs_in_the_sandbox_and_nothing_else() {
+        let named = |name: &str| McpUse::Named(name.to_owned());
+        let environment = Environment { mcp: vec![named("sentry")], ..Environment::default() };
+        let file = br#"
+            mcp = ["sentry", "github", { name = "files", command = ["mcp-files"] },
+                   { name = "sentry", command = ["sh"] }]
+        "#;
+        let merged = merge(&environment, Some(file), None).unwrap();
+        assert_eq!(merged.mcp.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["files"]);
+        let told = merged.notices.join("\n");
+        assert!(told.contains("\"github\" was ignored; only the environment"), "{told}");
+        assert!(told.contains("\"sentry\" was ignored; there is another"), "{told}");
+        for (wrong, words) in [
+            (&br#"mcp = [{ name = "files", command = ["x"], where = "host" }]"#[..], "where"),
+            (br#"mcp = [{ name = "files", url = "https://x.test" }]"#, "url"),
+            (br#"mcp = [{ name = "files", command = [] }]"#, "has no command"),
+            (br#"mcp = [{ name = "a b", command = ["x"] }]"#, "cannot be the name of an MCP server"),
+            (br#"mcp = [3]"#, "the name of an MCP server, or"),
+        ] {
+            let error = merge(&environment, Some(wrong), None).unwrap_err();
+            assert!(error.title.contains(words) && error.code == Code::SetupFailed, "{error}");
         }
     }
 

@@ -41,6 +41,9 @@ pub(crate) struct Saved {
     /// The policy that the repository wants beside the environment's.
     #[serde(default)]
     pub(crate) policy: protocol::Policy,
+    /// MCP servers that the repository adds.
+    #[serde(default)]
+    pub(crate) mcp: Vec<protocol::McpProgram>,
     /// The last snapshot.
     #[serde(default)]
     pub(crate) frozen: Option<Frozen>,

@@ -46,7 +46,7 @@ fn notices(follow: &Follow) -> Vec<&str> {
     let items = follow.items().into_iter().filter(text);
     items
         .map(|item| match &item.kind {
-            ItemKind::Notice { text } => text.as_str(),
+            ItemKind::Notice { text, .. } => text.as_str(),
             _ => "",
         })
         .filter(|text| text.starts_with("Instructions of the repository for "))

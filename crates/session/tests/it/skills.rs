@@ -49,7 +49,7 @@ fn workspace() -> Repo {
 
 fn notices(follow: &Follow) -> String {
     let text = |item: &protocol::Item| match &item.kind {
-        ItemKind::Notice { text } => Some(text.clone()),
+        ItemKind::Notice { text, .. } => Some(text.clone()),
         _ => None,
     };
     follow.items().into_iter().filter_map(text).collect::<Vec<_>>().join("\n")

@@ -41,6 +41,7 @@ pub(crate) struct World {
     outside: Arc<dyn sandbox::egress::Outside>,
     price: Option<llm::Price>,
     memory: session::MemoryOptions,
+    pub(crate) mcp: Vec<mcp::Server>,
 }
 
 impl World {
@@ -83,6 +84,7 @@ impl World {
             outside: Arc::new(Nowhere),
             price: None,
             memory: session::MemoryOptions::default(),
+            mcp: Vec::new(),
         }
     }
 
@@ -225,6 +227,7 @@ impl World {
             outbox: self.outbox.clone(),
             maps: None,
             memory: self.memory.clone(),
+            mcp: self.mcp.clone(),
             duty: session::Duty::Work,
         };
         Sessions::start(options).await.unwrap()

@@ -4,6 +4,7 @@ pub(super) mod background;
 mod check;
 mod edit;
 mod list;
+mod mcp;
 mod patch;
 mod plan;
 mod process;
@@ -158,6 +159,12 @@ impl Runner {
             }
             Invocation::Recall { query } => recall::run(self, query).await,
             Invocation::Skill { name } => skill::run(self, &scope, &name).await,
+            Invocation::Mcp { server, tool, arguments, .. } => {
+                mcp::call(self, &scope, &server, &tool, arguments).await
+            }
+            Invocation::McpTools { query } => {
+                Ok(Done::ok(agent::tools::mcp_found(&self.mcp.tools(), &query)))
+            }
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
