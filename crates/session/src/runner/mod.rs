@@ -413,14 +413,14 @@ impl Runner {
     }
 
     async fn complete(&self, item: Item) -> Result<(), store::Error> {
-        self.complete_with(Vec::new(), item).await
+        self.complete_with(None, item).await
     }
 
     /// The same with what came of it, in one append.
-    async fn complete_with(&self, mut bodies: Vec<EventBody>, item: Item) -> Result<(), store::Error> {
+    async fn complete_with(&self, also: Option<Box<EventBody>>, item: Item) -> Result<(), store::Error> {
         let item = self.with_share(item);
-        bodies.push(EventBody::ItemCompleted { turn: self.turn, item });
-        self.append(&self.agent, bodies).await
+        let ended = EventBody::ItemCompleted { turn: self.turn, item };
+        self.append(&self.agent, also.map(|also| *also).into_iter().chain([ended]).collect()).await
     }
 
     async fn start(&self, item: Item) -> Result<(), store::Error> {

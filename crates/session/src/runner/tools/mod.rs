@@ -41,12 +41,12 @@ pub(super) struct Done {
     /// The command in the background that it is about.
     pub(super) process: Option<Box<BackgroundProcess>>,
     /// What is recorded with its end.
-    pub(super) also: Vec<EventBody>,
+    pub(super) also: Option<Box<EventBody>>,
 }
 
 impl Done {
     fn of(output: Output) -> Self {
-        Self { output, is_error: false, exit_code: None, process: None, also: Vec::new() }
+        Self { output, is_error: false, exit_code: None, process: None, also: None }
     }
 
     pub(super) fn ok(text: impl Into<String>) -> Self {

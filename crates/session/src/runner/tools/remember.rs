@@ -50,8 +50,8 @@ pub(super) async fn run(runner: &Runner, item: ItemId, wanted: Wanted) -> Result
     Ok(match became {
         Remembered::Refused { .. } => Done::error(said),
         became => {
-            let also = vec![EventBody::MemoryChanged { text: event, remembered: Some(became) }];
-            Done { also, ..Done::ok(said) }
+            let changed = EventBody::MemoryChanged { text: event, remembered: Some(became) };
+            Done { also: Some(Box::new(changed)), ..Done::ok(said) }
         }
     })
 }
