@@ -37,7 +37,7 @@ async fn skills_and_hooks_are_configured_and_shown() {
         "{output:?}"
     );
     let list = world.json(&["ls"]).await;
-    let id = list[0]["id"].as_str().unwrap();
+    let id = list["sessions"][0]["id"].as_str().unwrap();
     let session = world.json(&["show", id]).await;
     assert_eq!(session["skills"][0]["name"], "ship", "{session}");
     let tree = session["skills"][0]["tree"].as_str().unwrap();
