@@ -7,7 +7,7 @@ mod libtest;
 mod panic;
 mod rustc;
 
-use protocol::{Diagnostic, Report};
+use protocol::{Diagnostic, Report, TestCase};
 
 use self::libtest::Libtest;
 use self::rustc::Rustc;
@@ -68,6 +68,17 @@ fn died(line: &str) -> Option<(String, &str)> {
     let (test, _) = line.strip_prefix("test ")?.rsplit_once(" ... error: test failed, to rerun pass `")?;
     let said = &line["test ".len() + test.len() + " ... ".len()..];
     Some((format!("test {test} ... FAILED"), said))
+}
+
+/// Why and where a test failed, by what a report quotes of it; None where that is no panic with a place.
+pub(crate) fn panicked(quoted: &str) -> Option<TestCase> {
+    let quoted = quoted.trim_start();
+    if !quoted.starts_with("thread '") && !quoted.starts_with("note: test did not panic") {
+        return None;
+    }
+    let mut story = panic::Story::default();
+    quoted.lines().for_each(|line| story.line(line));
+    Some(story.tell("")).filter(|test| test.line.is_some())
 }
 
 /// `src/lib.rs:4:34: error[E0425]: cannot find value`, as `--message-format=short` prints it.

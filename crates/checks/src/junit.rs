@@ -261,6 +261,9 @@ fn begin(attributes: &str) -> Open {
 
 /// Finds the place in the failure's text, and what was compared.
 fn told(mut test: TestCase, body: &str) -> TestCase {
+    if let Some(panic) = crate::cargo::panicked(body).filter(|_| test.line.is_none()) {
+        return TestCase { name: test.name, ..panic };
+    }
     if test.message.is_empty() {
         body.trim().clone_into(&mut test.message);
     }

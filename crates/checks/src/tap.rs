@@ -16,19 +16,15 @@ impl Parser for Tap {
     }
 
     fn recognises(&self, output: &str) -> bool {
-        let mut plan = false;
-        let mut result = false;
+        let (mut planned, mut result) = (false, false);
         for line in output.lines() {
             if line.starts_with("TAP version ") {
                 return true;
             }
-            plan |= line
-                .strip_prefix("1..")
-                .and_then(scan::number)
-                .is_some_and(|(_, rest)| rest.is_empty() || rest.trim_start().starts_with('#'));
+            planned |= plan(line);
             result |= point(line).is_some_and(|point| point.numbered);
         }
-        plan && result
+        planned && result
     }
 
     fn parse(&self, output: &str) -> Report {
@@ -97,6 +93,9 @@ impl Reader {
             // The result stood above, so the next one at this depth is a test of its own.
             self.around.retain(|(depth, _)| *depth < indent);
             self.depth = indent;
+            self.told = Told::Nothing;
+        } else if plan(text) {
+            // What is said below it is about all of them.
             self.told = Told::Nothing;
         } else if let Some(why) = text.strip_prefix("Bail out!") {
             self.told = Told::Nothing;
@@ -218,6 +217,12 @@ impl Reader {
             scan::push_line(&mut test.message, text);
         }
     }
+}
+
+/// Whether the line says how many tests there are, `1..3`.
+fn plan(line: &str) -> bool {
+    let rest = line.strip_prefix("1..").and_then(scan::number).map(|(_, rest)| rest);
+    rest.is_some_and(|rest| rest.is_empty() || rest.trim_start().starts_with('#'))
 }
 
 /// One result.

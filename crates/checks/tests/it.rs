@@ -335,13 +335,6 @@ fn spent() -> Duration {
     Duration::from_nanos(told.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// How long a parser works on a text.
-fn work(parser: &str, text: &str) -> Duration {
-    let before = spent();
-    assert!(parse(parser, text).unwrap().diagnostics.len() <= MAX_ENTRIES, "{parser}");
-    spent().saturating_sub(before)
-}
-
 /// Texts of about this length in which something goes on without end: a piece, one piece after another, real output.
 fn floods(size: usize) -> impl Iterator<Item = String> {
     let fill = move |one: &str| one.repeat(size / one.len().max(1));
@@ -353,21 +346,38 @@ fn floods(size: usize) -> impl Iterator<Item = String> {
     long_inputs(size).chain(pairs).chain(GOLDEN.values().map(move |text| fill(text)))
 }
 
+const SHORT: usize = 16 * 1024;
+const TIMES: u32 = 8;
+
+/// Whether eight times the text takes far more than eight times the work; a square would take sixty-four times as much.
+fn out_of_proportion<T>(short: &str, long: &str, read: impl Fn(&str) -> T) -> bool {
+    // The clock ticks every few milliseconds; what is over within some ticks tells nothing.
+    let (tick, soon) = (Duration::from_millis(4), Duration::from_millis(100));
+    let work = |text: &str| {
+        let before = spent();
+        std::hint::black_box(read(text));
+        spent().saturating_sub(before)
+    };
+    // What is slow by chance is not so three times.
+    (0..3).all(|_| {
+        let took = work(long);
+        took > soon && took > 4 * TIMES * work(short).max(tick)
+    })
+}
+
 #[test]
 #[ignore = "each flood, for each parser, takes minutes"]
 fn a_parser_works_on_eight_times_the_text_about_eight_times_as_long() {
-    const SHORT: usize = 16 * 1024;
-    const TIMES: u32 = 8;
-    // The clock ticks every few milliseconds; what is over within some ticks tells nothing.
-    let (tick, soon) = (Duration::from_millis(4), Duration::from_millis(100));
+    let lines = |size: usize| "a.c:1:2: é\n".repeat(size / 12);
+    let square = |text: &str| {
+        text.lines().map(|line| text.lines().filter(|other| *other == line).count()).sum::<usize>()
+    };
+    let (short, long) = (lines(SHORT), lines(SHORT * TIMES as usize));
+    assert!(out_of_proportion(&short, &long, square), "this would see nothing");
     for (short, long) in floods(SHORT).zip(floods(SHORT * TIMES as usize)) {
         for name in names() {
-            // A square would take sixty-four times as long. What is slow by chance is not so three times.
-            let slow = (0..3).all(|_| {
-                let took = work(name, &long);
-                took > soon && took > 4 * TIMES * work(name, &short).max(tick)
-            });
             let begin: String = short.chars().take(60).collect();
+            let slow = out_of_proportion(&short, &long, |text| parse(name, text).unwrap());
             assert!(!slow, "{name} takes more than its share of time on what begins with {begin:?}");
         }
     }
