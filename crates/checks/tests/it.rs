@@ -124,7 +124,7 @@ fn cargo_errors_keep_their_cause() {
     insta::assert_snapshot!(digest(&report), @r"
     1 error
     error: failed to load manifest for dependency `not-there`
-      failed to read `/home/dev/not-there/Cargo.toml`
+      failed to read `/home/dev/rust-missing/not-there/Cargo.toml`
       No such file or directory (os error 2)
     ");
     let report = parse("cargo", golden("cargo_manifest")).unwrap();

@@ -90,7 +90,10 @@ async fn a_task_becomes_a_checked_branch(name: &str, format: Format) {
     assert!(requests.iter().all(|request| request.format == format && request.stream));
     assert_eq!(
         requests[0].tool_names(),
-        ["shell", "process", "read", "write", "edit", "search", "list", "check", "plan", "ask"]
+        [
+            "shell", "process", "read", "write", "edit", "search", "list", "check", "plan", "ask",
+            "remember", "recall"
+        ]
     );
     assert!(matches!(&requests[0].messages[..], [Message::User { text, .. }] if text.contains(prompt)));
     assert!(requests[1].results()[0].text.contains("41"), "{:?}", requests[1].results());

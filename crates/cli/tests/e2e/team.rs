@@ -58,4 +58,5 @@ async fn skills_and_hooks_are_configured_and_shown() {
     world.configure(&team("shell").replace("on = ", "when = \"x\", on = "));
     let wrong = world.run(&["run", "--env", ENVIRONMENT, "Ship it"]).await;
     assert!(wrong.code() != 0 && wrong.stderr.contains("when"), "unknown keys are refused: {wrong:?}");
+    world.finish().await;
 }
