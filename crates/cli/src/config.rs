@@ -284,6 +284,11 @@ impl Config {
                 *file = resolve(path, dir)?.into();
             }
         }
+        for forge in self.forges.values_mut() {
+            if let Some(file) = forge.app_key_file.to_str().filter(|file| !file.is_empty()) {
+                forge.app_key_file = resolve(file, dir)?.into();
+            }
+        }
         for environment in self.environments.values_mut() {
             for repo in &mut environment.repos {
                 if repo.url.starts_with(['.', '~']) {
