@@ -32,8 +32,12 @@ test: ## Check format, lints and rules, and run every test
 
 test-slow: ## Run every test, those that take minutes too
 	@scripts/need.sh test
+	scripts/check-tools.py
 	PROPTEST_CASES=4096 cargo nextest run --locked --workspace --all-features --profile slow --run-ignored all \
-		-E 'not test(/^local_model::/)'
+		-E 'not (test(/^local_model::/) or test(/^others::/) or binary(real))'
+	cargo nextest run --locked --workspace --all-features --profile slow --run-ignored all --success-output final \
+		-E 'binary(real)'
+	scripts/mcp-servers.sh
 	scripts/websocket-conformance.sh
 	scripts/local-model.sh
 

@@ -72,7 +72,7 @@ async fn send(channels: &Channels, rate: u32, seconds: u32) -> anyhow::Result<Va
                 seq: number,
                 at: Timestamp::now(),
                 actor: Actor::system(),
-                body: EventBody::MemoryChanged { text: message(number) },
+                body: EventBody::MemoryChanged { text: message(number), remembered: None },
             };
             // An error says only that nobody follows.
             drop(channels[session].send(serde_json::to_string(&event)?.into()));

@@ -182,6 +182,8 @@ fn options(dir: &std::path::Path, repo: &str, model: &str) -> anyhow::Result<ses
         author: session::Author::default(),
         outbox: session::Outbox::default(),
         maps: None,
+        memory: session::MemoryOptions::default(),
+        mcp: Vec::new(),
         duty: session::Duty::Work,
     })
 }

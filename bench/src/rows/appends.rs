@@ -54,7 +54,10 @@ async fn ours(store: &Store, sessions: usize) -> anyhow::Result<f64> {
         tasks.spawn(async move {
             let mut count = 0u64;
             while began.elapsed() < SECONDS {
-                let draft = Draft { actor: Actor::system(), body: EventBody::MemoryChanged { text: text() } };
+                let draft = Draft {
+                    actor: Actor::system(),
+                    body: EventBody::MemoryChanged { text: text(), remembered: None },
+                };
                 log.append(vec![draft]).await?;
                 count += 1;
             }
@@ -79,7 +82,7 @@ fn hand_written(path: &Path) -> anyhow::Result<f64> {
     let began = Instant::now();
     let mut count = 0u64;
     while began.elapsed() < SECONDS {
-        let body = EventBody::MemoryChanged { text: text() };
+        let body = EventBody::MemoryChanged { text: text(), remembered: None };
         let data = serde_json::to_string(&body)?;
         insert.execute((jiff::Timestamp::now().as_microsecond(), data))?;
         count += 1;

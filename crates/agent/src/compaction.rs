@@ -41,6 +41,8 @@ pub struct WorkState {
     pub diagnostics: Vec<(String, String)>,
     /// What the turn has changed so far, one file on each line.
     pub diff: String,
+    /// The skills that were loaded.
+    pub skills: Vec<String>,
 }
 
 /// What is to be made shorter, and for which window.
@@ -213,6 +215,12 @@ impl WorkState {
     /// The state as the model reads it, in a conversation that may have so many bytes.
     fn text(&self, room: u64) -> String {
         let mut text = String::new();
+        if !self.skills.is_empty() {
+            text.push_str(&format!(
+                "\nSkills that you had loaded: {}. What they say is left out; load those again that you still need.\n",
+                cut(&self.skills.join(", "), bytes(room, 4))
+            ));
+        }
         if !self.plan.is_empty() {
             text.push_str(&format!("\nThe plan:\n{}", plan_within(&self.plan, bytes(room, 20))));
         }
@@ -269,13 +277,17 @@ fn plan_within(items: &[PlanItem], most: usize) -> String {
     text
 }
 
-/// Leaves out what is long of the messages before `end`. What is open now stays: plans, and what the checks said when they
-/// were last run.
+/// Leaves out what is long of the messages before `end`. What is open now stays: plans, what the checks said when they were
+/// last run, and skills, which say how the work is done.
 pub(crate) fn mask_before(messages: &mut [Message], end: usize) {
     let open = last_check(messages);
+    let mut loaded: Vec<String> = Vec::new();
     for (index, message) in messages.iter_mut().enumerate().take(end) {
         let open = open.as_ref().filter(|(place, _)| *place == index).map(|(_, ids)| ids.as_slice());
-        mask(message, open.unwrap_or_default());
+        loaded.extend(open.unwrap_or_default().iter().cloned());
+        mask(message, &loaded);
+        let skills = calls_of(message).filter(|call| tools::loads_skill(&call.tool));
+        loaded = skills.map(|call| call.id.clone()).collect();
     }
 }
 
@@ -484,5 +496,44 @@ mod tests {
         assert!(long.len() <= 3000 && long.contains("[ ] 49 word word"), "{long}");
         let tiny = plan_within(&plan(50, &"word ".repeat(50)), 500);
         assert!(tiny.len() < 550 && tiny.ends_with("more items)\n"), "{tiny}");
+    }
+
+    #[test]
+    fn a_skill_is_never_masked_and_a_fresh_context_names_it() {
+        let long = "word ".repeat(500);
+        let call = |id: &str, tool: &str| {
+            let arguments = r#"{"name":"ship"}"#.to_owned();
+            Part::Call(protocol::chat::Call { id: id.to_owned(), tool: tool.to_owned(), arguments })
+        };
+        let result = |id: &str| ToolResult {
+            call_id: id.to_owned(),
+            text: long.clone(),
+            is_error: false,
+            images: Vec::new(),
+        };
+        let mut messages = vec![
+            Message::user("Ship it"),
+            Message::Assistant { parts: vec![call("1", "skill"), call("2", "shell")] },
+            Message::Tools { results: vec![result("1"), result("2")] },
+            Message::Assistant { parts: vec![call("1", "shell")] },
+            Message::Tools { results: vec![result("1")] },
+        ];
+        mask_before(&mut messages, 5);
+        let texts: Vec<bool> = messages
+            .iter()
+            .filter_map(|message| match message {
+                Message::Tools { results } => Some(results),
+                Message::User { .. } | Message::Assistant { .. } => None,
+            })
+            .flatten()
+            .map(|result| result.text == long)
+            .collect();
+        assert_eq!(texts, [true, false, false], "an id that comes again is another call");
+        let state = WorkState { skills: vec!["ship".to_owned()], ..WorkState::default() };
+        assert!(
+            state.text(10_000).contains("loaded: ship. What they say is left out"),
+            "{}",
+            state.text(10_000)
+        );
     }
 }

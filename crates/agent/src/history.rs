@@ -183,7 +183,9 @@ impl History {
             | EventBody::ServiceChanged { .. }
             | EventBody::DeliveryUpdated(_)
             | EventBody::NotificationUpdated(_)
+            | EventBody::ToolsListed { .. }
             | EventBody::MemoryChanged { .. }
+            | EventBody::SkillsPinned { .. }
             | EventBody::ErrorRaised { .. } => {}
         }
     }
@@ -197,7 +199,7 @@ impl History {
                 self.turns.push(Past { prompt: beginning(text), ..Past::default() });
                 self.said(text, images, seq);
             }
-            ItemKind::Notice { text } => {
+            ItemKind::Notice { text, .. } => {
                 self.close_step();
                 self.said(text, &[], seq);
             }
@@ -320,6 +322,12 @@ impl History {
         &self.messages[..self.starts.partition_point(|start| *start < seq)]
     }
 
+    /// The messages since the last prompt, with it.
+    pub fn since_prompt(&self) -> &[Message] {
+        let seq = self.prompts.last().map_or(0, |(seq, _)| *seq);
+        &self.messages[self.starts.partition_point(|start| *start < seq)..]
+    }
+
     /// The prompts that came before this event; all without one.
     pub(crate) fn prompts_before(&self, seq: Option<u64>) -> Vec<&str> {
         let before = self.prompts.iter().take_while(|(at, _)| seq.is_none_or(|seq| *at < seq));
@@ -337,6 +345,20 @@ impl History {
         let earlier = self.prompts.split_last().map_or(&[][..], |(_, earlier)| earlier);
         let first = earlier.len().saturating_sub(open);
         earlier[first..].iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    /// The skills that the conversation has loaded, in order.
+    pub fn loaded_skills(&self) -> Vec<String> {
+        let calls = self.messages.iter().flat_map(calls_of).filter(|call| tools::loads_skill(&call.tool));
+        let mut names: Vec<String> = Vec::new();
+        for call in calls {
+            let input = tools::recorded_input(&call.arguments);
+            let name = input.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+            if !name.is_empty() && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
     }
 
     /// How many of the messages the last answer's server counted, and the tokens that they were.

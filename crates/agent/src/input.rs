@@ -1,7 +1,7 @@
 //! What a turn is given: what it begins with, and what happens while it runs.
 
 use protocol::chat::{Completion, Image, Message};
-use protocol::{Check, EditFormat, Report, ToolMode};
+use protocol::{Check, EditFormat, McpTool, Report, ToolMode};
 
 use crate::history::Past;
 use crate::mode::FileText;
@@ -30,6 +30,8 @@ pub struct Setup {
     pub offers: Offers,
     /// How many of the messages the last answer's server counted, and the tokens that they were.
     pub measured: Option<(usize, u64)>,
+    /// The tools of MCP servers, as the log has them for this turn.
+    pub mcp: Vec<McpTool>,
 }
 
 /// How a model is worked with.
@@ -102,6 +104,8 @@ pub enum Input {
     Surveyed {
         /// Its files, with the text of those that matter most.
         files: Vec<FileText>,
+        /// The repository's instructions for directories of these files, from the root on.
+        guides: Vec<String>,
     },
     /// Something was recorded that the model should read, beside what the turn itself says.
     Noticed {
@@ -118,6 +122,11 @@ pub enum Input {
         is_error: bool,
         /// What the model sees with it.
         images: Vec<Image>,
+    },
+    /// MCP servers offer other tools from here on.
+    ToolsListed {
+        /// All of them, as the log has them now.
+        tools: Vec<McpTool>,
     },
     /// The gate before `done` was run.
     Verified(Verification),

@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn who_may_ask_is_told_to_decide_all_the_same() {
-        let prompt = system_prompt("", &[], Offers { ask: true, web: false });
+        let prompt = system_prompt("", &[], Offers { ask: true, ..Offers::default() });
         assert!(prompt.contains("\n\nHow to work\n") && prompt.contains("Use ask only for"), "{prompt}");
         assert!(!prompt.contains("do not ask"), "{prompt}");
     }

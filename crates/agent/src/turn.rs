@@ -3,9 +3,9 @@
 
 mod gate;
 
-use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec};
+use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec, UNREADABLE_CALL};
 use protocol::event::CompactionLevel;
-use protocol::{Check, EditFormat, Mistake, Outcome};
+use protocol::{Check, EditFormat, McpTool, Mistake, Outcome};
 
 use crate::answer::{self, calls_of};
 use crate::drone;
@@ -14,6 +14,7 @@ use crate::fit::Fit;
 use crate::history::{self, CANCELLED, INTERRUPTED, Past, STOPPED_HERE};
 use crate::input::{Input, Limits, Profile, Setup};
 use crate::mode::{self, FileText, Mode, View};
+use crate::notes;
 use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
 use crate::rounds::Rounds;
@@ -67,6 +68,8 @@ pub struct Turn {
     system: String,
     tools: Vec<ToolSpec>,
     offers: Offers,
+    /// Tools of MCP servers.
+    mcp: Vec<McpTool>,
     messages: Vec<Message>,
     checks: Vec<Check>,
     limits: Limits,
@@ -94,6 +97,8 @@ pub struct Turn {
     withheld: Vec<String>,
     /// The files as the model is shown them in this round.
     files: Option<Vec<FileText>>,
+    /// The repository's instructions for directories of these files.
+    guides: Vec<String>,
     /// What is to be read after the results of the calls that run.
     noticed: Vec<String>,
     /// Rounds in a row that changed nothing.
@@ -116,8 +121,9 @@ impl Turn {
         let mut turn = Self {
             system: system(mode, &setup.instructions, &setup.checks, setup.offers),
             instructions: setup.instructions,
-            tools: tools::specs(profile.edit_format, suited(mode, setup.offers)),
+            tools: all_tools(mode, profile.edit_format, setup.offers, &setup.mcp),
             offers: setup.offers,
+            mcp: setup.mcp,
             messages: setup.messages,
             checks: setup.checks,
             fit: fit(profile, &setup.limits),
@@ -139,6 +145,7 @@ impl Turn {
             earlier: setup.earlier,
             withheld: Vec::new(),
             files: None,
+            guides: Vec::new(),
             noticed: Vec::new(),
             unchanged: 0,
             unwritten: Vec::new(),
@@ -196,6 +203,7 @@ impl Turn {
             task: &self.task,
             prompts: &self.prompts[self.first_told..],
             files: self.files.as_deref().unwrap_or_default(),
+            guides: &self.guides,
             earlier: &self.earlier,
             round: self.steps,
             task_room: self.fit.task_bytes(&self.system),
@@ -219,11 +227,16 @@ impl Turn {
             (State::Calling, Input::Overflowed { message, takes }) => self.overflowed(message, takes),
             (State::Calling, Input::ModelChanged { profile }) => self.change_model(profile),
             (State::Compacting, Input::Compacted { messages }) => self.compacted(messages),
-            (State::Surveying, Input::Surveyed { files }) => {
-                self.files = Some(files);
+            (State::Surveying, Input::Surveyed { files, guides }) => {
+                (self.files, self.guides) = (Some(files), guides);
                 self.proceed()
             }
             (_, Input::Noticed { text }) => self.noticed(text),
+            (_, Input::ToolsListed { tools }) => {
+                self.mcp = tools;
+                self.tools = all_tools(self.mode, self.edit_format, self.offers, &self.mcp);
+                Vec::new()
+            }
             (
                 _,
                 Input::Begin
@@ -240,7 +253,8 @@ impl Turn {
 
     fn begin(&mut self) -> Vec<Effect> {
         history::answer_open_calls(&mut self.messages, &[], INTERRUPTED);
-        match self.messages.last() {
+        // Notes that were given come after what is to be answered.
+        match self.messages.iter().rev().find(|message| !notes::is_given(message)) {
             None => self.finish(Outcome::Failed, "there is no prompt to work on".to_owned()),
             // A model that works in rounds runs little by itself, so it is told at first what fails.
             Some(Message::User { text, .. })
@@ -387,8 +401,9 @@ impl Turn {
                 );
                 Err((Some(Mistake::RepeatedCalls), text))
             } else {
-                let parsed = tools::parse(self.edit_format, &call.tool, &call.arguments);
-                parsed.map_err(|text| (unusable(call), text))
+                let parsed = tools::parse_with(&self.mcp, self.edit_format, &call.tool, &call.arguments);
+                let known = self.tools.iter().any(|tool| tool.name == call.tool);
+                parsed.map_err(|text| (unusable(call, known), text))
             };
             match parsed {
                 Ok(tool) => {
@@ -614,7 +629,7 @@ impl Turn {
     fn change_model(&mut self, profile: Profile) -> Vec<Effect> {
         self.mode = mode::of(profile.tool_mode);
         self.system = system(self.mode, &self.instructions, &self.checks, self.offers);
-        self.tools = tools::specs(profile.edit_format, suited(self.mode, self.offers));
+        self.tools = all_tools(self.mode, profile.edit_format, self.offers, &self.mcp);
         self.edit_format = profile.edit_format;
         self.fit = fit(profile, &self.limits);
         self.repetition = Repetition::new(self.mode.patience());
@@ -672,9 +687,20 @@ fn system(mode: &dyn Mode, instructions: &str, checks: &[Check], offers: Offers)
     }
 }
 
-/// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking.
+/// All tools of a model that is asked in this way. Those of servers have schemas that only providers know how to offer.
+fn all_tools(mode: &dyn Mode, format: EditFormat, offers: Offers, mcp: &[McpTool]) -> Vec<ToolSpec> {
+    let mut all = tools::specs(format, suited(mode, offers));
+    if mode.is_native() {
+        all.extend(tools::mcp_specs(mcp));
+    }
+    all
+}
+
+/// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking, and
+/// each tool more costs them some of the few steps that they get right; what is remembered is given to them all the same.
 fn suited(mode: &dyn Mode, offers: Offers) -> Offers {
-    Offers { ask: offers.ask && mode.is_native(), ..offers }
+    let native = mode.is_native();
+    Offers { ask: offers.ask && native, memory: offers.memory && native, ..offers }
 }
 
 /// How requests fit a model.
@@ -720,8 +746,9 @@ fn is_endless(parts: &[Part]) -> bool {
 }
 
 /// What is wrong with a call that cannot be run. One that repeats itself was counted with its answer.
-fn unusable(call: &Call) -> Option<Mistake> {
-    match (tools::exists(&call.tool), drone::is_shortened(&call.arguments)) {
+fn unusable(call: &Call, known: bool) -> Option<Mistake> {
+    let known = known || tools::exists(&call.tool) || call.tool == UNREADABLE_CALL;
+    match (known, drone::is_shortened(&call.arguments)) {
         (_, true) => None,
         (false, false) => Some(Mistake::UnknownTool),
         (true, false) => Some(Mistake::BrokenArguments),

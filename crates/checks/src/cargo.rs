@@ -46,6 +46,11 @@ impl Parser for Cargo {
                 json::message(line, &mut rustc);
                 continue;
             }
+            if let Some((test, rest)) = died(line) {
+                let region = libtest.line(&test);
+                rustc.line(rest, region);
+                continue;
+            }
             let region = libtest.line(line);
             match short(line).filter(|_| region != Region::Captured) {
                 Some(found) => rustc.push(found),
@@ -56,6 +61,13 @@ impl Parser for Cargo {
         libtest.finish(&mut report);
         report
     }
+}
+
+/// `test a ... error: test failed, to rerun pass`: the process died in this test, whose result cargo's word stands for.
+fn died(line: &str) -> Option<(String, &str)> {
+    let (test, _) = line.strip_prefix("test ")?.rsplit_once(" ... error: test failed, to rerun pass `")?;
+    let said = &line["test ".len() + test.len() + " ... ".len()..];
+    Some((format!("test {test} ... FAILED"), said))
 }
 
 /// `src/lib.rs:4:34: error[E0425]: cannot find value`, as `--message-format=short` prints it.

@@ -93,6 +93,11 @@ impl Reader {
             self.told = Told::Nothing;
         } else if let Some(point) = point(text) {
             self.point(&point, indent);
+        } else if text == "}" {
+            // The result stood above, so the next one at this depth is a test of its own.
+            self.around.retain(|(depth, _)| *depth < indent);
+            self.depth = indent;
+            self.told = Told::Nothing;
         } else if let Some(why) = text.strip_prefix("Bail out!") {
             self.told = Told::Nothing;
             self.findings.push(Diagnostic {
@@ -116,6 +121,10 @@ impl Reader {
         self.around.retain(|(depth, _)| *depth < indent);
         self.told = Told::Nothing;
         self.after_failure = false;
+        if point.opens {
+            self.around.push((indent, unescape(point.name)));
+            return;
+        }
         if closes {
             return;
         }
@@ -160,11 +169,19 @@ impl Reader {
         self.key = None;
         let Some((key, value)) = text.split_once(':') else { return };
         let value = value.trim();
+        // Parts with names of their own, among them the message.
+        if key == "error" && value.is_empty() {
+            return;
+        }
         if matches!(value, "" | "|" | "|-" | ">" | ">-") {
             self.key = Some((key.to_owned(), indent));
             return;
         }
         let value = unquote(value);
+        // A value that goes on over several lines is left out.
+        if value.starts_with('"') {
+            return;
+        }
         match key {
             "error" | "message" => scan::push_line(&mut test.message, value),
             "expected" | "wanted" => test.expected = Some(value.to_owned()),
@@ -208,10 +225,12 @@ struct Point<'a> {
     ok: bool,
     numbered: bool,
     skipped: bool,
+    /// The tests that it sums up follow in braces.
+    opens: bool,
     name: &'a str,
 }
 
-/// Reads `not ok 3 - name # SKIP why`.
+/// Reads `not ok 3 - name # SKIP why` and `ok 1 - name # time=2ms {`.
 fn point(line: &str) -> Option<Point<'_>> {
     let (ok, rest) = match line.strip_prefix("not ok") {
         Some(rest) => (false, rest),
@@ -224,12 +243,13 @@ fn point(line: &str) -> Option<Point<'_>> {
     let (numbered, rest) = scan::number(rest).map_or((false, rest), |(_, rest)| (true, rest));
     let rest = rest.trim_start();
     let rest = rest.strip_prefix("- ").unwrap_or(rest);
+    let (rest, opens) = rest.trim_end().strip_suffix(" {").map_or((rest, false), |rest| (rest, true));
     let (name, directive) = match rest.rsplit_once("# ").filter(|(name, _)| !name.ends_with('\\')) {
         Some((name, directive)) if is_directive(directive) => (name, Some(directive)),
+        Some((name, directive)) if directive.starts_with("time=") => (name, None),
         _ => (rest, None),
     };
-    let name = name.trim().strip_suffix('{').unwrap_or(name).trim();
-    Some(Point { ok, numbered, skipped: directive.is_some(), name })
+    Some(Point { ok, numbered, skipped: directive.is_some(), opens, name: name.trim() })
 }
 
 /// Whether the text says that the test does not count.
@@ -259,6 +279,8 @@ mod tests {
         assert_eq!(told("not ok 2 - a # TODO"), Some((false, true, "a")));
         assert_eq!(told("ok 1 - a \\# todo"), Some((true, false, "a \\# todo")));
         assert_eq!(told("okay then"), None);
+        assert_eq!(told("not ok 1 - a # time=5.98ms {"), Some((false, false, "a")));
+        assert!(point("ok 1 - a {").is_some_and(|point| point.opens && point.name == "a"));
         assert_eq!(told("ok 1 - é# sk"), Some((true, false, "é# sk")));
     }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use checks::{MAX_ENTRIES, MAX_TAIL, MAX_TEXT, digest, names, parse};
 use proptest::prelude::*;
@@ -48,6 +49,10 @@ fn the_tool_is_recognised_by_its_output() {
             _ => "fallback",
         };
         assert_eq!(parse("auto", text).unwrap().parser, wanted, "{name}");
+    }
+    for parser in names().into_iter().filter(|&name| name != "auto" && name != "fallback") {
+        let of_it = |name: &String| name == parser || name.starts_with(&format!("{parser}_"));
+        assert!(GOLDEN.keys().any(of_it), "{parser} has no golden");
     }
 }
 
@@ -306,8 +311,7 @@ proptest! {
     }
 }
 
-/// What a piece repeated without end would cost a parser that looks back: each input is so long that quadratic work does not
-/// come to its end within a test's time.
+/// A piece repeated without end, on which a parser that looks back would be busy.
 fn long_inputs(size: usize) -> impl Iterator<Item = String> {
     PIECES.iter().flat_map(move |piece| {
         ["", "\n", " "].into_iter().map(move |glue| {
@@ -325,12 +329,46 @@ fn a_piece_repeated_is_read_in_one_go() {
     }
 }
 
+/// What the processor has spent on this thread, which others that run beside it do not change.
+fn spent() -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(told.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// How long a parser works on a text.
+fn work(parser: &str, text: &str) -> Duration {
+    let before = spent();
+    assert!(parse(parser, text).unwrap().diagnostics.len() <= MAX_ENTRIES, "{parser}");
+    spent().saturating_sub(before)
+}
+
+/// Texts of about this length in which something goes on without end: a piece, one piece after another, real output.
+fn floods(size: usize) -> impl Iterator<Item = String> {
+    let fill = move |one: &str| one.repeat(size / one.len().max(1));
+    let pairs = PIECES.iter().zip(PIECES.iter().cycle().skip(1));
+    let pairs = pairs.map(move |(first, second)| {
+        let half = |one: &str| one.repeat(size / 2 / one.len().max(1));
+        half(first) + &half(second)
+    });
+    long_inputs(size).chain(pairs).chain(GOLDEN.values().map(move |text| fill(text)))
+}
+
 #[test]
-#[ignore = "64 KiB of each piece, for each parser, takes a minute"]
-fn long_floods_are_read_in_one_go() {
-    for text in long_inputs(64 * 1024) {
+#[ignore = "each flood, for each parser, takes minutes"]
+fn a_parser_works_on_eight_times_the_text_about_eight_times_as_long() {
+    const SHORT: usize = 16 * 1024;
+    const TIMES: u32 = 8;
+    // The clock ticks every few milliseconds; what is over within some ticks tells nothing.
+    let (tick, soon) = (Duration::from_millis(4), Duration::from_millis(100));
+    for (short, long) in floods(SHORT).zip(floods(SHORT * TIMES as usize)) {
         for name in names() {
-            assert!(parse(name, &text).unwrap().diagnostics.len() <= MAX_ENTRIES, "{name}");
+            // A square would take sixty-four times as long. What is slow by chance is not so three times.
+            let slow = (0..3).all(|_| {
+                let took = work(name, &long);
+                took > soon && took > 4 * TIMES * work(name, &short).max(tick)
+            });
+            let begin: String = short.chars().take(60).collect();
+            assert!(!slow, "{name} takes more than its share of time on what begins with {begin:?}");
         }
     }
 }

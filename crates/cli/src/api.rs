@@ -301,18 +301,29 @@ impl Api {
         self.get("/models").await
     }
 
+    /// The next events of a session after one of them, of a lineage if that is known.
+    pub(crate) async fn events_after(
+        &self,
+        id: SessionId,
+        after: u64,
+        lineage: Option<LineageId>,
+    ) -> anyhow::Result<EventPage> {
+        let request = self
+            .http
+            .get(format!("{}/api/v1/sessions/{id}/events?{}", self.url, position(after, lineage)))
+            .header("Accept", "application/json");
+        let response = self.accepted(request).await?;
+        response.json().await.map_err(|error| self.unreachable(&error))
+    }
+
     /// Every event of a session in the log now; of a damaged log, those before the damage, which is told.
     pub(crate) async fn events(&self, id: SessionId) -> anyhow::Result<Vec<Event>> {
         let mut events = Vec::new();
         let mut lineage = None;
         loop {
             let after = events.last().map_or(0, |event: &Event| event.seq);
-            let request = self
-                .http
-                .get(format!("{}/api/v1/sessions/{id}/events?{}", self.url, position(after, lineage)))
-                .header("Accept", "application/json");
-            let response = match self.accepted(request).await {
-                Ok(response) => response,
+            let page = match self.events_after(id, after, lineage).await {
+                Ok(page) => page,
                 // The server was restored from a backup meanwhile.
                 Err(error) if after > 0 && error.downcast_ref().is_some_and(is_elsewhere) => {
                     (events, lineage) = (Vec::new(), None);
@@ -324,7 +335,6 @@ impl Api {
                 }
                 Err(error) => return Err(error),
             };
-            let page: EventPage = response.json().await?;
             let more = page.more;
             lineage = page.lineage;
             events.extend(page.events);

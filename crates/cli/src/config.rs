@@ -3,6 +3,8 @@
 
 pub(crate) mod budget;
 mod keys;
+mod mcp;
+mod memory;
 mod models;
 mod outside;
 
@@ -17,6 +19,11 @@ use protocol::Environment;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use models::{Model, in_order};
+
+/// The MCP servers of a configuration.
+pub(crate) fn mcp_servers(config: &Config) -> anyhow::Result<Vec<::mcp::Server>> {
+    mcp::servers(&config.mcp)
+}
 
 /// Name of the configuration file in the data directory.
 const FILE: &str = "slipway.toml";
@@ -34,10 +41,13 @@ pub(crate) struct Config {
     pub(crate) routes: session::Routes,
     pub(crate) sandbox: Sandbox,
     pub(crate) notify: outside::Notify,
+    pub(crate) memory: memory::Memory,
     #[serde(skip_serializing)]
     pub(crate) forges: BTreeMap<String, outside::Forge>,
     #[serde(skip_serializing)]
     pub(crate) models: BTreeMap<String, Model>,
+    #[serde(skip_serializing)]
+    pub(crate) mcp: BTreeMap<String, mcp::Mcp>,
     #[serde(skip_serializing)]
     pub(crate) environments: BTreeMap<String, Environment>,
 }
@@ -237,10 +247,13 @@ impl Config {
         if let Some(steps) = config.agent.max_steps {
             bail!("max_steps in [agent] is now steps in [budget.turn]: write steps = {steps} there");
         }
+        config.memory.check()?;
         config.budget.budgets()?;
         models::check_routes(&config)?;
+        mcp::servers(&config.mcp)?;
         for (name, environment) in &config.environments {
             check_environment(name, environment)?;
+            config.check_servers(name, environment)?;
         }
         if !config.agent.model.is_empty()
             && !config.models.is_empty()
@@ -254,6 +267,18 @@ impl Config {
             );
         }
         Ok(config)
+    }
+
+    /// Refuses an environment that names an MCP server which is not there.
+    fn check_servers(&self, name: &str, environment: &Environment) -> anyhow::Result<()> {
+        for one in &environment.mcp {
+            if let protocol::McpUse::Named(server) = one
+                && !self.mcp.contains_key(server)
+            {
+                bail!("[environments.{name}] mcp names \"{server}\", and there is no [mcp.{server}]");
+            }
+        }
+        Ok(())
     }
 
     /// Refuses tokens that were written where the name of their variable belongs.
@@ -279,7 +304,9 @@ impl Config {
         if let Some(file) = self.server.secret_key_file.to_str().filter(|file| !file.is_empty()) {
             self.server.secret_key_file = resolve(file, dir)?.into();
         }
-        for file in self.models.values_mut().filter_map(|model| model.api_key_file.as_mut()) {
+        let embedding = self.memory.embedding.as_mut().and_then(|embedding| embedding.api_key_file.as_mut());
+        let of_models = self.models.values_mut().filter_map(|model| model.api_key_file.as_mut());
+        for file in of_models.chain(embedding) {
             if let Some(path) = file.to_str() {
                 *file = resolve(path, dir)?.into();
             }
@@ -288,6 +315,9 @@ impl Config {
             if let Some(file) = forge.app_key_file.to_str().filter(|file| !file.is_empty()) {
                 forge.app_key_file = resolve(file, dir)?.into();
             }
+        }
+        for server in self.mcp.values_mut() {
+            server.resolve_paths(dir)?;
         }
         for environment in self.environments.values_mut() {
             for repo in &mut environment.repos {
@@ -366,9 +396,14 @@ fn unreadable(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = error.message().trim_end();
     let message = if may_hold_keys { without_text(message) } else { message.to_owned() };
     let mut said = keys::covered(&format!("line {line}, column {column}{at}: {message}"));
-    let of_model =
-        table.starts_with("[models") && ["`key`", "`token`"].iter().any(|one| message.contains(one));
-    if of_model || message.contains("`api_key`") {
+    let of_model = (table.starts_with("[models") || table.starts_with("[memory"))
+        && ["`key`", "`token`"].iter().any(|one| message.contains(one));
+    let of_server = table.starts_with("[mcp") && message.contains("unknown field `token`");
+    if of_server {
+        said.push_str(
+            "\nkeys are not written here: use token_env, token_file, or token_secret with `slipway secret set NAME`",
+        );
+    } else if of_model || message.contains("`api_key`") {
         said.push_str(
             "\nkeys are not written here: use api_key_env, api_key_file, or api_key_secret with `slipway secret set NAME`",
         );

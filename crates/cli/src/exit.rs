@@ -25,12 +25,17 @@ pub(crate) enum Exit {
     Command(u8),
 }
 
+impl Exit {
+    /// The code of [`Exit::Usage`].
+    pub(crate) const USAGE: u8 = 2;
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
             Exit::Failed => 1,
-            Exit::Usage => 2,
+            Exit::Usage => Exit::USAGE,
             Exit::NotAllowed => 3,
             Exit::Waiting => 4,
             Exit::Interrupted => 130,

@@ -4,6 +4,7 @@
 //! command is in `commands`; what they share is the connection to a server (`connect`) and the terminal (`render`).
 
 mod api;
+mod background;
 mod commands;
 mod config;
 mod connect;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use protocol::Status;
+use protocol::{Session, Status};
 use serde::{Deserialize, Serialize};
 use session::{Duty, Sessions, ShutDown};
 use tokio::net::TcpListener;
@@ -152,12 +152,7 @@ impl Node {
     /// Whether a session is being worked on, or about to be.
     pub(crate) async fn busy(&self) -> bool {
         let sessions = self.sessions.list().await.unwrap_or_default();
-        // What is paused waits for a person, as what is to be approved does.
-        sessions.iter().any(|session| match session.status {
-            Status::Working => true,
-            Status::Queued => !session.paused,
-            _ => false,
-        })
+        sessions.iter().any(is_under_way)
     }
 
     /// Ends the server.
@@ -173,6 +168,16 @@ impl Node {
         self.sessions.shut_down(mode).await;
         self.shutdown.cancel();
         self.serving.await.context("the server broke down")?.context("the server ended with an error")
+    }
+}
+
+/// Whether a session goes on without anybody doing something. What is paused waits for a person, as what is to be approved
+/// does.
+pub(crate) fn is_under_way(session: &Session) -> bool {
+    match session.status {
+        Status::Working => true,
+        Status::Queued => !session.paused,
+        _ => false,
     }
 }
 
@@ -304,6 +309,10 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
     let native = data_dir.join("native");
     let driver: Arc<dyn sandbox::Driver> = Arc::new(driver);
     let outbox = config.outbox().map_err(Usage)?;
+    if let Some(why) = config.memory.lacks_key(store.secrets()) {
+        tracing::warn!("[memory.embedding] has no key: {why}");
+    }
+    let memory = config.memory.options(store.secrets());
     let options = session::Options {
         store,
         images: Arc::new(sandbox::image::Images::open(&native.join("images"), Arc::clone(&driver))?),
@@ -335,6 +344,8 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         author: author(),
         outbox,
         maps: config.agent.maps(),
+        memory,
+        mcp: crate::config::mcp_servers(config).map_err(Usage)?,
         duty,
     };
     Ok(Sessions::start(options).await?)

@@ -281,8 +281,12 @@ impl Mirror {
 
     /// Fetches one branch, for a look at what someone else pushed.
     pub(crate) async fn fetch_branch(&self, branch: &str) -> Result<(), Error> {
+        self.fetch_ref(&format!("+refs/heads/{branch}:{BRANCHES}{branch}")).await
+    }
+
+    pub(crate) async fn fetch_ref(&self, refspec: &str) -> Result<(), Error> {
         let _one_at_a_time = self.locks.fetching.lock().await;
-        self.fetch_into(&self.path, &format!("+refs/heads/{branch}:{BRANCHES}{branch}")).await
+        self.fetch_into(&self.path, refspec).await
     }
 
     async fn update(&self, path: &Path, listing: &Listing) -> Result<(), Error> {

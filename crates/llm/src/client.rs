@@ -258,14 +258,18 @@ impl Client {
             cost_usd = fold.cost_usd().filter(|_| model.provider == Provider::OpenRouter);
             fold.finish().map_err(Trouble::Fault)
         };
-        let completion = match read {
-            Ok(Ended::Whole) => finish(fold),
-            Ok(Ended::Body) => {
+        let read = read.and_then(|ended| match ended {
+            Ended::Body => {
                 let ended = body.end(fold.as_mut(), &mut timed);
                 timed(Delta::Usage(fold.so_far().1));
-                ended.and_then(|()| finish(fold))
+                ended.map(|()| Ended::Whole)
             }
-            Ok(Ended::Endless) => {
+            ended => Ok(ended),
+        });
+        let completion = match read {
+            // It may have come in one piece, or ended by itself at last: that makes it no better.
+            Ok(Ended::Whole) if !fold.so_far().0.only_repeats() => finish(fold),
+            Ok(Ended::Endless | Ended::Whole | Ended::Body) => {
                 notes.push("the answer said the same again and again, so it was cut off".to_owned());
                 Ok(cut_off(fold.as_mut(), sent))
             }
@@ -283,10 +287,16 @@ impl Client {
             Err(trouble) => Err(trouble),
         };
         let mut completion = completion.map_err(|trouble| self.explain(trouble, model))?;
-        let usage_told = completion.usage.prompt() > 0;
+        let absurd = is_absurd(&completion.usage, model, sent);
+        let usage_told = completion.usage.prompt() > 0 && !absurd;
         if !usage_told {
-            completion.usage = estimated(completion.usage, request, sent, &completion.parts);
-            if !broken {
+            let told = if absurd { Usage::default() } else { completion.usage };
+            completion.usage = estimated(told, request, sent, &completion.parts);
+            if absurd {
+                notes.push(
+                    "the server tells that a call used more than can be, so that is estimated".to_owned(),
+                );
+            } else if !broken {
                 notes.push("the server does not tell what a call used, so that is estimated".to_owned());
             }
         }
@@ -481,9 +491,11 @@ impl Client {
             Trouble::Silent => Error::new(
                 Class::TimedOut,
                 format!(
-                    "The model server at {} sent nothing for {:?}. Check that it is not stuck, or choose a faster model.",
+                    "The model server at {} sent nothing for {:?}. Check that it is not stuck, give it more time with \
+                     idle_timeout_s of [models.{}] in slipway.toml, or choose a faster model.",
                     model.address(),
-                    self.idle(model)
+                    self.idle(model),
+                    model.name
                 ),
             ),
             Trouble::Fault(Fault::Server(complaint)) => complaint.into_error(model),
@@ -519,6 +531,13 @@ enum Ended {
     Endless,
     /// It is much longer than was asked for, and is not read any further.
     TooLong,
+}
+
+/// Whether a server says that a call of so many bytes used more than any can: a token for each byte, what images and its own
+/// additions may cost, and far more than the model reads and writes.
+fn is_absurd(usage: &Usage, model: &Model, sent: u64) -> bool {
+    let most = sent.saturating_add(model.profile().context.saturating_mul(4)).saturating_add(10_000_000);
+    usage.prompt() > most || usage.output.saturating_add(usage.reasoning) > most
 }
 
 /// The most bytes of an answer of so many tokens and of what is thought before it. Few tokens have more than a dozen.
@@ -606,7 +625,7 @@ fn unreachable(model: &Model, error: &reqwest::Error) -> Error {
 }
 
 /// The innermost cause, which is the one that says something.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -8,6 +8,7 @@ mod client;
 mod complaint;
 mod convert;
 mod echoes;
+mod embeddings;
 mod error;
 mod hints;
 mod images;
@@ -29,6 +30,7 @@ mod veil;
 mod wire;
 
 pub use client::{Answer, Client, Delta, Timeouts};
+pub use embeddings::Embeddings;
 pub use error::{Class, Error};
 pub use key::Key;
 pub use meter::Meter;

@@ -20,6 +20,9 @@ use crate::price::Price;
 use crate::provider::{Auth, Path, Provider};
 use crate::wire::Format;
 
+/// Shorter keys are words that people made up for servers of their own, and stand in texts by chance.
+const SHORTEST_KEY: usize = 8;
+
 /// How much a model should think before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -337,7 +340,12 @@ impl Model {
             ["auth", "key", "token", "cookie", "secret"].iter().any(|word| name.contains(word))
         };
         let headers = self.headers.iter().filter(|(name, _)| is_key(name)).map(|(_, value)| value);
-        echoes::of(self.exposed(), headers, "")
+        echoes::of(self.exposed(), headers, self.base_url.as_deref().unwrap_or_default())
+    }
+
+    /// Whether a text has its key in it.
+    pub fn is_told_in(&self, text: &str) -> bool {
+        self.keys().iter().any(|key| key.len() >= SHORTEST_KEY && text.contains(key.as_str()))
     }
 
     fn exposed(&self) -> Option<String> {
@@ -516,6 +524,21 @@ mod tests {
             hosted.overrides.key_place = Some(place);
             let error = hosted.key_text().unwrap_err().message;
             assert!(error.contains(named) && !error.contains("GEMINI_API_KEY"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_opens_an_address_is_a_key() {
+        let mut model = sample(Provider::OpenAiCompatible, "m");
+        model.base_url =
+            Some("http://user:a-password-of-some-length@127.0.0.1/v1?api_key=a-query-of-some-length".into());
+        let keys = model.keys();
+        for secret in [
+            "a-password-of-some-length",
+            "a-query-of-some-length",
+            "dXNlcjphLXBhc3N3b3JkLW9mLXNvbWUtbGVuZ3Ro",
+        ] {
+            assert!(keys.iter().any(|key| key == secret), "{secret}");
         }
     }
 

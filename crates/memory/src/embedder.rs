@@ -27,6 +27,11 @@ pub trait Embedder: Send + Sync {
         self.embed(&[text]).map(|mut vectors| vectors.pop().unwrap_or_default())
     }
 
+    /// The same for several texts. A model that is far away is asked once.
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        texts.iter().map(|text| self.embed_query(text)).collect()
+    }
+
     /// Brings a cosine of this model to the scale of the bundled one, where unrelated texts have about 0.2 and what means the
     /// same has 0.6. Thresholds are measured on that scale.
     fn likeness(&self, cosine: f32) -> f32 {

@@ -17,6 +17,9 @@ pub enum Error {
     /// Its subject is no subject.
     #[error("a subject is a word or two, of at most {SUBJECT_LIMIT} bytes and on one line")]
     Subject,
+    /// It would tell a secret.
+    #[error("this looks like {0}, and everybody reads notes: tell the name of a secret, never its value")]
+    Secret(&'static str),
     /// It was replaced.
     #[error("note {0} was replaced by {1}: change that one")]
     Replaced(NoteId, NoteId),

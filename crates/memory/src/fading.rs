@@ -49,7 +49,7 @@ mod tests {
             kind: NoteKind::Fact,
             subject: None,
             text: "text".to_owned(),
-            source: NoteSource { author, session: None, seq: None },
+            source: NoteSource::by(author),
             made_at: at("2026-01-01"),
             changed_at: at("2026-01-01"),
             uses: 0,

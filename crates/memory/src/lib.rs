@@ -6,7 +6,9 @@
 //!
 //! Calls block, some for as long as an embedding endpoint takes: they are for a thread that may wait.
 
+mod bearing;
 mod bundled;
+mod credentials;
 mod embedder;
 mod error;
 mod fading;
@@ -15,13 +17,16 @@ mod likeness;
 mod measure;
 mod notebook;
 mod recall;
+mod scale;
 mod stop_words;
 mod wordpiece;
 mod words;
 
+pub use bearing::bears_on;
 pub use bundled::Bundled;
 pub use embedder::{EmbedError, Embedder};
 pub use error::Error;
 pub use fading::freshness;
 pub use notebook::{Draft, Memory};
-pub use recall::{Occasion, Query};
+pub use recall::{Occasion, Query, Recalled};
+pub use scale::Scale;

@@ -49,6 +49,11 @@ struct Measured {
     offered: usize,
     in_vain: usize,
     nothing: usize,
+    /// Of what was offered where something fits: all of it, and what does not fit.
+    given: usize,
+    wrong: usize,
+    /// Prompts of all that are given something that does not fit.
+    misled: usize,
     /// Of every second: the same with three sentences around it that have nothing to do with any note.
     long_offered: usize,
     long_in_vain: usize,
@@ -69,7 +74,7 @@ impl Bench {
                 kind: *kind,
                 subject: None,
                 text: text.clone(),
-                source: NoteSource { author: Actor::user("ana"), session: None, seq: None },
+                source: NoteSource::by(Actor::user("ana")),
                 made_at: Timestamp::UNIX_EPOCH,
                 changed_at: Timestamp::UNIX_EPOCH,
                 uses: 0,
@@ -86,14 +91,22 @@ impl Bench {
     }
 
     fn recall(&self, text: &str, occasion: Occasion) -> Vec<String> {
-        let query = Query { text, scopes: &self.scopes, limit: FIRST, occasion, now: Timestamp::UNIX_EPOCH };
-        let found = recall(&self.notes, &Bundled, &query).unwrap();
+        let query = Query {
+            text,
+            scopes: &self.scopes,
+            kind: None,
+            limit: FIRST,
+            occasion,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let found = recall(&self.notes, &Bundled, &query).unwrap().found;
         found.iter().map(|found| self.names[&found.note.id].clone()).collect()
     }
 
     /// What each arm finds by itself: the one by words, and the one by meaning.
     fn alone(&self, text: &str) -> [Vec<String>; 2] {
-        let arms = arms(&self.notes, &Bundled, text, &self.scopes).unwrap();
+        let meaning = Bundled.embed_query(text).unwrap();
+        let arms = arms(&self.notes, &Bundled, (text, Some(&meaning)), &self.scopes).unwrap();
         [arms.by_words, arms.by_meaning].map(|ranking| {
             let rows: Vec<i64> = ranking.iter().take(FIRST).map(|(row, _)| *row).collect();
             let notes = self.notes.at(&rows).unwrap();
@@ -114,7 +127,16 @@ impl Bench {
             let text = format!("{}. {}. {text}. {}.", other(1), other(2), other(3));
             self.recall(&text, Occasion::Offer)
         };
+        let given: Vec<(Vec<String>, &Vec<String>)> =
+            queries.iter().map(|(text, wanted)| (self.recall(text, Occasion::Offer), wanted)).collect();
+        let wrong = |(found, wanted): &(Vec<String>, &Vec<String>)| {
+            found.iter().filter(|name| !wanted.contains(name)).count()
+        };
+        let in_vain = nothing.iter().filter(|text| !self.recall(text, Occasion::Offer).is_empty()).count();
         Measured {
+            given: given.iter().map(|(found, _)| found.len()).sum(),
+            wrong: given.iter().map(wrong).sum(),
+            misled: given.iter().filter(|given| wrong(given) > 0).count() + in_vain,
             long_offered: (0..)
                 .zip(queries)
                 .step_by(LONG)
@@ -130,15 +152,20 @@ impl Bench {
             words: alone(0),
             meaning: alone(1),
             offered: hits(Occasion::Offer),
-            in_vain: nothing.iter().filter(|text| !self.recall(text, Occasion::Offer).is_empty()).count(),
+            in_vain,
             nothing: nothing.len(),
         }
     }
 }
 
+/// What is promised: fusion beats both of its arms, and fewer than one prompt in twenty is given something that does not fit,
+/// whether or not something else would.
 fn check(measured: &Measured) {
     assert!(measured.fused > measured.words && measured.fused > measured.meaning, "{measured:?}");
     assert!(measured.in_vain * 20 < measured.nothing, "{measured:?}");
+    assert!(measured.misled * 20 < measured.asked + measured.nothing, "{measured:?}");
+    // Where notes are given to a prompt that has some, most of them are the right ones.
+    assert!(measured.wrong * 2 < measured.given, "{measured:?}");
     assert!(measured.long_in_vain * 20 * LONG < measured.nothing, "{measured:?}");
     // A threshold that lets nothing through would be under five per cent, too.
     assert!(
@@ -156,6 +183,41 @@ fn the_set_is_whole() {
         assert!(half.queries.iter().flat_map(|(_, wanted)| wanted).all(|name| names.contains(&name)));
         assert!(half.queries.len() >= 60 && half.nothing.len() >= 60);
     }
+    // Nothing is asked twice, not even in the other half.
+    let halves = [&bench.set.tuning, &bench.set.held_out];
+    let asked = halves.iter().flat_map(|half| half.queries.iter().map(|(text, _)| text).chain(&half.nothing));
+    let mut seen = std::collections::HashSet::new();
+    for text in asked {
+        assert!(seen.insert(index(text)), "asked twice: {text}");
+    }
+}
+
+/// A check that nothing can fail says nothing.
+#[test]
+fn a_worse_retrieval_does_not_pass() {
+    let good = || Measured {
+        asked: 80,
+        fused: 50,
+        words: 45,
+        meaning: 41,
+        offered: 13,
+        in_vain: 1,
+        nothing: 80,
+        given: 19,
+        wrong: 6,
+        misled: 7,
+        long_offered: 7,
+        long_in_vain: 1,
+    };
+    check(&good());
+    let fails = |worse: Measured| std::panic::catch_unwind(|| check(&worse)).is_err();
+    assert!(fails(Measured { fused: 45, ..good() }), "no better than words alone");
+    assert!(fails(Measured { meaning: 50, ..good() }), "no better than meaning alone");
+    assert!(fails(Measured { in_vain: 4, ..good() }), "five per cent");
+    assert!(fails(Measured { misled: 8, ..good() }), "five per cent of all");
+    assert!(fails(Measured { wrong: 10, ..good() }), "more wrong than right");
+    assert!(fails(Measured { offered: 10, ..good() }), "nothing is ever given");
+    assert!(fails(Measured { long_in_vain: 2, ..good() }), "in long prompts");
 }
 
 #[test]

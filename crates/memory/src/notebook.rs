@@ -4,15 +4,16 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use protocol::{
-    Actor, ActorKind, EditNote, FoundNote, NOTE_LIMIT, Note, NoteId, NoteKind, NoteScope, NoteSource,
-    Remembered, SUBJECT_LIMIT, Timestamp,
+    Actor, ActorKind, EditNote, NOTE_LIMIT, Note, NoteId, NoteKind, NoteScope, NoteSource, Remembered,
+    SUBJECT_LIMIT, Timestamp,
 };
-use store::{NoteKeys, Notes};
+use store::{Mark, NoteKeys, Notes};
 
 use crate::Error;
+use crate::credentials::credential_in;
 use crate::embedder::Embedder;
 use crate::likeness::{Likeness, compare, subject_key};
-use crate::recall::{Query, recall};
+use crate::recall::{Query, Recalled, recall};
 use crate::words::index;
 
 /// How many notes are embedded in one call of a model.
@@ -33,6 +34,8 @@ pub struct Draft {
     pub source: NoteSource,
     /// The time.
     pub at: Timestamp,
+    /// What it is done for: whoever asks again under this name is given the answer, and nothing is done.
+    pub once: Option<String>,
 }
 
 /// All notes, in one file.
@@ -56,12 +59,17 @@ impl Memory {
     /// note with the same words but for a value or a "not". Only people contradict people.
     pub fn remember(&self, draft: Draft) -> Result<Remembered, Error> {
         let draft = checked(draft)?;
+        // Before anybody waits: a model may be far away.
+        let vector = self.vector(&draft.text);
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = self.answered(draft.once.as_deref())? {
+            return Ok(answer);
+        }
         let mut contrary = Vec::new();
         for note in self.notes.list(Some(std::slice::from_ref(&draft.scope)))? {
             match relation(&note, &draft) {
                 _ if note.replaced_by.is_some() => {}
-                Likeness::Same => return self.merge(note, draft),
+                Likeness::Same => return self.merge(note, draft, vector),
                 Likeness::Contrary => contrary.push(note),
                 Likeness::Other => {}
             }
@@ -69,7 +77,9 @@ impl Memory {
         if draft.source.author.kind != ActorKind::User
             && let Some(note) = contrary.iter().find(|note| note.source.author.kind == ActorKind::User)
         {
-            return Ok(Remembered::Refused { by: note.id });
+            let refused = Remembered::Refused { by: note.id };
+            self.write(&[], draft.once.as_deref().map(|once| (once, &refused)), draft.at)?;
+            return Ok(refused);
         }
         let id = NoteId::new();
         let old: Vec<NoteId> = contrary.iter().map(|note| note.id).collect();
@@ -88,29 +98,54 @@ impl Memory {
             used_at: None,
             replaced_by: None,
         };
-        self.notes.add(&note, &self.keys(&note), &contrary)?;
-        Ok(if old.is_empty() { Remembered::New { id } } else { Remembered::Replaced { id, old } })
+        let answer = if old.is_empty() { Remembered::New { id } } else { Remembered::Replaced { id, old } };
+        let keys = self.keys_with(&note, vector);
+        let old = contrary.iter().map(|old| (old, None));
+        let notes: Vec<_> = old.chain([(&note, Some(&keys))]).collect();
+        self.write(&notes, draft.once.as_deref().map(|once| (once, &answer)), draft.at)?;
+        Ok(answer)
+    }
+
+    /// What came of it when the same was asked for before.
+    fn answered(&self, once: Option<&str>) -> Result<Option<Remembered>, Error> {
+        let Some(once) = once else { return Ok(None) };
+        // What cannot be read is of a later version, which asked for something else.
+        Ok(self.notes.done(once)?.and_then(|answer| serde_json::from_str(&answer).ok()))
+    }
+
+    /// Writes notes, and what was asked for with the answer.
+    fn write(
+        &self,
+        notes: &[(&Note, Option<&NoteKeys>)],
+        done: Option<(&str, &Remembered)>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let answer = done.and_then(|(_, answer)| serde_json::to_string(answer).ok()).unwrap_or_default();
+        let mark = done.map(|(key, _)| Mark { key, answer: &answer, at: at.as_second() });
+        Ok(self.notes.write_all(notes.iter().copied(), mark.as_slice())?)
     }
 
     /// Told again: the newer wording counts, except that an agent does not change a person's.
-    fn merge(&self, mut note: Note, draft: Draft) -> Result<Remembered, Error> {
-        let id = note.id;
+    fn merge(&self, mut note: Note, draft: Draft, vector: Vec<f32>) -> Result<Remembered, Error> {
+        let answer = Remembered::Merged { id: note.id };
+        let done = draft.once.as_deref().map(|once| (once, &answer));
         note.changed_at = note.changed_at.max(draft.at);
         let agent_on_person =
             note.source.author.kind == ActorKind::User && draft.source.author.kind != ActorKind::User;
         if agent_on_person || note.text == draft.text {
-            self.notes.put(&note, None)?;
-            return Ok(Remembered::Merged { id });
+            self.write(&[(&note, None)], done, draft.at)?;
+            return Ok(answer);
         }
         note.subject = draft.subject.or(note.subject);
         note.text = draft.text;
         note.source = draft.source;
-        self.notes.put(&note, Some(&self.keys(&note)))?;
-        Ok(Remembered::Merged { id })
+        let keys = self.keys_with(&note, vector);
+        self.write(&[(&note, Some(&keys))], done, draft.at)?;
+        Ok(answer)
     }
 
     /// Finds what fits, the best first.
-    pub fn recall(&self, query: &Query<'_>) -> Result<Vec<FoundNote>, Error> {
+    pub fn recall(&self, query: &Query<'_>) -> Result<Recalled, Error> {
         recall(&self.notes, self.embedder.as_ref(), query)
     }
 
@@ -151,34 +186,58 @@ impl Memory {
         if self.notes.remove(id)? { Ok(()) } else { Err(Error::NoNote(id)) }
     }
 
-    /// Counts that a note was given to a model. One that was removed meanwhile is passed over.
-    pub fn used(&self, id: NoteId, at: Timestamp) -> Result<(), Error> {
-        self.count(id, |note| {
+    /// Counts that notes were given to a model, each once for whatever `occasion` names. One that was removed meanwhile
+    /// is passed over.
+    pub fn used(&self, ids: &[NoteId], occasion: &str, at: Timestamp) -> Result<(), Error> {
+        self.count(ids, &format!("{occasion} used"), at, |note| {
             note.uses = note.uses.saturating_add(1);
             note.used_at = Some(at);
         })
     }
 
-    /// Counts that a note was of use. One that was removed meanwhile is passed over.
-    pub fn useful(&self, id: NoteId) -> Result<(), Error> {
-        self.count(id, |note| note.useful = note.useful.saturating_add(1))
+    /// Counts that notes were of use, in the same way.
+    pub fn useful(&self, ids: &[NoteId], occasion: &str, at: Timestamp) -> Result<(), Error> {
+        self.count(ids, &format!("{occasion} useful"), at, |note| {
+            note.useful = note.useful.saturating_add(1);
+        })
     }
 
-    fn count(&self, id: NoteId, change: impl FnOnce(&mut Note)) -> Result<(), Error> {
+    fn count(
+        &self,
+        ids: &[NoteId],
+        what: &str,
+        at: Timestamp,
+        change: impl Fn(&mut Note),
+    ) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut note) = self.notes.get(id)? {
-            change(&mut note);
-            self.notes.put(&note, None)?;
+        let (mut notes, mut keys) = (Vec::new(), Vec::new());
+        for id in ids {
+            let key = format!("{what} {id}");
+            if keys.contains(&key) || self.notes.done(&key)?.is_some() {
+                continue;
+            }
+            if let Some(mut note) = self.notes.get(*id)? {
+                change(&mut note);
+                notes.push(note);
+                keys.push(key);
+            }
         }
-        Ok(())
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let marks: Vec<Mark<'_>> =
+            keys.iter().map(|key| Mark { key, answer: "", at: at.as_second() }).collect();
+        Ok(self.notes.write_all(notes.iter().map(|note| (note, None)), &marks)?)
     }
 
     /// Makes the vectors that are missing because another model was in use, or none could be asked; tells how many.
     pub fn embed_missing(&self) -> Result<usize, Error> {
         let mut made = 0;
         loop {
-            let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
             let notes = self.notes.without_vector(self.embedder.name(), BATCH)?;
+            if notes.is_empty() {
+                return Ok(made);
+            }
             let texts: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
             let vectors = match self.embedder.embed(&texts) {
                 Ok(vectors) => vectors,
@@ -188,9 +247,14 @@ impl Memory {
                 }
             };
             let before = made;
+            // Only now, since a model may take its time.
+            let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
             for (note, vector) in notes.iter().zip(vectors).filter(|(_, vector)| !vector.is_empty()) {
-                self.notes.put(note, Some(&self.keys_with(note, vector)))?;
-                made += 1;
+                // Somebody may have changed or counted it meanwhile.
+                if let Some(now) = self.notes.get(note.id)?.filter(|now| now.text == note.text) {
+                    self.notes.put(&now, Some(&self.keys_with(&now, vector)))?;
+                    made += 1;
+                }
             }
             if notes.len() < BATCH || made == before {
                 return Ok(made);
@@ -213,14 +277,18 @@ impl Memory {
 
     /// What a note is found by. Without a model it is found by its words.
     fn keys(&self, note: &Note) -> NoteKeys {
-        let vector = match self.embedder.embed(&[&note.text]) {
+        self.keys_with(note, self.vector(&note.text))
+    }
+
+    /// What a text means; empty where no model can be asked, until [`Memory::embed_missing`] makes up for it.
+    fn vector(&self, text: &str) -> Vec<f32> {
+        match self.embedder.embed(&[text]) {
             Ok(mut vectors) => vectors.pop().unwrap_or_default(),
             Err(error) => {
-                tracing::warn!(%error, note = %note.id, "a note is kept without its meaning");
+                tracing::warn!(%error, "a note is kept without its meaning");
                 Vec::new()
             }
-        };
-        self.keys_with(note, vector)
+        }
     }
 
     fn keys_with(&self, note: &Note, vector: Vec<f32>) -> NoteKeys {
@@ -257,6 +325,9 @@ fn checked_text(text: &str) -> Result<String, Error> {
     if text.len() > NOTE_LIMIT {
         return Err(Error::TooLong(text.len()));
     }
+    if let Some(what) = credential_in(text) {
+        return Err(Error::Secret(what));
+    }
     Ok(text.to_owned())
 }
 
@@ -268,6 +339,9 @@ fn checked_subject(subject: Option<String>) -> Result<Option<String>, Error> {
     }
     if subject.len() > SUBJECT_LIMIT || subject.contains('\n') || !subject.contains(char::is_alphanumeric) {
         return Err(Error::Subject);
+    }
+    if let Some(what) = credential_in(subject) {
+        return Err(Error::Secret(what));
     }
     Ok(Some(subject.to_owned()))
 }

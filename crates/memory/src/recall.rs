@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use protocol::{FoundNote, Note, NoteScope, Timestamp};
+use protocol::{FoundNote, Note, NoteKind, NoteScope, Timestamp};
 use store::Notes;
 
 use crate::Error;
 use crate::bundled::Bundled;
-use crate::embedder::{Embedder, cosine, length, normalise};
+use crate::embedder::{EmbedError, Embedder, cosine, length, normalise};
 use crate::fading::{FADED, freshness};
 use crate::words::{content, index, terms};
 
@@ -66,12 +66,23 @@ pub struct Query<'a> {
     pub text: &'a str,
     /// Only notes of these.
     pub scopes: &'a [NoteScope],
+    /// Only notes of this kind, where one is named.
+    pub kind: Option<NoteKind>,
     /// At most so many.
     pub limit: usize,
     /// Who wants to know.
     pub occasion: Occasion,
     /// The time, by which old notes fade.
     pub now: Timestamp,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recalled {
+    /// The best first.
+    pub found: Vec<FoundNote>,
+    /// Why only words were compared, where the embedding model could not be asked.
+    pub words_only: Option<EmbedError>,
 }
 
 /// A note with its places in the rankings.
@@ -108,19 +119,34 @@ struct Term {
 }
 
 /// Finds the notes that fit, the best first.
-pub(crate) fn recall(
-    notes: &Notes,
-    embedder: &dyn Embedder,
-    query: &Query<'_>,
-) -> Result<Vec<FoundNote>, Error> {
+pub(crate) fn recall(notes: &Notes, embedder: &dyn Embedder, query: &Query<'_>) -> Result<Recalled, Error> {
     let mut found: Vec<Ranked> = Vec::new();
     let parts = parts(query.text);
+    let of_kind = query.kind.map(|kind| notes.of_kind(kind, query.scopes)).transpose()?;
+    let of_kind: Option<BTreeSet<i64>> = of_kind.map(|rows| rows.into_iter().collect());
+    if of_kind.as_ref().is_some_and(BTreeSet::is_empty) {
+        return Ok(Recalled { found: Vec::new(), words_only: None });
+    }
+    let texts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let (meanings, words_only) = match embedder.embed_queries(&texts) {
+        Ok(meanings) => (meanings, None),
+        Err(error) => {
+            tracing::warn!(%error, "notes are looked for by their words only");
+            (Vec::new(), Some(error))
+        }
+    };
     let wanted = match query.occasion {
         Occasion::Offer => OFFERED + PER_DOUBLING * (parts.len().max(1) as f64).log2(),
         Occasion::Asked => TOLD,
     };
-    for part in parts {
-        for ranked in rank(notes, &arms(notes, embedder, &part, query.scopes)?)? {
+    for (place, part) in parts.iter().enumerate() {
+        let meaning = meanings.get(place).map(Vec::as_slice);
+        let mut arms = arms(notes, embedder, (part, meaning), query.scopes)?;
+        if let Some(rows) = &of_kind {
+            arms.by_words.retain(|(row, _)| rows.contains(row));
+            arms.by_meaning.retain(|(row, _)| rows.contains(row));
+        }
+        for ranked in rank(notes, &arms)? {
             match found.iter_mut().find(|other| other.note.id == ranked.note.id) {
                 Some(other) if other.relevance < ranked.relevance => *other = ranked,
                 Some(_) => {}
@@ -131,11 +157,12 @@ pub(crate) fn recall(
     let mut found: Vec<(f64, Ranked)> =
         found.into_iter().filter_map(|ranked| weigh(ranked, query, wanted)).collect();
     found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    Ok(found
+    let found = found
         .into_iter()
         .take(query.limit)
         .map(|(_, ranked)| FoundNote { why: ranked.why(), relevance: ranked.relevance, note: ranked.note })
-        .collect())
+        .collect();
+    Ok(Recalled { found, words_only })
 }
 
 /// Its place with what its age makes of it; none when it does not fit well enough.
@@ -147,11 +174,11 @@ fn weigh(mut ranked: Ranked, query: &Query<'_>, wanted: f64) -> Option<(f64, Ran
     (ranked.relevance >= wanted && !faded).then_some((ranked.fused * kept, ranked))
 }
 
-/// Asks the full text and the meanings.
+/// Asks the full text, and the meanings where it is known what the text means.
 pub(crate) fn arms(
     notes: &Notes,
     embedder: &dyn Embedder,
-    text: &str,
+    (text, meaning): (&str, Option<&[f32]>),
     scopes: &[NoteScope],
 ) -> Result<Arms, Error> {
     let vectors = notes.vectors(embedder.name(), scopes)?;
@@ -173,16 +200,12 @@ pub(crate) fn arms(
         }
         found.push(Term { word, rarity, says, vector, rows });
     }
-    let by_meaning = match embedder.embed_query(text) {
-        Ok(wanted) => vectors
-            .iter()
-            .map(|(row, vector)| (*row, f64::from(embedder.likeness(cosine(vector, &wanted)))))
-            .collect(),
-        Err(error) => {
-            tracing::warn!(%error, "notes are looked for by their words only");
-            Vec::new()
-        }
-    };
+    // A note that this model has not seen yet has no meaning that could be compared.
+    let seen = |(_, vector): &&(i64, Vec<f32>)| !vector.is_empty();
+    let alike = |vector: &[f32], wanted: &[f32]| f64::from(embedder.likeness(cosine(vector, wanted)));
+    let by_meaning = meaning.map_or_else(Vec::new, |wanted| {
+        vectors.iter().filter(seen).map(|(row, vector)| (*row, alike(vector, wanted))).collect()
+    });
     Ok(Arms {
         by_words: best_first(by_row.into_iter().collect()),
         by_meaning: best_first(by_meaning),

@@ -40,14 +40,15 @@ fn by_person(text: &str) -> Draft {
         kind: NoteKind::Fact,
         subject: None,
         text: text.to_owned(),
-        source: NoteSource { author: Actor::user("ana"), session: None, seq: None },
+        source: NoteSource::by(Actor::user("ana")),
         at: at("2026-01-01"),
+        once: None,
     }
 }
 
 fn by_agent(text: &str) -> Draft {
     let session = Some(SessionId::from_u128(1));
-    let source = NoteSource { author: Actor::agent("model"), session, seq: Some(7) };
+    let source = NoteSource { author: Actor::agent("model"), session, seq: Some(7), turn: None };
     Draft { source, ..by_person(text) }
 }
 
@@ -57,8 +58,8 @@ fn about(subject: &str, draft: Draft) -> Draft {
 
 fn found(memory: &Memory, text: &str, occasion: Occasion, now: &str) -> Vec<String> {
     let scopes = [shop()];
-    let query = Query { text, scopes: &scopes, limit: 5, occasion, now: at(now) };
-    memory.recall(&query).unwrap().into_iter().map(|found| found.note.text).collect()
+    let query = Query { text, scopes: &scopes, kind: None, limit: 5, occasion, now: at(now) };
+    memory.recall(&query).unwrap().found.into_iter().map(|found| found.note.text).collect()
 }
 
 fn id_of(remembered: &Remembered) -> NoteId {
@@ -168,8 +169,10 @@ fn a_faded_note_is_found_only_by_who_asks() {
     assert_eq!(found(&memory, ask, Occasion::Offer, "2026-01-02"), [text]);
     assert_eq!(found(&memory, ask, Occasion::Offer, "2027-01-02"), [""; 0]);
     assert_eq!(found(&memory, ask, Occasion::Asked, "2027-01-02"), [text]);
-    memory.used(id, at("2026-12-31")).unwrap();
-    memory.useful(id).unwrap();
+    for _ in 0..2 {
+        memory.used(&[id, id], "turn 1", at("2026-12-31")).unwrap();
+        memory.useful(&[id], "turn 1", at("2026-12-31")).unwrap();
+    }
     assert_eq!(found(&memory, ask, Occasion::Offer, "2027-01-02"), [text]);
     let note = memory.show(id).unwrap();
     assert_eq!((note.uses, note.useful, note.used_at), (1, 1, Some(at("2026-12-31"))));
@@ -194,7 +197,7 @@ fn notes_are_edited_and_removed() {
     assert_eq!(memory.remove(id), Err(Error::NoNote(id)));
     assert_eq!(memory.show(id), Err(Error::NoNote(id)));
     assert_eq!(found(&memory, "prometheus", Occasion::Asked, "2026-03-02"), [""; 0]);
-    memory.used(id, at("2026-03-02")).unwrap();
+    memory.used(&[id], "turn 1", at("2026-03-02")).unwrap();
     assert_eq!(memory.list(None).unwrap(), []);
 }
 
@@ -251,12 +254,77 @@ fn without_its_model_notes_are_found_by_words_and_later_by_meaning() {
     let up = Arc::new(AtomicBool::new(false));
     let memory = place.open_with(Box::new(Endpoint { up: up.clone() }));
     memory.remember(by_person("The printer is on the third floor")).unwrap();
-    assert_eq!(found(&memory, "printer", Occasion::Asked, "2026-01-02").len(), 2);
+    let scopes = [shop()];
+    let (text, now) = ("printer", at("2026-01-02"));
+    let query = Query { text, scopes: &scopes, kind: None, limit: 5, occasion: Occasion::Asked, now };
+    let recalled = memory.recall(&query).unwrap();
+    assert_eq!(recalled.found.len(), 2);
+    assert!(recalled.words_only.unwrap().to_string().contains("connection refused"), "it is said");
     assert_eq!(memory.embed_missing().unwrap(), 0);
     up.store(true, Ordering::SeqCst);
     assert_eq!(memory.embed_missing().unwrap(), 2);
     assert_eq!(memory.embed_missing().unwrap(), 0);
     assert_eq!(found(&memory, "cat", Occasion::Asked, "2026-01-02")[0], "A cat sleeps on the printer");
+}
+
+#[test]
+fn what_is_asked_for_twice_under_one_name_is_done_once() {
+    let place = Place::new();
+    let once = |text: &str, name: &str| Draft { once: Some(name.to_owned()), ..by_agent(text) };
+    let first = place.open().remember(once("Metrics are on port 9100", "call 1")).unwrap();
+    // Another server, which does not know what the one before it did.
+    let memory = place.open();
+    assert_eq!(memory.remember(once("Metrics are on port 9100", "call 1")).unwrap(), first);
+    let newer = memory.remember(once("Metrics are on port 9200", "call 2")).unwrap();
+    assert_eq!(newer, Remembered::Replaced { id: id_of(&newer), old: vec![id_of(&first)] });
+    // A person removes it: that the call is done again does not bring it back.
+    memory.remove(id_of(&newer)).unwrap();
+    assert_eq!(memory.remember(once("Metrics are on port 9200", "call 2")).unwrap(), newer);
+    assert_eq!(memory.list(None).unwrap().len(), 1);
+    let person = memory.remember(by_person("Do not deploy on Fridays")).unwrap();
+    for _ in 0..2 {
+        let refused = memory.remember(once("Deploy on Fridays", "call 3")).unwrap();
+        assert_eq!(refused, Remembered::Refused { by: id_of(&person) });
+    }
+}
+
+#[test]
+fn no_secret_is_remembered_by_anybody() {
+    let place = Place::new();
+    let memory = place.open();
+    let key = "The deploy key is ghp_a1b2c3d4e5f6g7h8i9j0";
+    for draft in [by_agent(key), by_person(key), about("sk-a1b2c3d4e5f6g7h8i9j0", by_agent("A key"))] {
+        let error = memory.remember(draft).unwrap_err();
+        assert!(matches!(error, Error::Secret(_)) && !error.to_string().contains("a1b2"), "{error}");
+    }
+    let id = id_of(&memory.remember(by_person("The deploy key is in the vault")).unwrap());
+    let edit = EditNote { text: Some(key.to_owned()), ..EditNote::default() };
+    assert!(matches!(memory.edit(id, edit, Actor::user("ana"), at("2026-01-02")), Err(Error::Secret(_))));
+}
+
+#[test]
+fn one_kind_can_be_asked_for() {
+    let place = Place::new();
+    let memory = place.open();
+    let error = "SQLX_OFFLINE errors: run cargo sqlx prepare";
+    memory.remember(Draft { kind: NoteKind::ErrorPattern, ..by_agent(error) }).unwrap();
+    memory.remember(by_agent("Offline builds of sqlx errors are rare")).unwrap();
+    let scopes = [shop()];
+    let query = |kind| {
+        let query = Query {
+            text: "sqlx errors offline",
+            scopes: &scopes,
+            kind,
+            limit: 5,
+            occasion: Occasion::Asked,
+            now: at("2026-01-02"),
+        };
+        memory.recall(&query).unwrap().found.len()
+    };
+    assert_eq!(
+        (query(None), query(Some(NoteKind::ErrorPattern)), query(Some(NoteKind::Decision))),
+        (2, 1, 0)
+    );
 }
 
 #[test]

@@ -270,6 +270,9 @@ pub struct Session {
     /// The session and snapshot that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// The skills that it has, each at the revision that it had when the session began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<crate::PinnedSkill>,
 }
 
 /// Where a session was forked from.

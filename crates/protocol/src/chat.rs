@@ -149,6 +149,9 @@ pub struct ToolResult {
     pub images: Vec<Image>,
 }
 
+/// The tool of a call that a model's server could not read, where what it says of it names none.
+pub const UNREADABLE_CALL: &str = "unreadable_call";
+
 /// A tool as the model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {

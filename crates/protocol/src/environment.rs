@@ -53,12 +53,24 @@ pub struct Environment {
     /// Whether the agent may ask a person something and wait for the answer. Without, it decides by itself.
     #[serde(default = "Environment::asks", skip_serializing_if = "Environment::is_attended")]
     pub questions: bool,
+    /// Whether sessions know and keep what is remembered across them.
+    #[serde(default = "Environment::remembers", skip_serializing_if = "Environment::is_remembering")]
+    pub memory: bool,
     /// Name of the model used when none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// What the agent is told about this environment, beside the repository's own instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// Where skills come from, beside those of the repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<crate::SkillSource>,
+    /// Programs in the sandbox that are asked before calls of the model, or shown them afterwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<crate::Hook>,
+    /// MCP servers whose tools the agent has: names of the configuration file, or programs in the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp: Vec<crate::McpUse>,
 }
 
 impl Environment {
@@ -68,6 +80,15 @@ impl Environment {
 
     fn asks() -> bool {
         true
+    }
+
+    fn remembers() -> bool {
+        true
+    }
+
+    /// Whether the memory is in use; serde gives a reference.
+    fn is_remembering(memory: &bool) -> bool {
+        *memory
     }
 
     /// Whether a person answers; serde gives a reference.
@@ -93,8 +114,12 @@ impl Default for Environment {
             approve: Vec::new(),
             policy: crate::Policy::default(),
             questions: true,
+            memory: true,
             model: None,
             instructions: None,
+            skills: Vec::new(),
+            hooks: Vec::new(),
+            mcp: Vec::new(),
         }
     }
 }

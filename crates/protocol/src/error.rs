@@ -41,6 +41,8 @@ pub enum Code {
     ModelMisbehaved,
     /// What a model was sent is not all that was said, or not as it was said. Nothing failed.
     ModelAdapted,
+    /// An MCP server cannot be used. The work goes on without it.
+    McpUnavailable,
     /// The data directory cannot be written.
     StorageFull,
     /// A log is damaged.
@@ -80,6 +82,7 @@ impl Code {
             Self::ModelUnavailable => "model_unavailable",
             Self::ModelMisbehaved => "model_misbehaved",
             Self::ModelAdapted => "model_adapted",
+            Self::McpUnavailable => "mcp_unavailable",
             Self::StorageFull => "storage_full",
             Self::StorageDamaged => "storage_damaged",
             Self::StorageFailed => "storage_failed",
@@ -108,7 +111,7 @@ impl Code {
             | Self::SetupFailed
             | Self::DeliveryFailed => 422,
             Self::Internal => 500,
-            Self::ModelUnavailable | Self::ModelMisbehaved | Self::ModelAdapted => 502,
+            Self::ModelUnavailable | Self::ModelMisbehaved | Self::ModelAdapted | Self::McpUnavailable => 502,
             Self::SandboxUnavailable | Self::ShuttingDown => 503,
             Self::StorageFull | Self::StorageDamaged | Self::StorageFailed => 507,
         }

@@ -421,11 +421,36 @@ pub enum EventBody {
     /// A notification moved on its way to whoever is told.
     #[serde(rename = "notification.updated")]
     NotificationUpdated(crate::Notification),
+    /// The tools of MCP servers that the turn offers from here on, all of them. They stay as they are until the next such
+    /// event, whatever the servers offer meanwhile.
+    #[serde(rename = "tools.listed")]
+    ToolsListed {
+        /// The turn.
+        turn: TurnId,
+        /// The tools, in the order in which the model has them; empty where they are as before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<crate::McpTool>,
+        /// Servers that the turn does without.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<crate::McpMissing>,
+        /// The tools are those of the last such event that had any.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        as_before: bool,
+    },
     /// Something was remembered or forgotten.
     #[serde(rename = "memory.changed")]
     MemoryChanged {
         /// What.
         text: String,
+        /// What became of a note that was to be remembered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remembered: Option<crate::Remembered>,
+    },
+    /// The skills that the session has from here on, each at one revision.
+    #[serde(rename = "skills.pinned")]
+    SkillsPinned {
+        /// The skills, in the order in which the model is told of them.
+        skills: Vec<crate::PinnedSkill>,
     },
     /// Something went wrong that a person should know of.
     #[serde(rename = "error.raised")]
@@ -495,6 +520,8 @@ impl EventBody {
             Self::DeliveryUpdated(_) => "delivery.updated",
             Self::NotificationUpdated(_) => "notification.updated",
             Self::MemoryChanged { .. } => "memory.changed",
+            Self::SkillsPinned { .. } => "skills.pinned",
+            Self::ToolsListed { .. } => "tools.listed",
             Self::ErrorRaised { .. } => "error.raised",
         }
     }

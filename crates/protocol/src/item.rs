@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::picture::ImageFile;
 use crate::report::{Changes, Report};
-use crate::{ItemId, PromptId};
+use crate::{ItemId, NoteId, PromptId};
 
 /// One thing in the conversation. `item.completed` carries the whole item; what came before it was provisional.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,13 @@ pub struct Item {
     /// What it is.
     #[serde(flatten)]
     pub kind: ItemKind,
+}
+
+impl ItemKind {
+    /// Something the platform tells the model.
+    pub fn notice(text: impl Into<String>) -> Self {
+        Self::Notice { text: text.into(), notes: Vec::new() }
+    }
 }
 
 /// Where an item is in its life.
@@ -73,6 +80,10 @@ pub enum ItemKind {
     Notice {
         /// The text.
         text: String,
+        /// The notes of the memory that it gives the model.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+        notes: Vec<NoteId>,
     },
 }
 
@@ -104,6 +115,9 @@ pub struct ToolCall {
     /// What it cost of the model's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
+    /// What hooks did to it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<crate::HookRun>,
 }
 
 /// A command that runs in the background, as a call left it.

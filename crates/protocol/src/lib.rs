@@ -16,6 +16,7 @@ pub mod event;
 pub mod id;
 pub mod image;
 pub mod item;
+pub mod mcp;
 pub mod memory;
 pub mod mistake;
 pub mod money;
@@ -26,6 +27,7 @@ pub mod profile;
 pub mod report;
 pub mod secret;
 pub mod socket;
+pub mod team;
 pub mod usage;
 
 pub use api::*;
@@ -47,6 +49,7 @@ pub use id::{
 pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
+pub use mcp::{McpMissing, McpProgram, McpTool, McpUse};
 pub use memory::*;
 pub use mistake::{Mistake, Mistakes};
 pub use money::Usd;
@@ -59,6 +62,7 @@ pub use report::{
 };
 pub use secret::{SecretList, SetSecret, StoredSecret};
 pub use socket::{ClientMessage, ServerBody, ServerMessage};
+pub use team::{Hook, HookDeed, HookPoint, HookRun, PinnedSkill, SkillSource};
 pub use usage::{Spend, Spent, Usage};
 
 /// Version of the event envelope. A new meaning gets a new event type; the version changes only if the envelope does.

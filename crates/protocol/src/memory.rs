@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Actor, NoteId, SessionId, Timestamp};
+use crate::{Actor, NoteId, SessionId, Timestamp, TurnId};
 
 /// What a note may have at most, in bytes. A note is a sentence or two: what is longer belongs into the repository.
 pub const NOTE_LIMIT: usize = 2000;
@@ -131,6 +131,17 @@ pub struct NoteSource {
     /// The event of that session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// The turn of that session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub turn: Option<TurnId>,
+}
+
+impl NoteSource {
+    /// Somebody, outside of any session.
+    pub fn by(author: Actor) -> Self {
+        Self { author, session: None, seq: None, turn: None }
+    }
 }
 
 /// One thing that is remembered.
@@ -264,6 +275,9 @@ pub struct NoteList {
 pub struct FoundNotes {
     /// The best first.
     pub found: Vec<FoundNote>,
+    /// Why only words were compared, where the embedding model could not be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words_only: Option<String>,
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ mod policy;
 mod secret;
 #[path = "golden/socket.rs"]
 mod socket;
+#[path = "golden/team.rs"]
+mod team;
 #[path = "golden/words.rs"]
 mod words;
 
@@ -211,6 +213,7 @@ fn events() -> Vec<Event> {
                         elapsed_ms: None,
                         process: None,
                         share: None,
+                        hooks: Vec::new(),
                     }),
                 ),
             },
@@ -250,6 +253,7 @@ fn events() -> Vec<Event> {
                         elapsed_ms: None,
                         process: None,
                         share: None,
+                        hooks: Vec::new(),
                     }),
                 ),
             },
@@ -277,11 +281,7 @@ fn events() -> Vec<Event> {
             &system,
             EventBody::ItemCompleted {
                 turn,
-                item: item(
-                    15,
-                    ItemStatus::Completed,
-                    ItemKind::Notice { text: "These checks must pass.".to_owned() },
-                ),
+                item: item(15, ItemStatus::Completed, ItemKind::notice("These checks must pass.")),
             },
         ),
         (
@@ -334,7 +334,7 @@ fn events() -> Vec<Event> {
             },
         ),
         (&system, EventBody::DeliveryUpdated(delivery())),
-        (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned() }),
+        (&agent, EventBody::MemoryChanged { text: "Prices are in cents.".to_owned(), remembered: None }),
         (
             &system,
             EventBody::ErrorRaised {
@@ -528,7 +528,24 @@ fn events() -> Vec<Event> {
         ),
     ];
     let bodies = bodies.into_iter().chain(policy::events().map(|body| (&ana, body)));
+    let bodies = bodies.chain(team::events().map(|body| (&system, body)));
+    let bodies = bodies.chain(tools_listed(turn).map(|body| (&system, body)));
     bodies.zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
+}
+
+fn tools_listed(turn: TurnId) -> [EventBody; 2] {
+    let tool = McpTool {
+        name: "sentry__get_issue".to_owned(),
+        server: "sentry".to_owned(),
+        tool: "get_issue".to_owned(),
+        description: "An issue".to_owned(),
+        schema: serde_json::json!({"type": "object", "properties": {}}),
+    };
+    let missing = McpMissing { server: "linear".to_owned(), reason: "nobody is signed in to it".to_owned() };
+    [
+        EventBody::ToolsListed { turn, tools: vec![tool], missing: vec![missing], as_before: false },
+        EventBody::ToolsListed { turn, tools: Vec::new(), missing: Vec::new(), as_before: true },
+    ]
 }
 
 fn ephemerals() -> Vec<Ephemeral> {

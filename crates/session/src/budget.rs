@@ -224,10 +224,14 @@ pub(crate) fn overlaid(default: &Budgets, asked: &Budgets) -> Budgets {
     Budgets { turn: overlay(&default.turn, &asked.turn), session: overlay(&default.session, &asked.session) }
 }
 
+/// More dollars than this are no limit, and are hard to read.
+const MOST_USD: f64 = 1e12;
+
 /// Refuses limits that nothing could be done within, or that are no numbers.
 pub fn validate(budgets: &Budgets) -> Result<(), Problem> {
     for (name, budget) in [("turn", &budgets.turn), ("session", &budgets.session)] {
-        let wrong = if budget.usd.is_some_and(|usd| !usd.is_finite() || Usd::from(usd) <= Usd::default()) {
+        let usd = |usd: f64| usd <= MOST_USD && Usd::from(usd) > Usd::default();
+        let wrong = if budget.usd.is_some_and(|dollars| !usd(dollars)) {
             Some("usd")
         } else if budget.tokens == Some(0) {
             Some("tokens")
@@ -241,7 +245,10 @@ pub fn validate(budgets: &Budgets) -> Result<(), Problem> {
         if let Some(field) = wrong {
             return Err(Problem::new(
                 Code::BadRequest,
-                format!("the budget's {name}.{field} must be more than 0"),
+                format!(
+                    "the budget's {name}.{field} must be more than 0{}",
+                    if field == "usd" { ", and no more than a trillion dollars" } else { "" }
+                ),
             )
             .hint("leave it out for no limit; to stop a session, use `slipway stop`"));
         }

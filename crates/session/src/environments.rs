@@ -184,6 +184,9 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
     check_secrets(&recipe.secrets)?;
     check_limits(&recipe.limits)?;
     check_policy(&recipe.policy)?;
+    crate::team::check_hooks(&recipe.hooks)?;
+    crate::team::check_skills(&recipe.skills)?;
+    crate::mcp::check(&options.mcp, &recipe.mcp)?;
     if recipe.approve.iter().any(|gate| *gate != protocol::Gate::Delivery) {
         return refuse(
             "approve can only name \"delivery\"".to_owned(),
@@ -304,11 +307,16 @@ pub(crate) fn check_policy(policy: &protocol::Policy) -> Result<(), Problem> {
     }
     let tools: Vec<&str> = agent::tools::names().collect();
     for rule in &policy.rules {
-        let unknown = rule.tool.as_deref().filter(|tool| !tool.contains('*') && !tools.contains(tool));
+        let known =
+            |tool: &&str| tool.contains('*') || tools.contains(tool) || agent::tools::is_of_server(tool);
+        let unknown = rule.tool.as_deref().filter(|tool| !known(tool));
         if let Some(tool) = unknown {
             return refuse(
                 format!("a rule of the policy names an unknown tool, \"{tool}\""),
-                format!("the tools are: {}; * stands for any part of a name", tools.join(", ")),
+                format!(
+                    "the tools are: {}; those of an MCP server are SERVER__TOOL; * stands for any part of a name",
+                    tools.join(", ")
+                ),
             );
         }
     }

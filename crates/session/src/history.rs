@@ -75,6 +75,13 @@ impl Remembered {
         Ok(history)
     }
 
+    /// Looks at it where it is in memory and has the last event.
+    pub(crate) fn look<T>(&self, recorder: &Recorder, look: impl FnOnce(&History) -> T) -> Option<T> {
+        let known = self.lock();
+        let known = known.as_ref()?;
+        (known.kept.seq == recorder.stream().with_state(State::seq)).then(|| look(&known.kept.history))
+    }
+
     /// Adds what was appended just now. What it does not follow on is read from the log later.
     pub(crate) fn add(&self, events: &[Event]) {
         let mut known = self.lock();
@@ -210,7 +217,7 @@ mod tests {
     }
 
     fn said(text: &str) -> EventBody {
-        let kind = ItemKind::Notice { text: text.into() };
+        let kind = ItemKind::notice(text);
         let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind };
         EventBody::ItemCompleted { turn: TurnId::from_u128(1), item }
     }

@@ -18,6 +18,7 @@ const FORMAT: u64 = fingerprint(&[
     include_bytes!("state/ledger.rs"),
     include_bytes!("state/permits.rs"),
     include_bytes!("state/processes.rs"),
+    include_bytes!("state/offered.rs"),
     include_bytes!("budget.rs"),
     env!("CARGO_PKG_VERSION").as_bytes(),
 ]);

@@ -10,6 +10,7 @@ mod command;
 mod control;
 mod copies;
 mod damaged;
+mod embedding;
 mod environments;
 mod exits;
 mod failure;
@@ -24,6 +25,7 @@ mod limits;
 #[cfg(feature = "load")]
 mod load;
 mod maps;
+mod mcp;
 mod naming;
 mod notes;
 mod outbox;
@@ -37,10 +39,12 @@ mod registry;
 mod routes;
 mod runner;
 mod secrets;
+mod skills;
 mod spend;
 mod state;
 mod stop;
 mod stopwatch;
+mod team;
 mod terminal;
 mod watch;
 mod workspace;
@@ -58,10 +62,13 @@ use protocol::{
 pub use budget::validate as validate_budgets;
 pub use builds::services;
 pub use command::{Before, Cause, Command};
+pub use embedding::Embedding;
 pub use feed::{Feed, Frame, Text};
 pub use limits::{Hit as LimitHit, merge as merge_limits, reached as limits_reached};
 pub use maps::Maps;
+pub use mcp::Sealed;
 pub use memory::Occasion;
+pub use notes::MemoryOptions;
 pub use outbox::{Outbox, Patience};
 pub use position::Position;
 pub use problem::store as store_problem;
@@ -128,6 +135,10 @@ pub struct Options {
     pub outbox: Outbox,
     /// How maps of large repositories are made; None where nobody wants any.
     pub maps: Option<Maps>,
+    /// How the memory is used.
+    pub memory: MemoryOptions,
+    /// The MCP servers that environments can name.
+    pub mcp: Vec<::mcp::Server>,
     /// What is done without being asked.
     pub duty: Duty,
 }

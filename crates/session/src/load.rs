@@ -33,7 +33,7 @@ impl Sessions {
     /// Appends an event with this text, and tells whoever follows. Gives since when it is on disk.
     pub async fn tell(&self, id: SessionId, text: String) -> Result<Instant, Problem> {
         let handle = self.registry.open(id).await?;
-        let told = vec![EventBody::MemoryChanged { text }];
+        let told = vec![EventBody::MemoryChanged { text, remembered: None }];
         handle.recorder().append(&Actor::system(), told).await.map_err(problem::store)?;
         Ok(handle.recorder().confirmed_at().unwrap_or_else(Instant::now))
     }

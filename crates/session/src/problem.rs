@@ -129,12 +129,17 @@ pub(crate) fn guest(error: &guest::Error) -> Problem {
 /// A model gave no answer after every attempt.
 pub(crate) fn model(error: &llm::Error) -> Problem {
     match error.class {
-        llm::Class::Unreachable
-        | llm::Class::TimedOut
-        | llm::Class::Overloaded
-        | llm::Class::RateLimited
-        | llm::Class::Auth => Problem::new(Code::ModelUnavailable, error.message.clone())
-            .hint("check the model's address and key in slipway.toml, then send the prompt again"),
+        llm::Class::Unreachable | llm::Class::Auth => {
+            Problem::new(Code::ModelUnavailable, error.message.clone())
+                .hint("check the model's address and key in slipway.toml, then send the prompt again")
+        }
+        llm::Class::TimedOut => Problem::new(Code::ModelUnavailable, error.message.clone()).hint(
+            "look at what the model's server does, or choose another model, then send the prompt again",
+        ),
+        llm::Class::Overloaded | llm::Class::RateLimited => {
+            Problem::new(Code::ModelUnavailable, error.message.clone())
+                .hint("wait a while or choose another model, then send the prompt again")
+        }
         llm::Class::BadResponse => Problem::new(Code::ModelMisbehaved, error.message.clone())
             .hint("check that the address speaks the provider's wire format, or choose another model"),
         llm::Class::Unpaid => Problem::new(Code::ModelUnavailable, error.message.clone())

@@ -34,6 +34,8 @@ pub(crate) const CONT: i32 = 18;
 const REATTACH: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
+/// Bytes of an input that are sent at once.
+const INPUT: usize = 256 * 1024;
 /// How long a helper command of a server that is gone may take to end.
 const LEFTOVER: Duration = Duration::from_secs(60);
 /// The ids of our own helper commands begin like this; the agent's commands have the ids of their items.
@@ -430,8 +432,44 @@ impl Command<'_> {
             stdin: false,
         };
         let id = format!("{HELPER}{}", protocol::ItemId::new());
+        Call { id: &id, spec: &spec, limit: self.limit, input: None }.follow(sandbox, stop, sink).await
+    }
+}
+
+/// A process of ours in the sandbox, as the guest is asked for it.
+pub(crate) struct Call<'a> {
+    /// Its id. Where one with this id is there already, that one is followed.
+    pub(crate) id: &'a str,
+    pub(crate) spec: &'a ProcessSpec,
+    /// Most bytes of standard output to keep.
+    pub(crate) limit: usize,
+    /// What it reads. Only for one that keeps its standard input open.
+    pub(crate) input: Option<bytes::Bytes>,
+}
+
+impl Call<'_> {
+    /// Runs it, until it ends or the turn is stopped.
+    pub(crate) async fn run(&self, sandbox: &dyn Sandbox, stop: &Stop) -> Result<Captured, Failure> {
+        let mut sink = Sink::Memory(Vec::new());
+        let captured = self.follow(sandbox, Some(stop), &mut sink).await?;
+        let Sink::Memory(stdout) = sink else { return Ok(captured) };
+        Ok(Captured { stdout, ..captured })
+    }
+
+    async fn follow(
+        &self,
+        sandbox: &dyn Sandbox,
+        stop: Option<&Stop>,
+        sink: &mut Sink<'_>,
+    ) -> Result<Captured, Failure> {
         let guest = sandbox.guest();
-        let process = guest.start(&id, &spec).await?;
+        let id = self.id.to_owned();
+        let process = guest.start(&id, self.spec).await?;
+        // Beside following it: one that does not read would be waited for.
+        let _feed = self.input.clone().map(|input| {
+            let (guest, id) = (guest.clone(), id.clone());
+            AbortOnDropHandle::new(tokio::spawn(async move { feed(&guest, &id, input).await }))
+        });
         let (mut pieces, _pump) = pump(guest.clone(), id.clone(), process);
         let (mut cut, mut seen) = (false, 0);
         let mut stderr = Collector::bounded();
@@ -475,6 +513,19 @@ impl Command<'_> {
         forget(sandbox, &id).await;
         let Exit { code, signal, timed_out } = exit;
         Ok(Captured { code, signal, timed_out, stdout: Vec::new(), cut, stderr: stderr.text() })
+    }
+}
+
+/// Writes what a process reads, and ends its input. One that has ended, or does not want it, says so by what it gives.
+async fn feed(guest: &guest::Client, id: &str, input: bytes::Bytes) {
+    for piece in input.chunks(INPUT) {
+        if let Err(error) = guest.write_stdin(id, input.slice_ref(piece)).await {
+            tracing::debug!(%id, %error, "a process did not take its input");
+            return;
+        }
+    }
+    if let Err(error) = guest.close_stdin(id).await {
+        tracing::debug!(%id, %error, "the input of a process could not be ended");
     }
 }
 

@@ -243,6 +243,7 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::ApprovalResolved { .. }
         | EventBody::PolicyChanged { .. }
         | EventBody::SandboxChanged { .. }
+        | EventBody::SkillsPinned { .. }
         | EventBody::DeliveryUpdated(_)
         | EventBody::NotificationUpdated(_)
         | EventBody::ErrorRaised { .. } => true,
@@ -258,6 +259,7 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::EgressDecided(_)
         | EventBody::LimitExceeded { .. }
         | EventBody::ServiceChanged { .. }
+        | EventBody::ToolsListed { .. }
         | EventBody::MemoryChanged { .. } => false,
     }
 }

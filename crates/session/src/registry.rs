@@ -23,6 +23,7 @@ use crate::command::Command;
 use crate::damaged::Damages;
 use crate::exits::Exits;
 use crate::feed::Stream;
+use crate::mcp::{Inside, McpServers, Sealed};
 use crate::notes::Shelf;
 use crate::outbox::{self, Notifier, Outside};
 use crate::recorder::Recorder;
@@ -43,10 +44,11 @@ pub(crate) struct Registry {
     pub(crate) exits: Arc<Exits>,
     pub(crate) builds: Arc<Builds>,
     client: llm::Client,
+    servers: Arc<McpServers>,
     notifier: Option<Notifier>,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     pub(crate) damages: Damages,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: Arc<Shelf>,
     /// No new work is taken. Whoever makes an actor holds this open meanwhile, so that shutting down misses none.
     closing: RwLock<bool>,
     /// Every actor has ended.
@@ -62,8 +64,11 @@ impl Registry {
         let exits = Exits::new(Arc::clone(&options.outside), &options.store).await?;
         let notifier =
             options.outbox.webhook.clone().map(|webhook| Notifier::new(webhook, options.outbox.notification));
+        let vault = Arc::new(Sealed::new(options.store.secrets().clone()));
+        let servers = Arc::new(McpServers::new(&options.mcp, vault));
         let this = Self {
-            shelf: Shelf::new(&options.store),
+            servers,
+            shelf: Arc::new(Shelf::new(&options.store, &options.memory, client.clone())),
             builds: Builds::new(Arc::clone(&options), Arc::clone(&exits)),
             options,
             exits,
@@ -261,11 +266,14 @@ impl Registry {
             recorder,
             workspace,
             client: self.client.clone(),
+            shelf: Arc::clone(&self.shelf),
             edited: tokio::sync::Notify::new(),
             adapted: Mutex::default(),
             stopwatch: Stopwatch::new(kept),
             outside: Outside::default(),
             broken_off: Mutex::new(broken_off),
+            servers: Arc::clone(&self.servers),
+            inside: Inside::default(),
         });
         self.actors.spawn(service.run());
         Ok(handle)
@@ -326,6 +334,7 @@ impl Registry {
             self.builds.close().await;
         }
         self.exits.flush().await;
+        self.servers.close().await;
         self.closed.cancel();
     }
 

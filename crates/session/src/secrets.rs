@@ -7,6 +7,9 @@ use store::{SecretError, Secrets};
 
 use crate::{Options, Sessions, environments, problem};
 
+/// Shorter values stand in texts by chance.
+const SHORTEST: usize = 6;
+
 impl Sessions {
     /// Every secret that is set or wanted, by name.
     pub async fn secrets(&self) -> Result<Vec<StoredSecret>, Problem> {
@@ -44,6 +47,36 @@ impl Sessions {
     }
 }
 
+/// The name of a secret whose value stands in a text: of the server's own, of these of an environment, or the key of a model.
+/// One that cannot be read now is not known. This blocks.
+pub(crate) fn told_in(options: &Options, recipes: &[protocol::Secret], text: &str) -> Option<String> {
+    let secrets = options.store.secrets();
+    let stored = |name: &str| match secrets.get(name) {
+        Ok(value) => Ok(value.as_bytes().to_vec()),
+        Err(error) => Err((error.to_string(), error.hint())),
+    };
+    let of_environment = recipes.iter().find(|recipe| {
+        sandbox::egress::Secret::read(recipe, &stored).is_ok_and(|secret| secret.is_told_in(text))
+    });
+    if let Some(recipe) = of_environment {
+        return Some(format!("the secret {}", recipe.name));
+    }
+    let of_server = secrets.list().unwrap_or_default().into_iter().find(|known| {
+        let value = secrets.get(&known.name).map(|value| value.trim().to_owned()).unwrap_or_default();
+        value.len() >= SHORTEST && text.contains(&value)
+    });
+    if let Some(known) = of_server {
+        return Some(format!("the secret {}", known.name));
+    }
+    let model = options.models.iter().find(|model| model.is_told_in(text));
+    if let Some(model) = model {
+        return Some(format!("the key of the model {}", model.name));
+    }
+    let embedding = options.memory.embedding.as_ref();
+    let key = embedding.filter(|embedding| embedding.embeddings.is_told_in(text));
+    key.map(|_| "the key of the embedding model".to_owned())
+}
+
 /// What models and environments want, as if none of it were there.
 async fn wanted(options: &Options) -> Result<BTreeMap<String, StoredSecret>, Problem> {
     let mut wanted = BTreeMap::new();
@@ -54,6 +87,10 @@ async fn wanted(options: &Options) -> Result<BTreeMap<String, StoredSecret>, Pro
         if let Some(name) = model.key.as_ref().and_then(llm::Key::secret_name) {
             want(name, &|secret| secret.models.push(model.name.clone()));
         }
+    }
+    let embedding = options.memory.embedding.as_ref();
+    if let Some(name) = embedding.and_then(|embedding| embedding.embeddings.secret_name()) {
+        want(name, &|secret| secret.models.push("memory.embedding".to_owned()));
     }
     for environment in environments::list(options).await? {
         for name in environment.recipe.secrets.iter().filter_map(|secret| secret.secret.as_deref()) {

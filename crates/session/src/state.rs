@@ -3,21 +3,23 @@
 
 mod ledger;
 mod left;
+mod offered;
 mod permits;
 mod processes;
+mod shown;
 
 use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
     Actor, ActorKind, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemId, ItemKind,
     ItemStatus, LineageId, Mistakes, Notification, NotificationState, Outcome, PendingApproval, PromptId,
-    Queue, QueuedPrompt, Receipt, Report, SandboxId, Session, SessionId, SnapshotId, Spend, Status,
-    Timestamp, TurnId,
+    Queue, QueuedPrompt, Receipt, Report, SandboxId, SessionId, SnapshotId, Spend, Timestamp, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
 use self::ledger::Ledger;
 use self::left::Left;
+use self::offered::Offered;
 use self::permits::Permits;
 pub(crate) use self::processes::Background;
 use self::processes::Processes;
@@ -269,9 +271,13 @@ pub(crate) struct State {
     delivery: Option<Delivery>,
     permits: Permits,
     processes: Processes,
+    offered: Offered,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
+    /// The skills, once it is settled which there are.
+    #[serde(default)]
+    skills: Option<Vec<protocol::PinnedSkill>>,
 }
 
 impl State {
@@ -295,8 +301,10 @@ impl State {
             delivery: None,
             permits: Permits::default(),
             processes: Processes::default(),
+            offered: Offered::default(),
             notifications: Vec::new(),
             sandbox: None,
+            skills: None,
         }
     }
 
@@ -458,6 +466,7 @@ impl State {
                 }
             }
             EventBody::NotificationUpdated(notification) => self.notified(notification),
+            EventBody::SkillsPinned { skills } => self.skills = Some(skills.clone()),
             EventBody::SnapshotTaken { snapshot, .. } => {
                 self.inherits_until.take_if(|last| last == snapshot);
             }
@@ -466,6 +475,7 @@ impl State {
                     open.plan.clone_from(items);
                 }
             }
+            EventBody::ToolsListed { .. } => self.offered.take_in(&event.body),
             EventBody::MistakeMade { turn, mistake } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.mistakes.count(*mistake);
@@ -696,64 +706,6 @@ impl State {
     pub(crate) fn notifications(&self) -> &[Notification] {
         &self.notifications
     }
-
-    /// Whether the last turn is all there is to tell: nothing waits, or what waits stays because that turn failed.
-    fn rests(&self) -> bool {
-        let failed = matches!(self.last, Some((Outcome::Failed, _)));
-        self.turn.is_none() && (self.queue.is_empty() || (self.paused && failed))
-    }
-
-    fn status(&self) -> Status {
-        match (&self.turn, &self.last) {
-            (Some(turn), _) if turn.approval.is_some() => Status::Waiting,
-            (Some(_), _) => Status::Working,
-            (None, _) if self.out_of_budget().is_some() => Status::OutOfBudget,
-            (None, _) if !self.rests() => Status::Queued,
-            (None, None) => Status::Queued,
-            (None, Some((outcome, _))) => match outcome {
-                Outcome::Done => Status::Done,
-                Outcome::Escalated => Status::Escalated,
-                Outcome::Cancelled => Status::Cancelled,
-                Outcome::Failed => Status::Failed,
-                Outcome::OutOfBudget => Status::OutOfBudget,
-            },
-        }
-    }
-
-    /// The session as lists and pages show it; None before `session.created`, and of a fork that is not whole.
-    pub(crate) fn to_session(&self) -> Option<Session> {
-        let created = self.created.as_ref().filter(|_| self.is_whole())?;
-        let status = self.status();
-        let last = || self.last.as_ref().filter(|_| self.rests()).and_then(|(_, reason)| reason.clone());
-        let reason = self.out_of_budget().or_else(last);
-        Some(Session {
-            id: self.id,
-            title: created.title.clone(),
-            environment: created.environment.clone(),
-            model: created.model.clone(),
-            status,
-            reason,
-            created_at: created.at,
-            updated_at: self.updated_at,
-            seq: self.seq,
-            lineage: self.lineage(),
-            spend: self.ledger.spend,
-            spent: self.ledger.spent.clone(),
-            turn_spend: self.turn.as_ref().map_or(self.ledger.last_spend, |turn| turn.spend),
-            budgets: created.budgets,
-            used: self.budget_use(0),
-            queued: self.queue.clone(),
-            paused: self.stays(),
-            approval: self.turn.as_ref().and_then(|turn| turn.approval.clone()),
-            policy: self.permits.policy.clone(),
-            granted: self.permits.granted.clone(),
-            turn: self.turn.as_ref().map(|turn| turn.id),
-            delivery: self.delivery.clone(),
-            notifying: !self.notifications.is_empty(),
-            sandbox: self.sandbox.map(|(id, _)| id),
-            forked_from: created.forked_from,
-        })
-    }
 }
 
 /// The lineage that begins with a log. It follows from the first event, so that logs of older versions have one too; a
@@ -764,7 +716,7 @@ fn first_lineage(session: SessionId, at: Timestamp) -> LineageId {
 
 /// A tool call in a few words: the tool, and its command, file or pattern.
 fn describe(call: &ToolCall) -> String {
-    let keys = ["command", "path", "pattern", "name", "url", "id", "question"];
+    let keys = ["command", "path", "pattern", "name", "url", "id", "question", "subject", "query"];
     let argument = keys.iter().find_map(|key| call.input.get(*key)?.as_str()).unwrap_or_default();
     let line = argument.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let words = format!("{} {line}", call.tool);

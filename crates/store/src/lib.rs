@@ -33,7 +33,7 @@ pub use copy::{Copied, append_to_copy, check_copy};
 pub use error::{Error, Holder};
 pub use log::{Draft, Epoch, Log};
 pub use logfile::KeptFold;
-pub use notes::{Matches, NoteKeys, Notes};
+pub use notes::{Mark, Matches, NoteKeys, Notes};
 pub use secrets::{KnownSecret, Sealed, SecretError, Secrets};
 pub use store::{KeysBefore, Store};
 pub use writer::Counts;

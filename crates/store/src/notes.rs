@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use protocol::{Note, NoteId, NoteScope};
+use protocol::{Note, NoteId, NoteKind, NoteScope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
@@ -16,7 +16,8 @@ use crate::database::{Database, Kind};
 const KIND: Kind = Kind {
     name: "slipway memory",
     application_id: 0x736c_706d,
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE notes (
             row      INTEGER PRIMARY KEY,
             id       TEXT NOT NULL UNIQUE,
@@ -33,7 +34,16 @@ const KIND: Kind = Kind {
             contentless_delete = 1,
             tokenize = 'porter unicode61 remove_diacritics 2'
         );
-    "],
+    ",
+        "
+        CREATE TABLE done (
+            key    TEXT PRIMARY KEY,
+            answer TEXT NOT NULL,
+            at     INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX done_by_age ON done (at);
+    ",
+    ],
 };
 
 /// What a note is found by.
@@ -46,6 +56,20 @@ pub struct NoteKeys {
     /// What the note means; empty when no model could be asked.
     pub vector: Vec<f32>,
 }
+
+/// Marks a change as done, in the transaction that makes it: whoever asks for it again is given the answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark<'a> {
+    /// What was asked for.
+    pub key: &'a str,
+    /// What came of it.
+    pub answer: &'a str,
+    /// The time, in seconds since 1970.
+    pub at: i64,
+}
+
+/// For as many seconds it is known that a change was done. Only a server that died asks again, when it is started.
+const KNOWN_FOR: i64 = 90 * 24 * 3600;
 
 /// Notes that have a word, by their rows.
 pub type Matches = Vec<(i64, f64)>;
@@ -70,19 +94,47 @@ impl Notes {
 
     /// Writes a new note; those in `replaced` are given to nobody from then on.
     pub fn add(&self, note: &Note, keys: &NoteKeys, replaced: &[Note]) -> Result<(), Error> {
-        let database = self.lock();
-        database.transaction(|connection| {
-            for old in replaced {
-                write(&database, connection, old, None)?;
-            }
-            write(&database, connection, note, Some(keys))
-        })
+        let old = replaced.iter().map(|old| (old, None));
+        self.write_all(old.chain([(note, Some(keys))]), &[])
     }
 
     /// Writes a note that is there as it is now. Without keys it is found by those it had.
     pub fn put(&self, note: &Note, keys: Option<&NoteKeys>) -> Result<(), Error> {
+        self.write_all([(note, keys)], &[])
+    }
+
+    /// Writes notes, in order, and marks what that does, all of it or nothing. A note without keys is found by those it
+    /// had; one that is not there needs some.
+    pub fn write_all<'a>(
+        &self,
+        notes: impl IntoIterator<Item = (&'a Note, Option<&'a NoteKeys>)>,
+        marks: &[Mark<'_>],
+    ) -> Result<(), Error> {
         let database = self.lock();
-        database.transaction(|connection| write(&database, connection, note, keys))
+        database.transaction(|connection| {
+            for (note, keys) in notes {
+                write(&database, connection, note, keys)?;
+            }
+            let fail = |e: rusqlite::Error| database.fail(&e);
+            for Mark { key, answer, at } in marks {
+                let mark = "INSERT OR REPLACE INTO done (key, answer, at) VALUES (?1, ?2, ?3)";
+                connection.execute(mark, params![key, answer, at]).map_err(fail)?;
+                connection
+                    .execute("DELETE FROM done WHERE at < ?1", [at.saturating_sub(KNOWN_FOR)])
+                    .map_err(fail)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// What came of a change that was marked as done.
+    pub fn done(&self, key: &str) -> Result<Option<String>, Error> {
+        let database = self.lock();
+        database
+            .connection()
+            .prepare_cached("SELECT answer FROM done WHERE key = ?1")
+            .and_then(|mut query| query.query_row([key], |row| row.get(0)).optional())
+            .map_err(|e| database.fail(&e))
     }
 
     /// Removes a note; tells whether there was one.
@@ -160,6 +212,19 @@ impl Notes {
              WHERE replaced = 0 AND scope IN (SELECT value FROM json_each(?2))",
             params![model, scopes],
             |row| Ok((row.get(0)?, from_bytes(row.get_ref(1)?.as_blob()?))),
+        )
+    }
+
+    /// The rows of the notes of these scopes that are of this kind and may be given to somebody.
+    pub fn of_kind(&self, kind: NoteKind, scopes: &[NoteScope]) -> Result<Vec<i64>, Error> {
+        let database = self.lock();
+        let scopes = names(&database, scopes)?;
+        rows(
+            &database,
+            "SELECT row FROM notes WHERE replaced = 0 AND json_extract(body, '$.kind') = ?1
+             AND scope IN (SELECT value FROM json_each(?2))",
+            params![kind.as_str(), scopes],
+            |row| row.get(0),
         )
     }
 
@@ -270,7 +335,7 @@ fn from_bytes(bytes: &[u8]) -> Vec<f32> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use protocol::{Actor, NoteKind, NoteSource, Timestamp};
+    use protocol::{Actor, NoteSource, Timestamp};
 
     use super::*;
 
@@ -281,7 +346,7 @@ mod tests {
             kind: NoteKind::Fact,
             subject: None,
             text: format!("note {number}"),
-            source: NoteSource { author: Actor::user("ana"), session: None, seq: None },
+            source: NoteSource::by(Actor::user("ana")),
             made_at: Timestamp::UNIX_EPOCH,
             changed_at: Timestamp::UNIX_EPOCH,
             uses: 0,
@@ -324,6 +389,32 @@ mod tests {
         assert_eq!(notes.vectors("m", std::slice::from_ref(&scope)).unwrap().len(), 1);
         assert_eq!(notes.get(old.id).unwrap(), Some(old));
         assert_eq!(notes.list(Some(&[scope])).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_was_done_is_known_for_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = Notes::open(&dir.path().join("memory.db")).unwrap();
+        let scope = NoteScope::person("ana");
+        let mark = |key, at| Mark { key, answer: "yes", at };
+        notes.write_all([(&note(1, scope.clone()), Some(&keys("a")))], &[mark("first", 0)]).unwrap();
+        assert_eq!(notes.done("first").unwrap().as_deref(), Some("yes"));
+        assert_eq!(notes.done("second").unwrap(), None);
+        notes.write_all(std::iter::empty(), &[mark("second", KNOWN_FOR + 1)]).unwrap();
+        assert_eq!(notes.done("first").unwrap(), None, "it was long ago");
+        assert_eq!(notes.of_kind(NoteKind::Fact, std::slice::from_ref(&scope)).unwrap().len(), 1);
+        assert!(notes.of_kind(NoteKind::Decision, &[scope]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_file_of_the_first_version_is_brought_up_to_date() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("memory.db");
+        const FIRST: Kind = Kind { migrations: &[KIND.migrations[0]], ..KIND };
+        Database::create(&path, &FIRST, |_| Ok(())).unwrap();
+        let notes = Notes::open(&path).unwrap();
+        assert_eq!(notes.done("anything").unwrap(), None);
+        notes.add(&note(1, NoteScope::person("ana")), &keys("a"), &[]).unwrap();
     }
 
     #[test]

@@ -153,7 +153,7 @@ mod tests {
 
         #[test]
         fn text_comes_back_as_it_was(text: String) {
-            let body = EventBody::MemoryChanged { text };
+            let body = EventBody::MemoryChanged { text, remembered: None };
             prop_assert_eq!(encode(body.clone()).unwrap().body, body);
         }
     }

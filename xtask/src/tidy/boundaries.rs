@@ -4,7 +4,7 @@ use super::{Finding, line_of};
 use crate::project::{Crate, Project};
 
 /// Never reached, not even through another crate.
-const UNREACHABLE: [(&str, &[&str], &str); 5] = [
+const UNREACHABLE: [(&str, &[&str], &str); 6] = [
     ("agent", &["tokio", "reqwest", "axum", "hyper", "rusqlite"], "it decides, and `session` acts"),
     ("checks", &["tokio", "reqwest", "axum", "hyper", "rusqlite"], "it is text in, report out"),
     (
@@ -14,6 +14,11 @@ const UNREACHABLE: [(&str, &[&str], &str); 5] = [
     ),
     ("sandbox", &["llm", "forge", "session"], "a sandbox knows nothing of the rest; join them in `session`"),
     ("forge", &["llm", "sandbox", "session"], "git knows nothing of the rest; join them in `session`"),
+    (
+        "mcp",
+        &["llm", "forge", "sandbox", "guest", "session", "store"],
+        "a connection knows nothing of the rest; join them in `session`",
+    ),
 ];
 
 /// Named only by these crates.

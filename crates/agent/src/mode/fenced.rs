@@ -9,6 +9,7 @@ use super::blocks::{self, Block};
 use super::{FileText, Mode, View};
 use crate::answer::{self, with_calls_in_text};
 use crate::history::Past;
+use crate::notes;
 use crate::tools::{self, cut};
 
 #[derive(Debug)]
@@ -133,6 +134,20 @@ fn round(view: &View<'_>) -> String {
     let over = view.earlier.len().saturating_sub(view.prompts.len().saturating_sub(1));
     let mut text = earlier(&view.earlier[..over], view.room / 4);
     text.push_str(&format!("The task:\n{}\n", cut(view.task.trim(), view.task_room)));
+    // A context that is made anew in each round has them in each.
+    let notes: Vec<&str> = since_prompt(view.messages, view.prompts)
+        .iter()
+        .filter(|message| notes::is_given(message))
+        .filter_map(
+            |message| if let Message::User { text, .. } = message { Some(text.as_str()) } else { None },
+        )
+        .collect();
+    if !notes.is_empty() {
+        text.push_str(&format!("\n{}\n", cut(&notes.join("\n\n"), view.room / 2)));
+    }
+    for guide in view.guides {
+        text.push_str(&format!("\n{guide}\n"));
+    }
     let shown: Vec<(&FileText, &String)> =
         view.files.iter().filter_map(|file| Some((file, file.text.as_ref()?))).collect();
     if !shown.is_empty() {
@@ -209,6 +224,13 @@ fn one_line(text: &str, most: usize) -> String {
     if words.chars().count() <= most { words } else { words.chars().take(most).chain(['…']).collect() }
 }
 
+/// What was said since the turn's prompt.
+fn since_prompt<'a>(messages: &'a [Message], prompts: &[String]) -> &'a [Message] {
+    let is_prompt =
+        |message: &Message| matches!(message, Message::User { text, .. } if prompts.last() == Some(text));
+    messages.iter().rposition(is_prompt).map_or(&[], |place| &messages[place..])
+}
+
 /// What came of the last answer, and what was said after it.
 fn last_round(messages: &[Message], prompts: &[String]) -> String {
     let begins = |message: &Message| match message {
@@ -231,6 +253,7 @@ fn last_round(messages: &[Message], prompts: &[String]) -> String {
                     lines.push(line);
                 }
             }
+            Message::User { .. } if notes::is_given(message) => {}
             Message::User { text, .. } => lines.push(text.trim_end().to_owned()),
             Message::Assistant { .. } => {}
         }
@@ -262,6 +285,7 @@ mod tests {
             prompts: &PROMPTS,
             earlier: &[],
             files,
+            guides: &[],
             round,
             task_room: 500,
             room: 500,

@@ -268,6 +268,7 @@ mod tests {
             prompts: &[],
             earlier: &[],
             files: &[],
+            guides: &[],
             round: 0,
             task_room: 1000,
             room: 1000,

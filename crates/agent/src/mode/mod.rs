@@ -30,6 +30,8 @@ pub(crate) struct View<'a> {
     pub(crate) earlier: &'a [Past],
     /// The workspace, for models that are shown it anew in each round.
     pub(crate) files: &'a [FileText],
+    /// The repository's instructions for directories of these files.
+    pub(crate) guides: &'a [String],
     /// The round, from 0.
     pub(crate) round: u32,
     /// Most bytes of the task, for models that are told it anew in each round.

@@ -80,7 +80,7 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
 /// Whether a call with this input, as the log has it, does more than look.
 pub fn is_action(tool: &str, input: &serde_json::Value) -> bool {
     match tool {
-        "read" | "search" | "list" | "plan" | "ask" => false,
+        "read" | "search" | "list" | "plan" | "ask" | "recall" | "skill" | "mcp_tools" => false,
         // One tool that looks, writes and ends.
         "process" => tools::parse(EditFormat::default(), tool, &tools::replayed_arguments(input))
             .map_or(true, |call| acts(&call)),
@@ -95,14 +95,19 @@ fn acts(call: &Invocation) -> bool {
         | Invocation::Search { .. }
         | Invocation::List { .. }
         | Invocation::Plan { .. }
-        | Invocation::Ask { .. } => false,
+        | Invocation::Ask { .. }
+        | Invocation::Recall { .. }
+        | Invocation::Skill { .. }
+        | Invocation::McpTools { .. } => false,
         Invocation::Process { stdin, kill, .. } => stdin.is_some() || *kill,
         Invocation::Shell { .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }
         | Invocation::Check { .. }
-        | Invocation::WebFetch { .. } => true,
+        | Invocation::WebFetch { .. }
+        | Invocation::Remember { .. }
+        | Invocation::Mcp { .. } => true,
     }
 }
 
@@ -175,8 +180,18 @@ fn has_tool(wanted: &str, tool: &str, target: &Target) -> bool {
     fits(tool)
         || (CHANGES.contains(&tool) && CHANGES.into_iter().any(fits))
         || (tool == "search" && fits("read"))
+        // Whoever names what calls them means all tools of servers.
+        || (tools::calls_server(tool) && fits("mcp_call"))
         // To look at what runs is no command; what is written to it is one.
         || (tool == "process" && *target == Target::Line && fits("shell"))
+}
+
+/// Whether a hook for these tools, names with `|` between them, is for this call. As a rule of a policy it means every way to do
+/// the same.
+pub fn names_call(wanted: &str, call: &Invocation) -> bool {
+    let targets = target::of(call, None);
+    let means = |name: &str| targets.iter().any(|target| has_tool(name.trim(), call.tool(), target));
+    wanted.split('|').any(means)
 }
 
 /// The name under which a tool is meant by a rule.

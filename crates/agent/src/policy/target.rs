@@ -65,7 +65,12 @@ pub fn paths(call: &Invocation) -> Vec<String> {
         | Invocation::Check { .. }
         | Invocation::Plan { .. }
         | Invocation::Ask { .. }
-        | Invocation::WebFetch { .. } => Vec::new(),
+        | Invocation::WebFetch { .. }
+        | Invocation::Remember { .. }
+        | Invocation::Recall { .. }
+        | Invocation::Skill { .. }
+        | Invocation::Mcp { .. }
+        | Invocation::McpTools { .. } => Vec::new(),
     };
     named.into_iter().map(absolute).collect()
 }

@@ -1,9 +1,9 @@
 //! The tools a model can call: definitions, arguments, and what can be decided without IO. One file each; what they
 //! share (reading arguments, cutting output) has its own files. Doing the work is the session's part.
 
-use protocol::EditFormat;
-use protocol::chat::ToolSpec;
+use protocol::chat::{ToolSpec, UNREADABLE_CALL};
 use protocol::event::PlanItem;
+use protocol::{EditFormat, McpTool, NoteKind, ScopeKind};
 
 mod arguments;
 mod ask;
@@ -14,6 +14,7 @@ mod edit;
 mod guard;
 mod list;
 mod matching;
+mod mcp;
 mod merge;
 mod nearest;
 mod overwrite;
@@ -22,9 +23,12 @@ mod plan;
 mod process;
 mod read;
 mod readable;
+mod recall;
+mod remember;
 mod removal;
 mod search;
 mod shell;
+mod skill;
 mod web_fetch;
 mod write;
 
@@ -33,11 +37,15 @@ pub use ask::NOBODY_ANSWERS;
 pub use cut::cut;
 pub use edit::edit;
 pub(crate) use guard::define_the_same;
+pub use mcp::{answered as mcp_answered, found_tools as mcp_found, is_of_server};
+pub(crate) use mcp::{calls_server, specs as mcp_specs};
 pub use overwrite::{Overwrite, Writer, overwrite};
 pub use patch::{Change, ChangeKind, Hunk, patched};
 pub use plan::{plan_mark, plan_noted};
 pub use read::{Extent, numbered};
 pub use readable::{is_binary, readable};
+pub(crate) use recall::gives_notes;
+pub use remember::remembered;
 pub(crate) use removal::is_test;
 pub use web_fetch::{Response, fetched};
 
@@ -136,6 +144,43 @@ pub enum Invocation {
         /// Its address.
         url: String,
     },
+    /// Keep a note for later sessions.
+    Remember {
+        /// The note.
+        text: String,
+        /// What it answers.
+        subject: String,
+        /// What sort of thing it is.
+        kind: NoteKind,
+        /// What it is about.
+        scope: ScopeKind,
+    },
+    /// Look for notes of earlier sessions.
+    Recall {
+        /// What is looked for.
+        query: String,
+    },
+    /// Load a skill.
+    Skill {
+        /// Its name.
+        name: String,
+    },
+    /// Call a tool of an MCP server.
+    Mcp {
+        /// What the model calls it.
+        name: String,
+        /// The server.
+        server: String,
+        /// The server's own name for it.
+        tool: String,
+        /// Its arguments, an object.
+        arguments: serde_json::Value,
+    },
+    /// Find tools of MCP servers.
+    McpTools {
+        /// Words of what is wanted.
+        query: String,
+    },
 }
 
 /// Tools that not every session has.
@@ -145,11 +190,15 @@ pub struct Offers {
     pub ask: bool,
     /// Something outside can be reached.
     pub web: bool,
+    /// Something is remembered across sessions.
+    pub memory: bool,
+    /// There are skills.
+    pub skills: bool,
 }
 
 impl Invocation {
     /// Name of the tool.
-    pub fn tool(&self) -> &'static str {
+    pub fn tool(&self) -> &str {
         match self {
             Self::Shell { .. } => shell::TOOL.name,
             Self::Process { .. } => process::TOOL.name,
@@ -163,12 +212,17 @@ impl Invocation {
             Self::Plan { .. } => plan::TOOL.name,
             Self::Ask { .. } => ask::TOOL.name,
             Self::WebFetch { .. } => web_fetch::TOOL.name,
+            Self::Remember { .. } => remember::TOOL.name,
+            Self::Recall { .. } => recall::TOOL.name,
+            Self::Skill { .. } => skill::TOOL.name,
+            Self::Mcp { name, .. } => name,
+            Self::McpTools { .. } => mcp::FIND,
         }
     }
 }
 
 /// In the order in which the model sees them; a change of order costs every provider's prompt cache.
-const TOOLS: [&Tool; 12] = [
+const TOOLS: [&Tool; 15] = [
     &shell::TOOL,
     &process::TOOL,
     &read::TOOL,
@@ -181,6 +235,9 @@ const TOOLS: [&Tool; 12] = [
     &plan::TOOL,
     &ask::TOOL,
     &web_fetch::TOOL,
+    &remember::TOOL,
+    &recall::TOOL,
+    &skill::TOOL,
 ];
 
 /// The tools of a model that changes files in this way, in a fixed order.
@@ -194,6 +251,8 @@ fn offered(format: EditFormat, offers: Offers) -> impl Iterator<Item = &'static 
         name if name == patch::TOOL.name => format == EditFormat::Patch,
         name if name == ask::TOOL.name => offers.ask,
         name if name == web_fetch::TOOL.name => offers.web,
+        name if name == remember::TOOL.name || name == recall::TOOL.name => offers.memory,
+        name if name == skill::TOOL.name => offers.skills,
         _ => true,
     };
     TOOLS.into_iter().filter(fits)
@@ -230,6 +289,11 @@ pub(crate) fn runs_programs(tool: &str) -> bool {
     [shell::TOOL.name, process::TOOL.name, check::TOOL.name].contains(&tool)
 }
 
+/// Whether a call loads a skill.
+pub(crate) fn loads_skill(tool: &str) -> bool {
+    tool == skill::TOOL.name
+}
+
 /// Whether a call changes files by itself.
 pub(crate) fn changes_files(tool: &str) -> bool {
     [write::TOOL.name, edit::TOOL.name, patch::TOOL.name].contains(&tool)
@@ -240,11 +304,24 @@ pub(crate) fn changes_files(tool: &str) -> bool {
 pub fn parse(format: EditFormat, tool: &str, arguments: &str) -> Result<Invocation, String> {
     match TOOLS.iter().find(|known| known.name == tool) {
         Some(known) => known.parse(arguments),
+        None if tool == UNREADABLE_CALL => Err(format!(
+            "Your call could not be read by the server that you run on, so nothing was done. It says: {arguments}\nMake the call again, with the tool's name and arguments as its schema has them."
+        )),
         None => {
             let names: Vec<&str> = offered(format, Offers::default()).map(|known| known.name).collect();
             Err(format!("There is no tool \"{tool}\". The tools are: {}.", names.join(", ")))
         }
     }
+}
+
+/// Reads a call where there are tools of MCP servers, too.
+pub fn parse_with(
+    mcp: &[McpTool],
+    format: EditFormat,
+    tool: &str,
+    arguments: &str,
+) -> Result<Invocation, String> {
+    mcp::parse(mcp, tool, arguments).unwrap_or_else(|| parse(format, tool, arguments))
 }
 
 /// Reads a call as a model with the usual tools makes it.
@@ -257,11 +334,17 @@ pub(crate) fn parse_any(tool: &str, arguments: &str) -> Result<Invocation, Strin
 mod tests {
     use super::{parse_any as parse, *};
 
-    const ALL: Offers = Offers { ask: true, web: true };
+    const ALL: Offers = Offers { ask: true, web: true, memory: true, skills: true };
 
     #[test]
     fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
         insta::assert_snapshot!(parse("bash", "{}").unwrap_err(), @r#"There is no tool "bash". The tools are: shell, process, read, write, edit, search, list, check, plan."#);
+    }
+
+    #[test]
+    fn a_call_that_its_server_could_not_read_is_told_as_such() {
+        let told = parse(UNREADABLE_CALL, "MALFORMED_FUNCTION_CALL: ").unwrap_err();
+        assert!(told.contains("could not be read") && !told.contains("no tool"), "{told}");
     }
 
     #[test]
@@ -279,6 +362,9 @@ mod tests {
             ("plan", r#"{"items":"[ ] a"}"#),
             ("ask", r#"{"question":"a"}"#),
             ("web_fetch", r#"{"url":"https://a.test"}"#),
+            ("remember", r#"{"text":"a","subject":"b"}"#),
+            ("recall", r#"{"query":"a"}"#),
+            ("skill", r#"{"name":"a"}"#),
         ];
         for (name, arguments) in calls {
             assert_eq!(parse(name, arguments).unwrap().tool(), name);
@@ -363,6 +449,18 @@ mod tests {
 
         web_fetch: Fetches a page from the web and gives it as text, with its links; also plain text and JSON. Only hosts that the environment allows can be reached. For servers in the sandbox use curl in shell.
           url (string, required): The address, with http:// or https://.
+
+        remember: Keeps a note for later sessions, which know nothing of this one: a fact that took effort to find, a decision of the user, or an error and what cured it. Not what the repository says itself, not the state of this task, never a secret. A note that says the same becomes one with it; an older one with the same subject is replaced.
+          text (string, required): One or two sentences that make sense by themselves, with names and commands as they are.
+          subject (string, required): What it answers, in a word or two, such as package manager, or the name of the error.
+          kind (string, optional): fact, decision or error_pattern; fact unless given.
+          scope (string, optional): Whom it is about: repository, environment, or person for what the author of the prompt likes; repository unless given.
+
+        recall: Looks for notes of earlier sessions about this repository, this environment and the author of the prompt: facts, decisions, errors and their cures. Use it when something seems odd, or when an error may have come before.
+          query (string, required): What you want to know, as a question or in a few words, or the message of an error.
+
+        skill: Loads one of the skills that your instructions list: what it says, and where its other files are.
+          name (string, required): The skill's name.
         ");
     }
 }

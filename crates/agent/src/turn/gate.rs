@@ -7,6 +7,7 @@ use super::{NUDGES, State, Turn, words};
 use crate::answer::calls_of;
 use crate::effect::Effect;
 use crate::input::{CheckResult, Verification};
+use crate::notes;
 use crate::rounds;
 use crate::tools;
 
@@ -96,7 +97,9 @@ impl Turn {
         let unplaced = told(
             "Your answer has code, but not the path of its file. Write the path on a line of its own, and then the whole new text of the file in a fenced block.",
         );
-        let last: Vec<&Message> = self.messages.iter().rev().take(2).collect();
+        // What was told since then is none of it.
+        let last: Vec<&Message> =
+            self.messages.iter().rev().filter(|message| !notes::is_given(message)).take(2).collect();
         let wrote =
             last.iter().flat_map(|message| calls_of(message)).any(|call| tools::changes_files(&call.tool));
         // Code in an answer is a change where something fails, and may be an explanation where nothing does.

@@ -63,6 +63,7 @@ impl Small {
             task: prompt.into(),
             offers: agent::tools::Offers::default(),
             measured: history.measured(),
+            mcp: Vec::new(),
             ..setup(history.into_messages())
         }
     }
@@ -139,7 +140,7 @@ impl Small {
         let found = |file: usize| (format!("test {file}"), format!("parser{file}.rs:3: unknown name{file}"));
         let diagnostics = files.clone().map(found).collect();
         let diff = files.clone().map(|file| format!(" parser{file}.rs | 2 +-\n")).collect();
-        let state = WorkState { plan, diagnostics, diff };
+        let state = WorkState { plan, diagnostics, diff, skills: Vec::new() };
         let compaction = match level {
             CompactionLevel::Masked => shortening.mask(),
             CompactionLevel::Summarised => {

@@ -20,7 +20,7 @@ fn kind() -> impl Strategy<Value = ItemKind> {
     let text = || prop_oneof![Just(""), Just(" "), Just("one"), Just("two")].prop_map(String::from);
     prop_oneof![
         1 => text().prop_map(|text| ItemKind::Prompt { prompt: PromptId::from_u128(1), text, images: Vec::new() }),
-        1 => text().prop_map(|text| ItemKind::Notice { text }),
+        1 => text().prop_map(ItemKind::notice),
         3 => text().prop_map(|text| ItemKind::Message { text }),
         2 => (text(), proptest::option::of(text()))
             .prop_map(|(text, signature)| ItemKind::Reasoning { text, signature }),
@@ -35,6 +35,7 @@ fn kind() -> impl Strategy<Value = ItemKind> {
                 elapsed_ms: None,
                 process: None,
                 share: None,
+                hooks: Vec::new(),
             })
         }),
     ]
@@ -147,7 +148,7 @@ impl TwoGoes {
     fn take(&mut self, item: &Item) {
         let whole = item.status == ItemStatus::Completed;
         match &item.kind {
-            ItemKind::Prompt { text, .. } | ItemKind::Notice { text } => {
+            ItemKind::Prompt { text, .. } | ItemKind::Notice { text, .. } => {
                 self.close();
                 self.messages.push(Message::user(text.clone()));
             }

@@ -13,7 +13,8 @@ fn turn(tool_mode: ToolMode) -> Turn {
 }
 
 fn files(text: &str) -> Input {
-    Input::Surveyed { files: vec![FileText { path: "calc.py".into(), text: Some(text.into()) }] }
+    let files = vec![FileText { path: "calc.py".into(), text: Some(text.into()) }];
+    Input::Surveyed { files, guides: Vec::new() }
 }
 
 fn unchanged(checks: Vec<CheckResult>) -> Input {

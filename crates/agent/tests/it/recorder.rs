@@ -78,6 +78,7 @@ impl Recorder {
                         elapsed_ms: None,
                         process: None,
                         share: None,
+                        hooks: Vec::new(),
                     };
                     let item = Item {
                         id: self.id(),
@@ -134,7 +135,7 @@ impl Recorder {
     }
 
     pub(crate) fn notice(&mut self, text: &str) {
-        self.completed(ItemStatus::Completed, ItemKind::Notice { text: text.into() });
+        self.completed(ItemStatus::Completed, ItemKind::notice(text));
     }
 
     /// The conversation of the log.
@@ -200,7 +201,7 @@ fn perform(recorder: &mut Recorder, waiting: &mut Waiting, turn: &Turn, effects:
             Effect::RejectTool { call_id, text, .. } => {
                 recorder.result(&call_id, ItemStatus::Failed, Some(&text))
             }
-            Effect::Tell { text } => recorder.completed(ItemStatus::Completed, ItemKind::Notice { text }),
+            Effect::Tell { text } => recorder.completed(ItemStatus::Completed, ItemKind::notice(text)),
             Effect::Mistake { mistake } => {
                 let turn = recorder.turn;
                 recorder.push(EventBody::MistakeMade { turn, mistake });

@@ -16,6 +16,7 @@ pub(crate) fn setup(messages: Vec<Message>) -> Setup {
         unfinished: Vec::new(),
         offers: agent::tools::Offers::default(),
         measured: None,
+        mcp: Vec::new(),
     }
 }
 

@@ -45,7 +45,7 @@ fn the_new_model_is_asked_in_its_own_way() {
 
     let effects = turn.handle(changed(Profile { tool_mode: ToolMode::Fenced, ..Profile::default() }));
     assert_eq!(lines(&effects), ["survey"], "it is shown the files first");
-    let effects = turn.handle(Input::Surveyed { files: Vec::new() });
+    let effects = turn.handle(Input::Surveyed { files: Vec::new(), guides: Vec::new() });
     let fenced = request(&effects);
     assert!(fenced.messages.len() == 1 && fenced.system != native.system);
 

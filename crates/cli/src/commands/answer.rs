@@ -35,7 +35,7 @@ impl Answer {
 }
 
 /// An option by its number, or the text as it is.
-fn meant(text: &str, waits: &PendingApproval) -> String {
+pub(super) fn meant(text: &str, waits: &PendingApproval) -> String {
     let options = waits.call.as_ref().map(|call| call.options.as_slice()).unwrap_or_default();
     let number = text.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     number.and_then(|number| options.get(number)).cloned().unwrap_or_else(|| text.to_owned())

@@ -49,28 +49,28 @@ pub(crate) struct Budget {
 #[derive(Debug, clap::Args)]
 pub(super) struct Given {
     /// Dollars that the session may cost
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     usd: Option<f64>,
     /// Tokens that the session may use
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     tokens: Option<u64>,
     /// Minutes that its turns may take together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     minutes: Option<f64>,
     /// Steps that its turns may take together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     steps: Option<u32>,
     /// Dollars that each turn may cost
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     turn_usd: Option<f64>,
     /// Tokens that each turn may use
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     turn_tokens: Option<u64>,
     /// Minutes that each turn may take
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     turn_minutes: Option<f64>,
     /// Steps that each turn may take
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     turn_steps: Option<u32>,
 }
 

@@ -1,6 +1,6 @@
 //! `slipway memory`: what is remembered across sessions, for people to see and to correct.
 
-use protocol::{EditNote, FoundNote, NewNote, Note, NoteId, NoteKind, NoteScope, Remembered};
+use protocol::{EditNote, FoundNote, FoundNotes, NewNote, Note, NoteId, NoteKind, NoteScope, Remembered};
 
 use super::Context;
 use crate::exit::Exit;
@@ -81,7 +81,7 @@ impl Memory {
             }),
             Self::Show { note } => api.note(note).await.map(|note| Answer::Note(Box::new(note))),
             Self::Search { text, scope } => {
-                api.search_notes(&text, scope.as_ref()).await.map(|found| Answer::Found(found.found))
+                api.search_notes(&text, scope.as_ref()).await.map(|found| Answer::Found(found))
             }
             Self::Add { text, scope, kind, subject } => {
                 api.remember(&NewNote { scope, kind, subject, text }).await.map(Answer::Remembered)
@@ -102,7 +102,7 @@ impl Memory {
 enum Answer {
     Notes(Vec<Note>),
     Note(Box<Note>),
-    Found(Vec<FoundNote>),
+    Found(FoundNotes),
     Remembered(Remembered),
     Removed(NoteId),
 }
@@ -112,7 +112,7 @@ impl Answer {
         match self {
             Self::Notes(notes) if json => print::json(&serde_json::json!({ "notes": notes })),
             Self::Note(note) if json => print::json(note.as_ref()),
-            Self::Found(found) if json => print::json(&serde_json::json!({ "found": found })),
+            Self::Found(found) if json => print::json(found),
             Self::Remembered(remembered) if json => print::json(remembered),
             Self::Removed(id) if json => print::json(&serde_json::json!({ "removed": id })),
             Self::Notes(notes) if notes.is_empty() => {
@@ -126,11 +126,15 @@ impl Answer {
                 Ok(print::line(&table::format(&head, notes.iter().map(row)))?)
             }
             Self::Note(note) => Ok(print::line(&whole(note))?),
-            Self::Found(found) if found.is_empty() => {
-                style::note("nothing fits");
-                Ok(())
+            Self::Found(FoundNotes { found, words_only }) => {
+                if let Some(why) = words_only {
+                    style::note(&format!("only words were compared: {}", text::harmless(why)));
+                }
+                if found.is_empty() {
+                    style::note("nothing fits");
+                }
+                found.iter().try_for_each(|found| Ok(print::line(&hit(found))?))
             }
-            Self::Found(found) => found.iter().try_for_each(|found| Ok(print::line(&hit(found))?)),
             Self::Remembered(remembered) => {
                 style::note(&told(remembered));
                 Ok(())
@@ -222,6 +226,7 @@ mod tests {
                 author: Actor::agent("main"),
                 session: Some(protocol::SessionId::from_u128(2)),
                 seq: Some(7),
+                turn: None,
             },
             made_at: Timestamp::UNIX_EPOCH,
             changed_at: Timestamp::UNIX_EPOCH,

@@ -18,6 +18,8 @@ mod fork;
 mod gc;
 mod images;
 mod ls;
+mod mcp;
+mod mcp_servers;
 mod memory;
 mod models;
 mod one_off;
@@ -169,6 +171,14 @@ enum Command {
     /// Memory: what sessions of a repository, an environment or a person know of
     #[command(subcommand)]
     Memory(memory::Memory),
+    /// Offer sessions as tools to an editor or another agent, over MCP; or look after the MCP servers that agents use
+    ///
+    /// The program that uses them starts this one: give it `slipway` as the command and `mcp` as the argument. Sessions are
+    /// started, waited for, answered, looked at and delivered with the rights of whoever runs it. It ends with its standard
+    /// input; what is being worked on then goes on in the background.
+    ///
+    /// With a subcommand it is the other way round: the MCP servers of slipway.toml, whose tools agents have.
+    Mcp(mcp::Mcp),
     /// Secrets: keys of models and values for sandboxes' requests, kept by name and shown to nobody
     #[command(subcommand)]
     Secret(secret::Secret),
@@ -247,6 +257,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Restore(command) => command.run(context).await,
         Command::Models(command) => command.run(context).await,
         Command::Memory(command) => command.run(context).await,
+        Command::Mcp(command) => command.run(context).await,
         Command::Secret(command) => command.run(context).await,
         Command::Bench(command) => command.run(context).await,
         Command::Doctor(command) => command.run(context).await,

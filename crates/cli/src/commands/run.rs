@@ -2,16 +2,14 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use protocol::{CreateSession, Environment, ImageData, Repo};
-use session::Duty;
 
 use super::Context;
 use crate::api::Api;
-use crate::connect::{Link, running};
+use crate::background;
+use crate::connect::Link;
 use crate::exit::{Exit, Usage};
 use crate::interrupt::Interrupts;
 use crate::render::{live, print, style};
@@ -56,7 +54,7 @@ impl Run {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let asked = Asked { prompt: read_prompt(&self.prompt)?, images: self.images.read()? };
         if self.detach {
-            let api = background_server(&context).await?;
+            let api = background::server(&context.config, &context.source, &context.remote).await?.api;
             let session = self.create(&api, asked).await?;
             if context.json {
                 print::json(&session)?;
@@ -134,7 +132,7 @@ pub(super) fn repository(argument: &str) -> anyhow::Result<String> {
 }
 
 /// Makes an environment for a repository that has none; the same repository and branch get the same one.
-async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Result<String> {
+pub(super) async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Result<String> {
     let url = repository(repo)?;
     let name = environment_name(&url, branch.as_deref());
     let recipe = Environment { repos: vec![Repo { url, branch }], ..Environment::default() };
@@ -174,49 +172,6 @@ fn short_name(url: &str) -> String {
 fn is_absent(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<protocol::Problem>().map(|problem| problem.code);
     matches!(code, Some(protocol::Code::EnvironmentNotFound | protocol::Code::NotFound))
-}
-
-/// The running server, or a new one in the background that ends by itself when there is nothing left to do.
-async fn background_server(context: &Context) -> anyhow::Result<Api> {
-    let token = std::env::var(&context.config.server.token_env).ok().filter(|token| !token.is_empty());
-    if let Some(url) = &context.remote.url {
-        return Api::new(url, token);
-    }
-    if let Some(api) = running(&context.config, token.clone(), Duty::Work).await? {
-        return Ok(api);
-    }
-    let data_dir = &context.config.server.data_dir;
-    std::fs::create_dir_all(data_dir).with_context(|| format!("cannot make {}", data_dir.display()))?;
-    let log_path = data_dir.join("server.log");
-    let log =
-        std::fs::File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
-    let mut command =
-        std::process::Command::new(std::env::current_exe().context("cannot find this program")?);
-    if let Some(file) = &context.source.file {
-        command.arg("--config").arg(std::path::absolute(file)?);
-    }
-    command.arg("--data-dir").arg(data_dir).args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--exit-when-idle",
-        "60",
-    ]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    // In a session of its own, so that closing the terminal does not end it.
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut child = command.spawn().context("cannot start a server in the background")?;
-    for _ in 0..150 {
-        if let Some(api) = running(&context.config, token.clone(), Duty::Work).await? {
-            return Ok(api);
-        }
-        if let Some(status) = child.try_wait()? {
-            let said = std::fs::read_to_string(&log_path).unwrap_or_default();
-            return Err(anyhow!("the server in the background ended at once ({status}): {}", said.trim()));
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    Err(anyhow!("the server in the background does not answer; see {}", log_path.display()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use protocol::{EventBody, Item, ItemKind, Session, SessionId, Status};
 
 use super::Context;
 use crate::exit::Exit;
-use crate::render::{approval, budget, live, print, style, summary, table, text};
+use crate::render::{approval, budget, live, memory, print, style, summary, table, text};
 
 /// Show a session: status, checks, spend, delivery.
 #[derive(Debug, clap::Args)]
@@ -43,6 +43,9 @@ impl Show {
             if let EventBody::TurnFinished { outcome, reason, receipt, .. } = &event.body {
                 print::line(&summary::turn(*outcome, reason.as_deref(), receipt, style::stdout()))?;
             }
+            if let Some(line) = memory::line(&event.body) {
+                print::line(&format!("memory: {line}"))?;
+            }
         }
         Ok(Exit::Done)
     }
@@ -66,6 +69,8 @@ fn row(item: &Item) -> Option<Vec<String>> {
         Some(code) => format!("exit {code}"),
         None => serde_json::to_value(item.status).ok()?.as_str()?.to_owned(),
     };
+    let did = call.hooks.iter().filter(|run| run.did != protocol::HookDeed::Passed);
+    let ended = did.fold(ended, |ended, run| format!("{ended}, hook {}", run.did.as_str()));
     let share = call.share.unwrap_or_default();
     Some(vec![
         live::describe(call),
@@ -126,6 +131,16 @@ fn overview(session: &Session) -> String {
     );
     for rule in &session.granted {
         lines.push(format!("granted      {}", text::harmless(&rule.to_string())));
+    }
+    for skill in &session.skills {
+        let id = |id: &str| id.get(..12).unwrap_or(id).to_owned();
+        let commit = skill.commit.as_deref().map(|commit| format!(" at commit {}", id(commit)));
+        let (name, source) = (&skill.name, text::harmless(&skill.source));
+        lines.push(text::harmless(&format!(
+            "skill        {name} of {source}{}, tree {}",
+            commit.unwrap_or_default(),
+            id(&skill.tree)
+        )));
     }
     if session.paused && session.status == Status::OutOfBudget {
         lines.push("queue        stays until there is more of the budget".to_owned());

@@ -114,6 +114,7 @@ mod tests {
             ("[budget.session]\nusd = -1.5\n", "session.usd must be more than 0"),
             ("[budget.turn]\nusd = nan\n", "turn.usd must be more than 0"),
             ("[budget.turn]\nusd = inf\n", "turn.usd must be more than 0"),
+            ("[budget.turn]\nusd = 1e300\n", "no more than a trillion dollars"),
             ("[budget.session]\ntokens = 0\n", "session.tokens must be more than 0"),
             ("[budget.turn]\nminutes = 0\n", "minutes must be more than 0"),
             ("[budget.turn]\nminutes = nan\n", "minutes must be more than 0"),

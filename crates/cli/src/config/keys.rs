@@ -24,7 +24,7 @@ const BEGINNINGS: [&str; 14] = [
 const LONG: usize = 24;
 
 /// Whether this is rather a key than the name of something.
-fn looks_like_key(text: &str) -> bool {
+pub(super) fn looks_like_key(text: &str) -> bool {
     let jumbled = text.chars().all(|letter| letter.is_ascii_alphanumeric())
         && text.contains(|letter: char| letter.is_ascii_digit());
     (jumbled && text.len() >= LONG) || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))

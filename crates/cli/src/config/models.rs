@@ -141,7 +141,7 @@ impl Model {
 }
 
 /// The key that is a secret of the store.
-fn stored(name: &str, secrets: &store::Secrets) -> llm::Key {
+pub(super) fn stored(name: &str, secrets: &store::Secrets) -> llm::Key {
     let secrets = secrets.clone();
     llm::Key::from_store(name, move |name| secrets.get(name).map_err(|error| error.advice()))
 }

@@ -242,6 +242,10 @@ impl View {
                 )))
             }
             EventBody::PlanUpdated { items, .. } => say(&plan::lines(items, paint)),
+            EventBody::MemoryChanged { .. } => {
+                let line = super::memory::line(&event.body).unwrap_or_default();
+                say(&paint.dim(&format!("  memory: {line}")));
+            }
             EventBody::ModelChanged { model, from, turn, reason, .. } => {
                 let words = match (turn, reason) {
                     (Some(_), Some(reason)) => format!("{from} failed: {}; {model} takes over for this turn", text::harmless(reason)),
@@ -406,7 +410,7 @@ impl View {
                 self.outputs.remove(&item.id);
                 say(&check(report, paint));
             }
-            ItemKind::Notice { text: words } => say(&paint.dim(&indent(&text::harmless(words), 6))),
+            ItemKind::Notice { text: words, .. } => say(&paint.dim(&indent(&text::harmless(words), 6))),
             _ => {}
         }
     }
@@ -439,6 +443,9 @@ impl View {
             return;
         }
         say(&format!("{mark} {what} {}", paint.dim(&took)));
+        for line in hooked(call) {
+            say(&paint.dim(&indent(&line, 6)));
+        }
         // A command that ran has shown its output; one that was refused has only its reason.
         let ran = call.tool == "shell" && call.exit_code.is_some();
         let failed = !matches!(item.status, ItemStatus::Completed);
@@ -474,7 +481,7 @@ impl View {
 
 /// A tool call in one line.
 pub(crate) fn describe(call: &ToolCall) -> String {
-    let argument = ["command", "path", "pattern", "name", "url", "id", "question"]
+    let argument = ["command", "path", "pattern", "name", "url", "id", "question", "subject", "query"]
         .iter()
         .find_map(|key| call.input.get(*key)?.as_str());
     match (call.tool.as_str(), argument) {
@@ -484,6 +491,17 @@ pub(crate) fn describe(call: &ToolCall) -> String {
         }
         (tool, None) => tool_name(tool),
     }
+}
+
+/// What hooks did to a call, a line for each that did something.
+pub(crate) fn hooked(call: &ToolCall) -> Vec<String> {
+    let did = call.hooks.iter().filter(|run| run.did != protocol::HookDeed::Passed);
+    let line = |run: &protocol::HookRun| {
+        let reason = run.reason.as_ref().map(|reason| format!(": {}", text::first_line(reason)));
+        let name = text::first_line(&text::harmless(&run.run));
+        text::harmless(&format!("hook {name} {} it{}", run.did.as_str(), reason.unwrap_or_default()))
+    };
+    did.map(line).collect()
 }
 
 /// The name of a tool, which the model may have made up.
@@ -573,6 +591,7 @@ mod tests {
             elapsed_ms: None,
             process: None,
             share: None,
+            hooks: Vec::new(),
         };
         assert_eq!(describe(&call(serde_json::json!({}))), "no]52;c;evil[34mtool");
         assert_eq!(describe(&call(serde_json::json!({"path": "a\x1b[2J"}))), "no]52;c;evil[34mtool a[2J");

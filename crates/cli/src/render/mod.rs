@@ -4,6 +4,7 @@ pub(crate) mod approval;
 pub(crate) mod budget;
 pub(crate) mod live;
 pub(crate) mod log;
+pub(crate) mod memory;
 pub(crate) mod plan;
 pub(crate) mod print;
 pub(crate) mod style;

@@ -8,6 +8,8 @@ mod keeper;
 mod kills;
 mod left_push;
 mod model;
+#[cfg(feature = "failpoints")]
+mod notes;
 mod story;
 
 use serde_json::{Value, json};

@@ -30,6 +30,7 @@ async fn every_command_explains_itself() {
         "sandbox ls",
         "sandbox rm",
         "models",
+        "mcp",
         "doctor",
         "completions",
     ];

@@ -1,5 +1,6 @@
 //! What images are made from.
 
+use forge::Mirrors;
 use testkit::repo::git_in;
 
 use crate::World;
@@ -105,4 +106,35 @@ async fn a_commit_can_be_written_out() {
     world.mirror.checkout(&world.base, &to).await.unwrap();
     assert_eq!(std::fs::read_to_string(to.join("answer.txt")).unwrap(), "41\n");
     assert!(to.join("notes/question.txt").is_file() && !to.join(".git").exists());
+}
+
+#[tokio::test]
+async fn a_revision_is_pinned_to_its_commit_with_its_files() {
+    let world = World::new().await;
+    let first = world.remote.tip("main");
+    world.remote.git(&["tag", "--annotate", "--message=one", "v1", "main"]);
+    let second = world.remote.commit("main", &[("skills/a/run.sh", "#!/bin/sh\n"), ("skills/b.md", "b")]);
+    let mirrors = Mirrors::new(&world.directory.path().join("mirrors"));
+    let mirror = mirrors.fetch(&world.remote.url()).await.unwrap();
+    for (revision, commit) in
+        [(None, &second), (Some("main"), &second), (Some("v1"), &first), (Some(&*first), &first)]
+    {
+        assert_eq!(mirror.pin(revision).await.unwrap(), *commit, "{revision:?}");
+    }
+    for wrong in ["v2", "--upload-pack=x", "main~1", "refs/heads/main"] {
+        let error = mirror.pin(Some(wrong)).await.unwrap_err();
+        assert!(error.to_string().contains("main"), "{wrong}: {error}");
+    }
+    assert!(mirror.pin(Some(&"0".repeat(40))).await.unwrap_err().to_string().contains("has no commit"));
+
+    let files = mirror.below(&second, &["skills"]).await.unwrap();
+    let names: Vec<(&str, bool)> = files.iter().map(|file| (file.path.as_str(), file.executable)).collect();
+    assert_eq!(names, [("skills/a/run.sh", true), ("skills/b.md", false)]);
+    assert_eq!(mirror.bytes(&files[1]).await.unwrap(), b"b");
+    assert!(mirror.below(&second, &[]).await.unwrap().len() > files.len());
+    assert_eq!(mirror.below(&first, &["skills"]).await.unwrap(), []);
+    assert_eq!(mirror.below(&second, &["../x"]).await.unwrap(), []);
+    let tree = world.remote.git(&["rev-parse", "main:skills/a"]).trim().to_owned();
+    assert_eq!(mirror.tree(&second, "skills/a").await.unwrap(), Some(tree));
+    assert_eq!(mirror.tree(&first, "skills/a").await.unwrap(), None);
 }

@@ -293,12 +293,13 @@ impl Fold {
         }
     }
 
-    /// Takes what is reported; a later report of a kind of token replaces the earlier one.
+    /// Takes what is reported; a later report of a kind of token replaces the earlier one. Some servers repeat what was read
+    /// as 0 at the end, which does not take back what they said before.
     fn usage(&mut self, reported: Option<&Value>) {
         let Some(reported) = reported else { return };
         let set = |field: &mut u64, pointer: &str| {
             if reported.pointer(pointer).is_some_and(|number| number.is_u64() || number.is_f64()) {
-                *field = count(reported, pointer);
+                *field = Some(count(reported, pointer)).filter(|told| *told > 0).unwrap_or(*field);
             }
         };
         set(&mut self.usage.input, "/input_tokens");

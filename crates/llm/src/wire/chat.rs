@@ -374,7 +374,7 @@ fn usage(reported: &Value) -> Usage {
     let cache_write = count(reported, "/prompt_tokens_details/cache_write_tokens").min(prompt - cached);
     let told = count(reported, "/completion_tokens_details/reasoning_tokens");
     // OpenAI counts reasoning within the completion; others leave it out, which shows in the total.
-    let outside = count(reported, "/total_tokens").saturating_sub(prompt + completion);
+    let outside = count(reported, "/total_tokens").saturating_sub(prompt.saturating_add(completion));
     let (output, reasoning) = if outside > 0 && (told == 0 || outside >= told) {
         (completion, outside)
     } else {

@@ -237,11 +237,14 @@ impl Fold {
                 self.parts.broken_call(reason, said, sink);
                 self.stop = Some(Stop::End);
             }
-            Some(reason @ ("UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS")) if self.parts.says_nothing() => {
+            Some(reason @ ("UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS"))
+                if self.stop.is_none() && self.parts.calls() == 0 =>
+            {
                 self.parts.broken_call(reason, said, sink);
                 self.stop = Some(Stop::End);
             }
-            Some(reason) if reason != "STOP" && self.stop.is_none() && self.parts.says_nothing() => {
+            // Calls that are whole can be run all the same; words alone would pass for the end of the work.
+            Some(reason) if reason != "STOP" && self.stop.is_none() && self.parts.calls() == 0 => {
                 return Err(Fault::server(Complaint::stopped(format!("{reason} {said}").trim())));
             }
             Some(_) => self.stop = Some(Stop::End),
@@ -318,7 +321,8 @@ impl super::Fold for Fold {
 
 /// Usage in parts that do not overlap: thoughts are counted apart from the answer, cached tokens within the prompt.
 fn usage(reported: &Value) -> Usage {
-    let prompt = count(reported, "/promptTokenCount") + count(reported, "/toolUsePromptTokenCount");
+    let prompt =
+        count(reported, "/promptTokenCount").saturating_add(count(reported, "/toolUsePromptTokenCount"));
     let cache_read = count(reported, "/cachedContentTokenCount").min(prompt);
     Usage {
         input: prompt - cache_read,

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use protocol::chat::{Call, Message, Part, Request};
+use protocol::chat::{self, Call, Message, Part, Request};
 
 use super::Sink;
 use super::endless::{self, Watch};
@@ -11,9 +11,6 @@ use crate::client::Delta;
 
 /// The tool of a call that names none. There is none of this name, so the model is told which there are.
 const UNNAMED: &str = "unnamed";
-
-/// The tool of a call that the server could not read, where what it says of it has no tool's name in it.
-const UNREADABLE: &str = "unreadable_call";
 
 /// Letters that are kept of a call that the server could not read.
 const UNREADABLE_LIMIT: usize = 2000;
@@ -65,7 +62,10 @@ impl Parts {
                 text.push_str(piece);
                 self.watch.grew(text, piece.len(), endless::TEXT);
             }
-            _ => self.parts.push(Part::Text { text: piece.to_owned() }),
+            _ => {
+                self.watch.grew(piece, piece.len(), endless::TEXT);
+                self.parts.push(Part::Text { text: piece.to_owned() });
+            }
         }
         sink(Delta::Text(piece.to_owned()));
     }
@@ -80,7 +80,10 @@ impl Parts {
                 text.push_str(piece);
                 self.watch.grew(text, piece.len(), endless::TEXT);
             }
-            _ => self.parts.push(Part::Reasoning { text: piece.to_owned(), signature: None }),
+            _ => {
+                self.watch.grew(piece, piece.len(), endless::TEXT);
+                self.parts.push(Part::Reasoning { text: piece.to_owned(), signature: None });
+            }
         }
         sink(Delta::Reasoning(piece.to_owned()));
     }
@@ -154,7 +157,7 @@ impl Parts {
     pub(crate) fn broken_call(&mut self, reason: &str, said: &str, sink: &mut Sink<'_>) {
         let words = said.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
         let tool = words.into_iter().find(|word| self.tools.iter().any(|tool| tool == word));
-        let number = self.begin_call("", tool.unwrap_or(UNREADABLE), sink);
+        let number = self.begin_call("", tool.unwrap_or(chat::UNREADABLE_CALL), sink);
         let said: String = format!("{reason}: {said}").chars().take(UNREADABLE_LIMIT).collect();
         self.grow_call(number, &said, sink);
     }
@@ -165,14 +168,14 @@ impl Parts {
         self.text(&format!("{gap}[broken off by the model server: {reason}]"), sink);
     }
 
-    /// Whether nothing came so far but thoughts.
-    pub(crate) fn says_nothing(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Reasoning { .. }))
-    }
-
     /// Whether the answer says the same again and again, so that nothing more is to be expected of it.
     pub(crate) fn is_endless(&self) -> bool {
         self.watch.is_endless()
+    }
+
+    /// Whether a whole answer is such a one; calls in it are meant.
+    pub(crate) fn only_repeats(&self) -> bool {
+        self.is_endless() && self.calls.is_empty()
     }
 
     /// The number of bytes so far, without signatures.

@@ -348,7 +348,10 @@ impl Fold {
                 self.parts.declined(reason, sink);
                 Stop::Refusal
             }
-            (Some(_), _) | (None, "incomplete") => Stop::Length,
+            (Some("max_output_tokens"), _) | (None, "incomplete") => Stop::Length,
+            // Calls that are whole can be run all the same.
+            (Some(_), _) if self.parts.calls() > 0 => Stop::Tools,
+            (Some(reason), _) => return Err(Fault::server(Complaint::stopped(reason))),
             (None, "failed" | "cancelled") => {
                 return Err(Fault::malformed("ends as failed or cancelled and does not say why"));
             }

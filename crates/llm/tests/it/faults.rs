@@ -237,6 +237,14 @@ async fn an_answer_that_says_the_same_for_ever_is_cut_off() {
             server.wait_for_abandoned(1).await;
         }
     }
+    // One that comes in one piece and ends is no better.
+    let once = json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": "So it is.\n".repeat(3000)},
+        "finish_reason": "stop"}], "usage": {"prompt_tokens": 70, "completion_tokens": 9000}});
+    let server =
+        Server::start(Script::new().answer(Reply::raw(200, "application/json", once.to_string()))).await;
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let answer = complete(&model, &request(vec![user("Go.")])).await.0.unwrap();
+    assert_eq!((answer.completion.stop, answer.completion.usage.output), (Stop::Length, 9000));
     // A table is not endless, and what ends by itself is an answer.
     let table: String = (0..3000).map(|row| format!("| {row} | the same |\n")).collect();
     let server = Server::start(Script::new().say(table.clone())).await;
@@ -255,6 +263,23 @@ async fn a_server_that_forgets_to_end_its_stream_has_answered() {
     let model = model_at(Provider::OpenAiCompatible, server.url());
     let (answer, _) = complete_within(timeouts, &model, &request(vec![user("Go.")])).await;
     assert_eq!(answer.unwrap().completion.parts, [Part::Text { text: "Hi.".into() }]);
+}
+
+#[tokio::test]
+async fn a_count_that_cannot_be_is_no_count() {
+    for tokens in [json!(1e30), json!(u64::MAX)] {
+        let usage = json!({"prompt_tokens": tokens, "completion_tokens": 3});
+        let answer = json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi."},
+            "finish_reason": "stop"}], "usage": usage});
+        let server =
+            Server::start(Script::new().answer(Reply::raw(200, "application/json", answer.to_string())))
+                .await;
+        let model = model_at(Provider::OpenAiCompatible, server.url());
+        let Answer { completion, usage_told, notes, .. } =
+            complete(&model, &request(vec![user("Go.")])).await.0.unwrap();
+        assert!(!usage_told && (1..10_000).contains(&completion.usage.prompt()), "{:?}", completion.usage);
+        assert!(notes.iter().any(|note| note.contains("more than can be")), "{notes:?}");
+    }
 }
 
 #[tokio::test]

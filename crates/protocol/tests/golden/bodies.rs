@@ -39,6 +39,7 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
         notifying: false,
         sandbox: Some(SandboxId::from_u128(5)),
         forked_from: None,
+        skills: Vec::new(),
     };
     let create = CreateSession {
         environment: "shop".to_owned(),
@@ -182,7 +183,7 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
             state: "running".to_owned(),
             owner: "pool of shop".to_owned(),
         }),
-        round_trip(&Session { lineage: Some(lineage), ..session }),
+        round_trip(&Session { lineage: Some(lineage), ..session.clone() }),
         round_trip(&EventPage { events: Vec::new(), next_after: 24, more: true, lineage: Some(lineage) }),
         round_trip(&CreateSession { budgets: Some(budgets()), ..create.clone() }),
         round_trip(&PromptCreated {
@@ -197,5 +198,6 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
         round_trip(&EditSession { policy: Some(policy()), ..EditSession::default() }),
         round_trip(&CreateSession { policy: Some(policy()), ..create.clone() }),
         round_trip(&policy::decide()),
+        round_trip(&Session { skills: vec![super::team::skill()], ..session.clone() }),
     ]
 }

@@ -64,6 +64,15 @@ pub(super) fn whole_environment() -> Environment {
         rebuild_s: Some(900),
         approve: vec![Gate::Delivery],
         policy: super::policy(),
+        mcp: vec![
+            McpUse::Named("sentry".to_owned()),
+            McpUse::Program(McpProgram {
+                name: "files".to_owned(),
+                command: vec!["mcp-files".to_owned(), "/workspace".to_owned()],
+                timeout_s: Some(30),
+                ..McpProgram::default()
+            }),
+        ],
         ..environment()
     }
 }

@@ -65,6 +65,7 @@ fn background() -> Item {
         elapsed_ms: Some(2000),
         process: Some(BackgroundProcess { id: "p1".to_owned(), item, seen: 5, running: true }),
         share: Some(Share { written: 12, read: 2, cost_usd: Some(0.25) }),
+        hooks: Vec::new(),
     });
     Item { id: item, status: ItemStatus::Completed, kind }
 }

@@ -41,7 +41,7 @@ fn every_word_is_spelled_as_it_always_was() {
         TestStatus => [Passed, Failed, Skipped],
         Status => [Queued, Working, Waiting, Done, Escalated, Failed, Cancelled, OutOfBudget],
         EnvironmentSource => [Config, Catalogue],
-        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal, AfterEnd, OtherLineage, StorageFailed, ModelAdapted, ShuttingDown],
+        Code => [BadRequest, Unauthorized, Forbidden, NotFound, Conflict, IdempotencyMismatch, EnvironmentNotFound, ModelNotFound, RepositoryUnavailable, BranchNotFound, SetupFailed, SandboxUnavailable, ModelUnavailable, ModelMisbehaved, StorageFull, StorageDamaged, DeliveryFailed, TooLarge, RateLimited, Internal, AfterEnd, OtherLineage, StorageFailed, ModelAdapted, ShuttingDown, McpUnavailable],
         Mistake => [UnknownTool, BrokenArguments, EmptyAnswer, EndlessAnswer, RepeatedCalls],
         e::CompactionLevel => [Masked, Summarised, Fresh],
         ToolMode => [Native, JsonStep, Fenced],
@@ -50,6 +50,8 @@ fn every_word_is_spelled_as_it_always_was() {
         BudgetKind => [Usd, Tokens, Seconds, Steps],
         Gate => [Delivery, Call, Host, Question],
         Permission => [Allow, Ask, Deny],
+        HookPoint => [Before, After],
+        HookDeed => [Passed, Vetoed, Rewrote, Replaced, Added, Failed],
     };
     compare("words.jsonl", words);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
 use super::rules::{Host, Pattern};
+use super::scrub::Scrubber;
 use crate::Error;
 use crate::base64;
 
@@ -151,6 +152,13 @@ impl Secret {
     /// The variable inside.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether its value stands in a text, in one of the spellings that are looked for in answers too.
+    pub fn is_told_in(&self, text: &str) -> bool {
+        let mut scrubber = Scrubber::default();
+        scrubber.add(self.value(), "");
+        !scrubber.runs(text.as_bytes(), text.len(), None).is_empty()
     }
 
     /// Whether it is for this host.

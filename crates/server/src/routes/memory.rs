@@ -69,7 +69,7 @@ pub(crate) async fn search(
     let sessions = app.allow(&caller, Action::Read, Resource::Memory)?;
     let scopes = scope(wanted.scope)?.map(|scope| vec![scope]);
     let limit = wanted.limit.unwrap_or(FOUND).min(MOST_FOUND);
-    Ok(Json(FoundNotes { found: sessions.recall(wanted.text, scopes, Occasion::Asked, limit).await? }))
+    Ok(Json(sessions.recall(wanted.text, scopes, Occasion::Asked, limit).await?))
 }
 
 /// Remembers something. It may become one with a note that says the same, or replace one that says otherwise.
@@ -84,7 +84,7 @@ pub(crate) async fn remember(
     Body(new): Body<NewNote>,
 ) -> Result<Json<Remembered>, Failure> {
     let sessions = app.allow(&caller, Action::Write, Resource::Memory)?;
-    let source = NoteSource { author: caller.0.clone(), session: None, seq: None };
+    let source = NoteSource::by(caller.0.clone());
     Ok(Json(sessions.remember(new, source).await?))
 }
 

@@ -173,6 +173,8 @@ fn session_options(
         author: session::Author::default(),
         outbox: session::Outbox::default(),
         maps: None,
+        memory: session::MemoryOptions::default(),
+        mcp: Vec::new(),
         duty: session::Duty::Work,
     }
 }

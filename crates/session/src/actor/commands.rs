@@ -206,7 +206,7 @@ pub(super) fn decide(
     };
     bodies.extend(told.map(|text| EventBody::ItemCompleted {
         turn: turn.id,
-        item: Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } },
+        item: Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::notice(text) },
     }));
     let (by, gate) = (by.to_owned(), pending.gate);
     (bodies, Ok(Decision { approval, approved, by, comment, gate, input, all }))
@@ -254,6 +254,10 @@ fn can_be(
             "no rule can say what all of this kind is",
             "approve this one; or give the session another policy, or the environment",
         );
+    }
+    // What a server's tool takes only the server knows.
+    if agent::tools::is_of_server(&call.tool) && input.is_some_and(serde_json::Value::is_object) {
+        return Ok(());
     }
     match input.map(|input| agent::tools::parse(EditFormat::Replace, &call.tool, &input.to_string())) {
         Some(Err(why)) => refuse(

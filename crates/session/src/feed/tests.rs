@@ -20,7 +20,7 @@ async fn session() -> (tempfile::TempDir, Arc<Recorder>) {
 }
 
 async fn append(recorder: &Arc<Recorder>, text: &str) {
-    let body = EventBody::MemoryChanged { text: text.to_owned() };
+    let body = EventBody::MemoryChanged { text: text.to_owned(), remembered: None };
     recorder.append(&Actor::system(), vec![body]).await.unwrap();
 }
 
@@ -243,7 +243,7 @@ impl Screen {
 }
 
 fn completed(item: ItemId) -> EventBody {
-    let kind = ItemKind::Notice { text: String::new() };
+    let kind = ItemKind::notice("");
     let item = Item { id: item, status: ItemStatus::Completed, kind };
     EventBody::ItemCompleted { turn: TurnId::from_u128(1), item }
 }
@@ -386,7 +386,7 @@ mod any_pace {
                 for step in steps {
                     match step {
                         Step::Append(events) => {
-                            let body = EventBody::MemoryChanged { text: "x".to_owned() };
+                            let body = EventBody::MemoryChanged { text: "x".to_owned(), remembered: None };
                             let bodies = vec![body; usize::from(events)];
                             recorder.append(&Actor::system(), bodies).await.unwrap();
                         }

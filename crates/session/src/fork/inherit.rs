@@ -156,6 +156,7 @@ impl Heir<'_> {
 fn files(body: &EventBody) -> Vec<&str> {
     let (images, output) = match body {
         EventBody::PromptQueued { images, .. } => (images.as_slice(), None),
+        EventBody::SkillsPinned { .. } => (&[][..], Some(crate::skills::FILE)),
         EventBody::ItemCompleted { item, .. } => match &item.kind {
             ItemKind::Prompt { images, .. } => (images.as_slice(), None),
             ItemKind::ToolCall(call) => {
@@ -205,9 +206,11 @@ mod tests {
         let log = store.create_log(id).await.unwrap();
         let mut bodies =
             vec![created(None), queued(begun), queued(waits), EventBody::TurnStarted { turn, prompt: begun }];
-        bodies.extend((0..3 * PAGE).map(|n| EventBody::MemoryChanged { text: n.to_string() }));
+        bodies.extend(
+            (0..3 * PAGE).map(|n| EventBody::MemoryChanged { text: n.to_string(), remembered: None }),
+        );
         bodies.push(EventBody::SnapshotTaken { snapshot, turn, bytes: 1, duration_ms: 1, blurred: false });
-        bodies.push(EventBody::MemoryChanged { text: "after it".to_owned() });
+        bodies.push(EventBody::MemoryChanged { text: "after it".to_owned(), remembered: None });
         log.append(bodies.into_iter().map(draft).collect()).await.unwrap();
         Recorder::new(log, store.clone(), Stream::new(id, State::new(id)))
     }

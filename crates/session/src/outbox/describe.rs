@@ -33,7 +33,7 @@ pub(super) async fn describe(recorder: &Recorder) -> Result<(String, String), st
                             checks.push((report.check.clone(), passed));
                         }
                     }
-                    ItemKind::Notice { text } => {
+                    ItemKind::Notice { text, .. } => {
                         if let Some(list) = text.strip_prefix(weakened::HEAD) {
                             list.trim().clone_into(&mut weaker);
                         }

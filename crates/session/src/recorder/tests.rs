@@ -66,7 +66,7 @@ async fn what_follows_from_the_state_is_appended_in_the_same_step() {
     // Many at once, each only if it is the first.
     let once = || {
         recorder.append_if(&ann, |state| match state.seq() {
-            0 => (vec![EventBody::MemoryChanged { text: "first".into() }], true),
+            0 => (vec![EventBody::MemoryChanged { text: "first".into(), remembered: None }], true),
             _ => (Vec::new(), false),
         })
     };

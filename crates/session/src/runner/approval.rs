@@ -38,7 +38,7 @@ impl Runner {
             call: None,
             diff: None,
         };
-        self.put(body).await
+        self.put(vec![body]).await
     }
 
     /// Goes on with a turn whose delivery was approved. What was put to the person is on the host, so no sandbox is needed.

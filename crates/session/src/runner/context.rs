@@ -12,8 +12,8 @@ use protocol::event::{Compaction, CompactionLevel};
 use protocol::{Actor, EventBody};
 use sandbox::WORKSPACE;
 
-use super::Runner;
 use super::model::usage;
+use super::{Runner, nearby};
 use crate::failure::Failure;
 use crate::process::Command;
 use crate::routes::Task;
@@ -22,6 +22,8 @@ use crate::routes::Task;
 const LOOK: Duration = Duration::from_secs(20);
 /// Most bytes of names that are looked at.
 pub(super) const NAMES: usize = 64 * 1024;
+/// How much of what is shown of files may be instructions for their directories: one part in so many.
+const GUIDED: usize = 8;
 /// Most names that a model is shown beside the files.
 const NAMED: usize = 100;
 
@@ -88,6 +90,8 @@ impl Runner {
         }
         self.append(&Actor::system(), vec![EventBody::ContextCompacted(compaction)]).await?;
         let messages = self.context.history().await?.into_messages();
+        // What was left out is given again when the work comes there.
+        self.known_nearby(&messages);
         Ok(Input::Compacted { messages: Some(messages) })
     }
 
@@ -187,19 +191,25 @@ impl Runner {
             None => Default::default(),
         };
         let diff = self.in_workspace(CHANGED, 16 * 1024).await?;
-        Ok(WorkState { plan, diagnostics, diff })
+        let skills = self.context.history().await?.loaded_skills();
+        Ok(WorkState { plan, diagnostics, diff, skills })
     }
 
     /// The files of the workspace, with the text of those that matter most.
     pub(super) async fn survey(&self, hints: &str, room: usize) -> Result<Input, Failure> {
         let names: Vec<String> =
             self.in_workspace(NAMES_OF_FILES, NAMES).await?.lines().map(str::to_owned).collect();
+        super::tools::skill::bring_all(self).await?;
         let sandbox = self.sandbox()?;
-        let mut left = room as u64;
+        // What holds for the files is a part of what is shown of them.
+        let guided = if names.iter().any(|name| nearby::is_guide(name)) { room / GUIDED } else { 0 };
+        let mut left = room.saturating_sub(guided) as u64;
         let mut files = Vec::new();
         for path in agent::files_that_matter(&names, hints) {
             let mut text = None;
-            if left > 0 && agent::is_worth_reading(&path, hints) {
+            // Instructions are told as such, unless the work is about them.
+            let told = nearby::is_guide(&path) && !hints.contains(path.as_str());
+            if left > 0 && !told && agent::is_worth_reading(&path, hints) {
                 text = match sandbox.guest().read_file(&format!("{WORKSPACE}/{path}"), 0, left).await {
                     // A file that does not fit is not shown in part: it would be written back in part.
                     Ok((bytes, size)) if size <= left && !bytes.contains(&0) => {
@@ -214,7 +224,10 @@ impl Runner {
                 files.push(FileText { path, text });
             }
         }
-        Ok(Input::Surveyed { files })
+        let shown: Vec<&str> =
+            files.iter().filter(|file| file.text.is_some()).map(|file| file.path.as_str()).collect();
+        let guides = self.guides_for(&shown, &names, guided).await?;
+        Ok(Input::Surveyed { files, guides })
     }
 
     /// What a script prints in the workspace; nothing where it fails, because it is only for show.

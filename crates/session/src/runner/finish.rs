@@ -237,6 +237,9 @@ impl Runner {
         counts: (u32, u32, u32),
     ) -> Result<(), store::Error> {
         let (files_changed, insertions, deletions) = counts;
+        if end.outcome == Outcome::Done {
+            self.count_useful().await;
+        }
         loop {
             let Some(turn) = self.context.turn() else { return Ok(()) };
             let stopped_by = turn.stopping.clone().or_else(|| self.stop.by());

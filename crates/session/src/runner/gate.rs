@@ -38,6 +38,7 @@ impl Runner {
         self.sandbox = Some(Arc::clone(&held.sandbox));
         self.exit = held.exit;
         self.checks = saved.checks;
+        self.hooks = self.context.workspace.hooks_with(saved.hooks);
         // What the repository's own policy says is known from here on.
         self.context.workspace.policy_changed(&self.context.recorder)?;
         match sync {
@@ -64,6 +65,7 @@ impl Runner {
         match there {
             Ok(synced) => {
                 self.checks = synced.saved.checks;
+                self.hooks = self.context.workspace.hooks_with(synced.saved.hooks);
                 let unread = self.begin().await?;
                 let notes: Vec<String> = synced.note.into_iter().chain(unread).collect();
                 Ok((!notes.is_empty()).then(|| notes.join("\n")))
@@ -100,12 +102,17 @@ pub(super) fn writes(tool: &Invocation) -> bool {
         | Invocation::Process { stdin: None, .. }
         | Invocation::Plan { .. }
         | Invocation::Ask { .. }
-        | Invocation::WebFetch { .. } => false,
+        | Invocation::Skill { .. }
+        | Invocation::WebFetch { .. }
+        | Invocation::Remember { .. }
+        | Invocation::Recall { .. }
+        | Invocation::McpTools { .. } => false,
         Invocation::Shell { .. }
         | Invocation::Process { stdin: Some(_), .. }
         | Invocation::Write { .. }
         | Invocation::Edit { .. }
         | Invocation::Patch { .. }
-        | Invocation::Check { .. } => true,
+        | Invocation::Check { .. }
+        | Invocation::Mcp { .. } => true,
     }
 }

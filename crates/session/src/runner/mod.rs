@@ -12,8 +12,12 @@ pub(crate) mod deltas;
 mod finish;
 mod gate;
 mod git;
+mod hooks;
 mod map;
+mod mcp;
 mod model;
+mod nearby;
+mod notes;
 pub(crate) mod output;
 mod permission;
 mod question;
@@ -22,6 +26,7 @@ mod removals;
 mod resume;
 mod services;
 mod share;
+mod skills;
 mod tools;
 pub(crate) mod weakened;
 
@@ -64,6 +69,8 @@ pub(crate) struct Context {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) workspace: Workspace,
     pub(crate) client: llm::Client,
+    /// The memory.
+    pub(crate) shelf: Arc<crate::notes::Shelf>,
     /// Woken when somebody changed the session.
     pub(crate) edited: tokio::sync::Notify,
     /// What people were told that models were not sent as it was said.
@@ -74,6 +81,10 @@ pub(crate) struct Context {
     pub(crate) outside: Outside,
     /// The call that another server had begun, as it was kept.
     pub(crate) broken_off: Mutex<Option<kept_call::Kept>>,
+    /// The MCP servers of the configuration.
+    pub(crate) servers: Arc<crate::mcp::McpServers>,
+    /// The connections to MCP servers in the session's sandbox.
+    pub(crate) inside: crate::mcp::Inside,
 }
 
 impl Context {
@@ -151,6 +162,10 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         map: None,
         map_wanted: false,
         map_soon: false,
+        recollection: None,
+        hooks: Vec::new(),
+        nearby: Mutex::default(),
+        mcp: mcp::Offer::default(),
     };
     if let Some(by) = &turn.stopping {
         runner.stop.give(by.clone());
@@ -243,6 +258,14 @@ struct Runner {
     map_wanted: bool,
     /// Whether it was made before, so that it is only a moment away.
     map_soon: bool,
+    /// Notes of the memory that fit the prompt, on their way.
+    recollection: Option<notes::Recollection>,
+    /// What is asked before calls, and shown them afterwards.
+    hooks: Vec<protocol::Hook>,
+    /// What the conversation has of instructions for directories.
+    nearby: Mutex<agent::nearby::Given>,
+    /// The tools of MCP servers.
+    mcp: mcp::Offer,
 }
 
 impl Runner {
@@ -260,24 +283,38 @@ impl Runner {
         let settled = turn.open.is_empty() && (turn.steps() == 0 || !turn.had_sandbox);
         let known = if settled { workspace.foreseen(recorder).await } else { None };
         self.expect(turn);
-        let instructions = match known {
+        self.recollect(turn);
+        let (instructions, skills_at, programs) = match known {
             Some(known) => {
                 self.checks = known.checks;
-                known.instructions
+                (known.instructions, known.skills_at, known.mcp)
             }
-            None => Box::pin(self.arrive()).await?.map_or_else(String::new, |saved| saved.instructions),
+            None => {
+                let saved = Box::pin(self.arrive()).await?;
+                saved.map_or_else(Default::default, |saved| {
+                    let skills_at = saved.skills_at();
+                    (saved.instructions, skills_at, saved.mcp)
+                })
+            }
         };
+        let skills = Box::pin(self.settle_skills(skills_at.as_deref())).await?;
+        let instructions = skills::with_skills(instructions, &skills);
+        self.know_servers(&programs);
         Box::pin(self.settle_open(turn)).await?;
         self.take_on(&model);
+        Box::pin(self.offer_tools(&model)).await?;
         let mut history = self.context.history().await?;
-        if self.orient(turn, &history).await? {
+        let recalled = self.give_notes(&history).await?;
+        if self.orient(turn, &history).await? || recalled {
             history = self.context.history().await?;
         }
         // What was told until now is in there.
         drop(self.take_told());
+        self.known_nearby(history.messages());
         let mut machine = Turn::new(Setup {
             offers: self.offers(),
             measured: history.measured(),
+            mcp: self.mcp.tools(),
             earlier: history.earlier().to_vec(),
             unfinished: history.unfinished(),
             messages: history.into_messages(),
@@ -355,8 +392,12 @@ impl Runner {
             drop(clock);
             self.context.warn_of_limits().await?;
             self.give_map(map::Haste::None).await?;
+            self.give_late_notes().await?;
             for text in self.take_told() {
                 effects.extend(machine.handle(Input::Noticed { text }));
+            }
+            if let Some(tools) = Box::pin(self.offer_anew()).await? {
+                effects.extend(machine.handle(Input::ToolsListed { tools }));
             }
             if let Some(input) = input {
                 effects.extend(machine.handle(input));
@@ -372,8 +413,14 @@ impl Runner {
     }
 
     async fn complete(&self, item: Item) -> Result<(), store::Error> {
+        self.complete_with(None, item).await
+    }
+
+    /// The same with what came of it, in one append.
+    async fn complete_with(&self, also: Option<Box<EventBody>>, item: Item) -> Result<(), store::Error> {
         let item = self.with_share(item);
-        self.append(&self.agent, vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
+        let ended = EventBody::ItemCompleted { turn: self.turn, item };
+        self.append(&self.agent, also.map(|also| *also).into_iter().chain([ended]).collect()).await
     }
 
     async fn start(&self, item: Item) -> Result<(), store::Error> {
@@ -392,7 +439,7 @@ impl Runner {
     }
 
     async fn record_notice(&self, text: String) -> Result<(), store::Error> {
-        let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } };
+        let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::notice(text) };
         self.append(&Actor::system(), vec![EventBody::ItemCompleted { turn: self.turn, item }]).await
     }
 
@@ -443,6 +490,7 @@ impl Runner {
                         elapsed_ms: None,
                         process: None,
                         share: shares.next(),
+                        hooks: Vec::new(),
                     };
                     let kind = ItemKind::ToolCall(call);
                     let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
@@ -465,9 +513,15 @@ impl Runner {
 
     async fn run_tool(&mut self, call_id: String, tool: agent::tools::Invocation) -> Result<Input, Failure> {
         let item = self.take_call(&call_id)?;
-        match Box::pin(self.permit(&item, &tool)).await {
-            Ok(Permit::Run) => Box::pin(self.run_permitted(item, tool, None)).await,
-            Ok(Permit::Refused(text)) => {
+        match Box::pin(self.clear(item.clone(), tool)).await {
+            Ok(Permit::Run { item, tool, note }) => {
+                // Whoever comes after this server knows by it that the call was decided on.
+                if matches!(&item.kind, ItemKind::ToolCall(call) if !call.hooks.is_empty()) {
+                    self.start((*item).clone()).await?;
+                }
+                Box::pin(self.run_permitted(*item, tool, note)).await
+            }
+            Ok(Permit::Refused { item, text }) => {
                 self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?;
                 Ok(Input::ToolEnded { call_id, text, is_error: true, images: Vec::new() })
             }
@@ -492,7 +546,7 @@ impl Runner {
             drop(exit.take_refused());
         }
         let settled = if gate::writes(&tool) { Box::pin(self.settled()).await } else { Ok(None) };
-        let asker = item.clone();
+        let (asker, done) = (item.clone(), tool.clone());
         let ended = match settled {
             Ok(synced) => {
                 let ended = self.with_services(Box::pin(self.perform(item.id, tool))).await;
@@ -501,6 +555,7 @@ impl Runner {
             Err(failure) => Err(failure),
         };
         let input = Box::pin(self.close_call(item, began, ended)).await?;
+        Box::pin(self.guide(&done)).await?;
         self.ask_for_hosts(&asker).await?;
         Ok(input)
     }
@@ -520,9 +575,11 @@ impl Runner {
         call.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         call.elapsed_ms = Some(self.context.elapsed_ms());
         match ended {
-            Ok(ToolEnd::Ended(done)) => {
-                let Done { mut output, is_error, exit_code, process: background } = done;
-                if exit_code.is_some() || background.is_some() || call.tool == "web_fetch" {
+            Ok(ToolEnd::Ended(mut done)) => {
+                let shown = Box::pin(self.show_hooks(item.id, call, &mut done)).await;
+                call.hooks.extend(shown);
+                let Done { mut output, is_error, exit_code, process: background, also } = done;
+                if exit_code.is_some() || background.is_some() || reaches_out(&call.tool) {
                     for line in self.remarks(is_error, &output.text).await? {
                         output.text.push('\n');
                         output.text.push_str(&line);
@@ -537,7 +594,7 @@ impl Runner {
                 call.process = background.map(|background| *background);
                 item.status = if is_error { ItemStatus::Failed } else { ItemStatus::Completed };
                 failpoint::hit(Point::ToolEnded);
-                self.complete(item).await?;
+                self.complete_with(also, item).await?;
                 failpoint::hit(Point::ToolRecorded);
                 // Not before: until the result is in the log, a restarted server must find the process again.
                 if exit_code.is_some()
@@ -598,7 +655,10 @@ impl Runner {
         let mut results = Vec::new();
         let mut running = "sandbox".to_owned();
         match self.try_verify(&mut results, &mut running).await {
-            Ok(changed) => Ok(Verification { changed, checks: results }),
+            Ok(changed) => {
+                self.give_patterns(&results).await?;
+                Ok(Verification { changed, checks: results })
+            }
             // The work went with the sandbox. The model is told as a check is: with what is to be done again.
             Err(Failure::Lost(detail)) => {
                 let text = self.lost(&detail).await?;
@@ -674,6 +734,11 @@ fn needs_sandbox(effect: &Effect) -> bool {
         | Effect::Tell { .. }
         | Effect::Finish { .. } => false,
     }
+}
+
+/// Whether a call that is no command may be refused connections out of the sandbox.
+fn reaches_out(tool: &str) -> bool {
+    tool == "web_fetch" || agent::tools::is_of_server(tool)
 }
 
 /// What the agent says of a stop.

@@ -16,6 +16,7 @@ use sandbox::WORKSPACE;
 
 use super::Runner;
 use super::approval::Asked;
+use super::hooks::{self, Hooked};
 use crate::failure::Failure;
 use crate::process::Command;
 use crate::state::{TurnState, broken_off};
@@ -33,38 +34,44 @@ const LEADS: &str = r#"for path do realpath -m -- "$path" || exit 1; done"#;
 
 /// What becomes of a call.
 pub(super) enum Permit {
-    /// It runs.
-    Run,
+    /// It runs, as hooks left it. The note is for the model.
+    Run { item: Box<Item>, tool: Invocation, note: Option<String> },
     /// It does not, and the model reads why.
-    Refused(String),
-}
-
-/// What a person decided on a call.
-struct Told {
-    /// What the model reads with its result.
-    note: Option<String>,
-    /// What it is run with.
-    tool: Invocation,
-    item: Item,
+    Refused { item: Box<Item>, text: String },
 }
 
 impl Runner {
-    /// Decides on a call that the model made. Where a person must, they are asked, and the turn waits.
-    pub(super) async fn permit(&mut self, item: &Item, tool: &Invocation) -> Result<Permit, Failure> {
-        match self.judge(tool).await? {
-            Decision::Allow => Ok(Permit::Run),
-            Decision::Deny { why } => Ok(Permit::Refused(why)),
+    /// Decides on a call that the model made, or that waited behind one that a person decided on: hooks are asked first, so
+    /// that what is decided on is what would run. What they did is to be in the log before the call begins.
+    pub(super) async fn clear(&mut self, item: Item, tool: Invocation) -> Result<Permit, Failure> {
+        match Box::pin(self.ask_hooks(item, tool)).await? {
+            Hooked::Go { item, tool } => self.permit(item, tool).await,
+            Hooked::Vetoed { item, text } => Ok(Permit::Refused { item: Box::new(item), text }),
+        }
+    }
+
+    /// Decides by the policies. Where a person must, they are asked, and the turn waits.
+    async fn permit(&mut self, item: Item, tool: Invocation) -> Result<Permit, Failure> {
+        let ItemKind::ToolCall(call) = &item.kind else {
+            return Err(Problem::new(Code::Internal, "an item that is no call is to run").into());
+        };
+        match self.judge(&tool).await? {
+            Decision::Allow => {
+                let note = hooks::rewritten(call);
+                Ok(Permit::Run { item: Box::new(item), tool, note })
+            }
+            Decision::Deny { why } => Ok(Permit::Refused { item: Box::new(item), text: why }),
             Decision::Ask { why, kind, after_every } => {
-                let ItemKind::ToolCall(call) = &item.kind else { return Ok(Permit::Run) };
                 let (tool, input) = (call.tool.clone(), call.input.clone());
                 let options = Vec::new();
-                let call = AskedCall { item: item.id, tool, input, why, kind, after_every, options };
-                self.ask_for(Gate::Call, call, question).await
+                let asked = AskedCall { item: item.id, tool, input, why, kind, after_every, options };
+                let as_it_is = (!call.hooks.is_empty()).then(|| item.clone());
+                self.ask_for(Gate::Call, asked, as_it_is, question).await
             }
         }
     }
 
-    async fn judge(&self, tool: &Invocation) -> Result<Decision, Failure> {
+    pub(super) async fn judge(&self, tool: &Invocation) -> Result<Decision, Failure> {
         let stream = self.context.recorder.stream();
         let (own, granted, actions) =
             stream.with_state(|state| (state.policy().clone(), state.granted().to_vec(), state.actions()));
@@ -119,11 +126,13 @@ impl Runner {
         Ok(whole.then_some(real))
     }
 
-    /// Asks a person for a call. What was done so far is kept first, so that it can be looked at, and waits safely.
+    /// Asks a person for a call, which is recorded as it is now where hooks were asked before. What was done so far is kept
+    /// first, so that it can be looked at, and waits safely.
     pub(super) async fn ask_for<T>(
         &mut self,
         gate: Gate,
         call: AskedCall,
+        as_it_is: Option<Item>,
         words: impl FnOnce(&AskedCall, Option<&DiffSummary>) -> String,
     ) -> Result<T, Failure> {
         // What brings the workspace to its branch's tip ends with this task.
@@ -139,7 +148,9 @@ impl Runner {
             call: Some(Box::new(call)),
             diff: diff.map(Box::new),
         };
-        match self.put(body).await? {
+        let turn = self.turn;
+        let begun = as_it_is.map(|item| EventBody::ItemStarted { turn, item });
+        match self.put(begun.into_iter().chain([body]).collect()).await? {
             Asked::Waiting => Err(Failure::Waits),
             Asked::Stopped | Asked::Nobody => Err(Failure::Stopped),
         }
@@ -182,17 +193,17 @@ impl Runner {
             call: Some(Box::new(asked)),
             diff: diff.map(Box::new),
         };
-        match self.put(body).await? {
+        match self.put(vec![body]).await? {
             Asked::Waiting => Err(Failure::Waits),
             Asked::Stopped | Asked::Nobody => Err(Failure::Stopped),
         }
     }
 
     /// Asks, unless the turn was stopped before.
-    pub(super) async fn put(&self, question: EventBody) -> Result<Asked, store::Error> {
+    pub(super) async fn put(&self, question: Vec<EventBody>) -> Result<Asked, store::Error> {
         let system = Actor::system();
         let asked = self.context.recorder.append_if(&system, move |state| match state.turn() {
-            Some(turn) if turn.stopping.is_none() => (vec![question], Asked::Waiting),
+            Some(turn) if turn.stopping.is_none() => (question, Asked::Waiting),
             Some(_) | None => (Vec::new(), Asked::Stopped),
         });
         let (_, asked) = asked.await?;
@@ -228,33 +239,36 @@ impl Runner {
         if let Some(decision) = answered.filter(|_| turn.decided == Some(item.id)) {
             return self.take_answer(item, decision).await;
         }
-        let told = if turn.decided == Some(item.id) {
-            self.decided(turn, item, call).await
+        let permit = if turn.decided == Some(item.id) {
+            self.decided(turn, item, call).await?
         } else {
-            self.undecided(item, call).await
-        };
-        match told? {
-            Ok(Told { note, tool, item }) => {
-                // From here on it may have done something.
-                self.start(item.clone()).await?;
-                self.run_permitted(item, tool, note).await.map(drop)
+            match self.reread(call, &call.input)? {
+                Ok(tool) => self.clear(item.clone(), tool).await?,
+                Err(text) => Permit::Refused { item: Box::new(item.clone()), text },
             }
-            Err(text) => Ok(self.complete(broken_off(item, ItemStatus::Failed, &text)).await?),
+        };
+        match permit {
+            Permit::Run { item, tool, note } => {
+                // From here on it may have done something.
+                self.start((*item).clone()).await?;
+                self.run_permitted(*item, tool, note).await.map(drop)
+            }
+            Permit::Refused { item, text } => {
+                Ok(self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?)
+            }
         }
     }
 
     /// The call that a person decided on, as they want it; or what the model reads instead.
-    async fn decided(
-        &self,
-        turn: &TurnState,
-        item: &Item,
-        call: &ToolCall,
-    ) -> Result<Result<Told, String>, Failure> {
-        let Some(decision) = &turn.decision else { return Ok(Err(agent::history::INTERRUPTED.to_owned())) };
+    async fn decided(&mut self, turn: &TurnState, item: &Item, call: &ToolCall) -> Result<Permit, Failure> {
+        let refused = |text: String| Permit::Refused { item: Box::new(item.clone()), text };
+        let Some(decision) = &turn.decision else {
+            return Ok(refused(agent::history::INTERRUPTED.to_owned()));
+        };
         let (by, said) = (&decision.by, decision.comment.as_deref());
         if !decision.approved {
             let words = said.map(|said| format!(" and said: {said}")).unwrap_or_default();
-            return Ok(Err(format!(
+            return Ok(refused(format!(
                 "Not run: {by} did not approve this call{words}\nGo on without it, in the way that is wanted."
             )));
         }
@@ -266,31 +280,37 @@ impl Runner {
             notes.push(format!("{by} changed this call before it ran. It ran with: {edited}"));
         }
         notes.extend(said.map(|said| format!("{by} approved this call and said: {said}")));
-        let tool = match agent::tools::parse(self.edit_format()?, &call.tool, &input.to_string()) {
+        let mut tool = match self.reread(call, input)? {
             Ok(tool) => tool,
-            Err(text) => return Ok(Err(text)),
+            Err(text) => return Ok(refused(text)),
         };
+        if decision.input.is_some() {
+            // Hooks have not seen this one. What they make of it nobody has decided on.
+            let before = tool.clone();
+            (item, tool) = match Box::pin(self.ask_hooks(item, tool)).await? {
+                Hooked::Go { item, tool } if tool == before => (item, tool),
+                Hooked::Go { item, tool } => return self.permit(item, tool).await,
+                Hooked::Vetoed { item, text } => return Ok(Permit::Refused { item: Box::new(item), text }),
+            };
+        } else {
+            notes.extend(hooks::rewritten(call));
+        }
         // Whoever decides on a call does not decide on what is forbidden.
         if let Decision::Deny { why } = self.judge(&tool).await? {
-            return Ok(Err(why));
+            return Ok(Permit::Refused { item: Box::new(item), text: why });
         }
-        Ok(Ok(Told { note: (!notes.is_empty()).then(|| notes.join("; ")), tool, item }))
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
+        Ok(Permit::Run { item: Box::new(item), tool, note })
     }
 
-    /// A call after the one that a person decided on.
-    async fn undecided(&mut self, item: &Item, call: &ToolCall) -> Result<Result<Told, String>, Failure> {
-        let tool = match agent::tools::parse(self.edit_format()?, &call.tool, &call.input.to_string()) {
-            Ok(tool) => tool,
-            Err(text) => return Ok(Err(text)),
-        };
-        Ok(match self.permit(item, &tool).await? {
-            Permit::Run => Ok(Told { note: None, tool, item: item.clone() }),
-            Permit::Refused(text) => Err(text),
-        })
-    }
-
-    fn edit_format(&self) -> Result<protocol::EditFormat, Failure> {
-        Ok(self.find_model()?.profile().edit_format)
+    /// A call with this input, as the turn's model has its tools. The inner error is what the model reads.
+    pub(super) fn reread(
+        &self,
+        call: &ToolCall,
+        input: &serde_json::Value,
+    ) -> Result<Result<Invocation, String>, Failure> {
+        let format = self.find_model()?.profile().edit_format;
+        Ok(agent::tools::parse_with(&self.mcp.tools(), format, &call.tool, &input.to_string()))
     }
 
     /// Closes a call whose sandbox died before anybody could be asked.

@@ -15,7 +15,9 @@ impl Runner {
     /// Tools that this session has beside those that every session has.
     pub(super) fn offers(&self) -> Offers {
         let workspace = &self.context.workspace;
-        Offers { ask: workspace.may_ask(), web: workspace.reaches_out() }
+        let memory = workspace.remembers();
+        let skills = self.pinned_skills().is_some_and(|skills| !skills.is_empty());
+        Offers { ask: workspace.may_ask(), web: workspace.reaches_out(), memory, skills }
     }
 
     /// Asks a person, and lets the turn wait; where nobody answers, the model is told so at once.
@@ -40,7 +42,7 @@ impl Runner {
             after_every: false,
             options,
         };
-        self.ask_for(Gate::Question, asked, |_, _| question).await
+        self.ask_for(Gate::Question, asked, None, |_, _| question).await
     }
 
     /// Ends a question with what a person said.

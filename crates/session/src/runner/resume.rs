@@ -1,6 +1,6 @@
 //! What a restarted server does with the items that the one before it left open. A command still runs in the sandbox
 //! under the item's id, so it is followed again from its first byte that is still held; anything else is closed as
-//! interrupted. Calls that waited for a person have not begun, and go on as was decided.
+//! interrupted. Calls that waited for a person, or for hooks, have not begun, and go on as is decided.
 
 use std::time::Instant;
 
@@ -33,7 +33,8 @@ impl Runner {
                 (Some((began, ended)), _) => self.close_call(item.clone(), began, ended).await.map(drop),
                 // There was no place for it yet, so it has not begun; or to do it again does no harm.
                 (None, ItemKind::ToolCall(call))
-                    if (!turn.had_sandbox || only_looks(call)) && !self.stop.is_given() =>
+                    if (!turn.had_sandbox || only_looks(call) || self.was_not_decided(call))
+                        && !self.stop.is_given() =>
                 {
                     self.run_late(item, call).await
                 }
@@ -47,10 +48,15 @@ impl Runner {
         if stopped { Err(Failure::Stopped) } else { Ok(()) }
     }
 
+    /// Whether hooks were being asked for a call, so that it has not begun.
+    fn was_not_decided(&self, call: &ToolCall) -> bool {
+        self.is_undecided(call, invocation(call).as_ref())
+    }
+
     /// Runs a call that waited for a sandbox when the server ended.
     async fn run_late(&mut self, item: &Item, call: &ToolCall) -> Result<(), Failure> {
         let format = self.find_model()?.profile().edit_format;
-        match agent::tools::parse(format, &call.tool, &call.input.to_string()) {
+        match agent::tools::parse_with(&self.mcp.tools(), format, &call.tool, &call.input.to_string()) {
             Ok(tool) => {
                 self.calls.push(item.clone());
                 self.run_tool(call.call_id.clone(), tool).await.map(drop)
@@ -99,7 +105,7 @@ impl Runner {
 }
 
 /// What a call does, as the model wrote it.
-fn invocation(call: &ToolCall) -> Option<Invocation> {
+pub(super) fn invocation(call: &ToolCall) -> Option<Invocation> {
     agent::tools::parse(EditFormat::default(), &call.tool, &agent::tools::replayed_arguments(&call.input))
         .ok()
 }
@@ -110,7 +116,13 @@ fn in_background(item: &Item) -> bool {
     matches!(invocation(call), Some(Invocation::Shell { background: true, .. }))
 }
 
-/// Whether a call looks at what runs, or ends it: both can be done twice, but not writing to it.
+/// Whether a call looks at what runs, or ends it: both can be done twice, but not writing to it. And so can all that is done
+/// with the memory, which knows by the item what it did.
 fn only_looks(call: &ToolCall) -> bool {
-    matches!(invocation(call), Some(Invocation::Process { stdin: None, .. }))
+    matches!(
+        invocation(call),
+        Some(
+            Invocation::Process { stdin: None, .. } | Invocation::Remember { .. } | Invocation::Recall { .. }
+        )
+    )
 }

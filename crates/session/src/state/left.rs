@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::TurnState;
 
 /// Tools that change no file. `check` runs the environment's own commands.
-const READING: [&str; 8] = ["read", "search", "list", "plan", "check", "recall", "ask", "web_fetch"];
+const READING: [&str; 10] =
+    ["read", "search", "list", "plan", "check", "remember", "recall", "ask", "web_fetch", "mcp_tools"];
 
 /// What a turn leaves to the next one: what it did not get done, and how it found the checks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use protocol::event::DeliveryState;
 use protocol::item::{CheckReport, Output};
-use protocol::{Actor, Budgets, Mistake, Usage, VERSION};
+use protocol::{Actor, Budgets, Mistake, Status, Usage, VERSION};
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap()
@@ -123,6 +123,7 @@ fn call(n: u128, status: ItemStatus, duration_ms: Option<u64>) -> Item {
         elapsed_ms: None,
         process: None,
         share: None,
+        hooks: Vec::new(),
     };
     Item { id: protocol::ItemId::from_u128(n), status, kind: ItemKind::ToolCall(call) }
 }
@@ -354,6 +355,7 @@ fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
             elapsed_ms: None,
             process: None,
             share: None,
+            hooks: Vec::new(),
         };
         Item { id: ItemId::from_u128(n), status: ItemStatus::InProgress, kind: ItemKind::ToolCall(call) }
     };
@@ -596,7 +598,13 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             let states = [NotificationState::Intended, NotificationState::Sent, NotificationState::Failed];
             EventBody::NotificationUpdated(notification(&key.to_string(), turn, states[state]))
         }),
-        text().prop_map(|text| EventBody::MemoryChanged { text }),
+        text().prop_map(|text| EventBody::MemoryChanged { text, remembered: None }),
+        (turn(), text(), any::<bool>()).prop_map(|(turn, name, as_before)| {
+            let schema = serde_json::json!({});
+            let (server, tool, description) = (name.clone(), name.clone(), name.clone());
+            let tools = vec![protocol::McpTool { name, server, tool, description, schema }];
+            EventBody::ToolsListed { turn, tools, missing: Vec::new(), as_before }
+        }),
         (any::<Option<u16>>(), any::<Option<u16>>()).prop_map(|(tokens, steps)| {
             let limits = |limit: Option<u16>| protocol::Budget {
                 tokens: limit.map(u64::from),
@@ -629,7 +637,7 @@ fn any_item() -> impl Strategy<Value = Item> {
             0 => ItemKind::Prompt { prompt: PromptId::from_u128(n), text, images: Vec::new() },
             1 => ItemKind::Message { text },
             2 => ItemKind::Reasoning { text, signature: None },
-            3 => ItemKind::Notice { text },
+            3 => ItemKind::notice(text),
             4 => ItemKind::Report(CheckReport {
                 check: text,
                 command: "true".into(),

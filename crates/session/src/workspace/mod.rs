@@ -126,6 +126,24 @@ impl Workspace {
         self.recipe.questions
     }
 
+    /// Whether the environment lets sessions know and keep what is remembered.
+    pub(crate) fn remembers(&self) -> bool {
+        self.recipe.memory && self.options.memory.enabled
+    }
+
+    /// Whose notes a session knows: those of its repository, of its environment, and of the author of the prompt.
+    pub(crate) fn scopes(&self, author: Option<&str>) -> Vec<protocol::NoteScope> {
+        use protocol::NoteScope;
+        let repository = self.url().ok().map(|url| NoteScope::repository(forge::public_url(url)));
+        let environment = NoteScope::environment(self.environment.clone());
+        repository.into_iter().chain([environment]).chain(author.map(NoteScope::person)).collect()
+    }
+
+    /// The secrets of the environment.
+    pub(crate) fn secrets(&self) -> &[protocol::Secret] {
+        &self.recipe.secrets
+    }
+
     /// Whether the environment allows anything outside.
     pub(crate) fn reaches_out(&self) -> bool {
         match &self.recipe.egress {
@@ -133,6 +151,11 @@ impl Workspace {
             protocol::Egress::Open => true,
             protocol::Egress::Allow(rules) => !rules.is_empty(),
         }
+    }
+
+    /// The MCP servers that the environment names.
+    pub(crate) fn mcp(&self) -> &[protocol::McpUse] {
+        &self.recipe.mcp
     }
 
     /// What a person must approve: what the environment says, and what the repository says beside it.
@@ -149,6 +172,16 @@ impl Workspace {
             .into_iter()
             .filter(|policy| !policy.is_empty())
             .collect()
+    }
+
+    /// The hooks: the environment's, then the repository's own.
+    pub(crate) fn hooks_with(&self, repository: Vec<protocol::Hook>) -> Vec<protocol::Hook> {
+        self.recipe.hooks.iter().cloned().chain(repository).collect()
+    }
+
+    /// Where skills come from beside the repository.
+    pub(crate) fn skill_sources(&self) -> &[protocol::SkillSource] {
+        &self.recipe.skills
     }
 
     /// What of the network the policies refuse.

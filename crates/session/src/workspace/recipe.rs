@@ -3,7 +3,9 @@
 //! nor what a sandbox may reach and use.
 
 use forge::{Mirror, Tip};
-use protocol::{Check, Code, Environment, Gate, Policy, Problem, Service, SetupStep};
+use protocol::{
+    Check, Code, Environment, Gate, Hook, McpProgram, McpUse, Policy, Problem, Service, SetupStep,
+};
 use serde::Deserialize;
 
 use super::submodules;
@@ -28,6 +30,12 @@ pub(crate) struct Resolved {
     pub(crate) approve: Vec<Gate>,
     pub(crate) policy: Policy,
     pub(crate) instructions: String,
+    /// The repository's own, which run after the environment's.
+    pub(crate) hooks: Vec<Hook>,
+    /// Whether the repository has folders for skills.
+    pub(crate) has_skills: bool,
+    /// MCP servers that the repository adds; they run in the sandbox.
+    pub(crate) mcp: Vec<McpProgram>,
     /// What a person should know of, such as keys that were ignored.
     pub(crate) notices: Vec<String>,
 }
@@ -51,6 +59,8 @@ struct RepositoryRecipe {
     #[serde(default)]
     policy: Policy,
     instructions: Option<String>,
+    #[serde(default)]
+    mcp: Vec<McpUse>,
     repos: Option<toml::Value>,
     model: Option<toml::Value>,
     egress: Option<toml::Value>,
@@ -59,6 +69,10 @@ struct RepositoryRecipe {
     pool: Option<toml::Value>,
     rebuild_s: Option<toml::Value>,
     questions: Option<toml::Value>,
+    memory: Option<toml::Value>,
+    #[serde(default)]
+    hooks: Vec<Hook>,
+    skills: Option<toml::Value>,
 }
 
 /// Completes the environment's recipe from the repository at a commit.
@@ -68,8 +82,15 @@ pub(crate) async fn resolve(
     tip: &Tip,
 ) -> Result<Resolved, Failure> {
     let file = mirror.read(&tip.commit, FILE).await?;
-    let agents = mirror.read(&tip.commit, "AGENTS.md").await?;
-    let mut resolved = merge(environment, file.as_deref(), agents.as_deref())?;
+    let mut agents = None;
+    for name in agent::nearby::FILES {
+        if agents.is_none() {
+            agents = mirror.read(&tip.commit, name).await?.map(|text| (name, text));
+        }
+    }
+    let agents = agents.as_ref().map(|(name, text)| (*name, text.as_slice()));
+    let mut resolved = merge(environment, file.as_deref(), agents)?;
+    resolved.has_skills = crate::skills::are_in(mirror, &tip.commit).await?;
     resolved.notices.extend(submodules::notice(mirror, tip, &resolved.setup).await?);
     if resolved.checks.is_empty() {
         let mut root = mirror.root(&tip.commit).await?;
@@ -130,7 +151,11 @@ fn is_manifest(name: &str) -> bool {
     (known.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))) && !lock
 }
 
-fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) -> Result<Resolved, Problem> {
+fn merge(
+    environment: &Environment,
+    file: Option<&[u8]>,
+    agents: Option<(&str, &[u8])>,
+) -> Result<Resolved, Problem> {
     let own = file.map(parse).transpose()?.unwrap_or_default();
     let mut notices = Vec::new();
     let others = [
@@ -142,6 +167,8 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         ("pool", &own.pool),
         ("rebuild_s", &own.rebuild_s),
         ("questions", &own.questions),
+        ("memory", &own.memory),
+        ("skills", &own.skills),
     ];
     for (key, value) in others {
         if value.is_some() {
@@ -156,14 +183,14 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
     }
     let mut parts = Vec::new();
     parts.extend(environment.instructions.clone().or(own.instructions));
-    if let Some(agents) = agents {
+    if let Some((name, agents)) = agents {
         let text = String::from_utf8_lossy(agents);
         if text.len() > INSTRUCTIONS_LIMIT {
             notices.push(format!(
-                "AGENTS.md is longer than {INSTRUCTIONS_LIMIT} bytes: only its beginning was read"
+                "{name} is longer than {INSTRUCTIONS_LIMIT} bytes: only its beginning was read"
             ));
         }
-        parts.push(format!("From the repository's AGENTS.md:\n{}", prefix(&text, INSTRUCTIONS_LIMIT)));
+        parts.push(format!("From the repository's {name}:\n{}", prefix(&text, INSTRUCTIONS_LIMIT)));
     }
     parts.retain(|part| !part.trim().is_empty());
     let services = if environment.services.is_empty() {
@@ -176,10 +203,13 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         )?;
         environment.services.clone()
     };
-    crate::environments::check_policy(&own.policy).map_err(|problem| {
-        Problem::new(Code::SetupFailed, format!("the repository's {FILE} cannot be used: {}", problem.title))
-            .hint(problem.hint.unwrap_or_default())
-    })?;
+    let mcp = programs(environment, own.mcp, &mut notices)?;
+    crate::environments::check_policy(&own.policy)
+        .and_then(|()| crate::team::check_hooks(&own.hooks))
+        .map_err(|problem| {
+            let title = format!("the repository's {FILE} cannot be used: {}", problem.title);
+            Problem::new(Code::SetupFailed, title).hint(problem.hint.unwrap_or_default())
+        })?;
     Ok(Resolved {
         base: environment.base.clone(),
         setup: if environment.setup.is_empty() { own.setup } else { environment.setup.clone() },
@@ -190,8 +220,46 @@ fn merge(environment: &Environment, file: Option<&[u8]>, agents: Option<&[u8]>) 
         approve: own.approve,
         policy: own.policy,
         instructions: parts.join("\n\n"),
+        hooks: own.hooks,
+        has_skills: false,
+        mcp,
         notices,
     })
+}
+
+/// The MCP servers that a repository adds. Those of the configuration hold secrets of this machine, so only the environment
+/// can name them, and none of them can be replaced.
+fn programs(
+    environment: &Environment,
+    own: Vec<McpUse>,
+    notices: &mut Vec<String>,
+) -> Result<Vec<McpProgram>, Problem> {
+    let mut programs: Vec<McpProgram> = Vec::new();
+    for one in own {
+        let name = one.name().to_owned();
+        let known = environment.mcp.iter().any(|known| known.name() == name);
+        match one {
+            McpUse::Named(_) if known => {}
+            McpUse::Named(_) => notices.push(format!(
+                "{FILE}: the MCP server \"{}\" was ignored; only the environment can use those of slipway.toml",
+                name.escape_debug()
+            )),
+            McpUse::Program(_) if known || programs.iter().any(|program| program.name == name) => {
+                notices.push(format!(
+                    "{FILE}: the MCP server \"{}\" was ignored; there is another of that name",
+                    name.escape_debug()
+                ));
+            }
+            McpUse::Program(program) => {
+                crate::mcp::check_program(&program).map_err(|problem| {
+                    let title = format!("the repository's {FILE} cannot be used: {}", problem.title);
+                    Problem::new(Code::SetupFailed, title).hint(problem.hint.unwrap_or_default())
+                })?;
+                programs.push(program);
+            }
+        }
+    }
+    Ok(programs)
 }
 
 /// Services are looked at as those of an environment are when it is stored, wherever they are declared.
@@ -242,7 +310,7 @@ mod tests {
             limits = { memory_mb = 1000000 }
             secrets = []
         "#;
-        let merged = merge(&environment, Some(file), Some(b"Use tabs.")).unwrap();
+        let merged = merge(&environment, Some(file), Some(("AGENTS.md", b"Use tabs."))).unwrap();
         assert_eq!(merged.checks, environment.checks);
         assert_eq!(merged.setup[0].run, "make deps");
         assert_eq!((merged.warm[0].run.as_str(), merged.services[0].name.as_str()), ("make", "db"));
@@ -263,6 +331,31 @@ mod tests {
             let error = merge(&environment, file, None).unwrap_err();
             assert!(error.title.starts_with("the environment's own recipe (slipway.toml"), "{error}");
             assert!(!error.title.contains(".slipway.toml") && error.title.contains("loopback"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_repository_adds_programs_in_the_sandbox_and_nothing_else() {
+        let named = |name: &str| McpUse::Named(name.to_owned());
+        let environment = Environment { mcp: vec![named("sentry")], ..Environment::default() };
+        let file = br#"
+            mcp = ["sentry", "github", { name = "files", command = ["mcp-files"] },
+                   { name = "sentry", command = ["sh"] }]
+        "#;
+        let merged = merge(&environment, Some(file), None).unwrap();
+        assert_eq!(merged.mcp.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["files"]);
+        let told = merged.notices.join("\n");
+        assert!(told.contains("\"github\" was ignored; only the environment"), "{told}");
+        assert!(told.contains("\"sentry\" was ignored; there is another"), "{told}");
+        for (wrong, words) in [
+            (&br#"mcp = [{ name = "files", command = ["x"], where = "host" }]"#[..], "where"),
+            (br#"mcp = [{ name = "files", url = "https://x.test" }]"#, "url"),
+            (br#"mcp = [{ name = "files", command = [] }]"#, "has no command"),
+            (br#"mcp = [{ name = "a b", command = ["x"] }]"#, "cannot be the name of an MCP server"),
+            (br#"mcp = [3]"#, "the name of an MCP server, or"),
+        ] {
+            let error = merge(&environment, Some(wrong), None).unwrap_err();
+            assert!(error.title.contains(words) && error.code == Code::SetupFailed, "{error}");
         }
     }
 

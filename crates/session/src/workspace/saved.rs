@@ -41,6 +41,9 @@ pub(crate) struct Saved {
     /// The policy that the repository wants beside the environment's.
     #[serde(default)]
     pub(crate) policy: protocol::Policy,
+    /// MCP servers that the repository adds.
+    #[serde(default)]
+    pub(crate) mcp: Vec<protocol::McpProgram>,
     /// The last snapshot.
     #[serde(default)]
     pub(crate) frozen: Option<Frozen>,
@@ -54,6 +57,19 @@ pub(crate) struct Saved {
     /// Files that were too large to be kept, and of which that was said.
     #[serde(default)]
     pub(crate) left_out: Vec<String>,
+    /// The repository's own hooks.
+    #[serde(default)]
+    pub(crate) hooks: Vec<protocol::Hook>,
+    /// Whether the repository has folders for skills.
+    #[serde(default)]
+    pub(crate) has_skills: bool,
+}
+
+impl Saved {
+    /// The commit that the repository's skills are taken from, if it has some.
+    pub(crate) fn skills_at(&self) -> Option<String> {
+        self.has_skills.then(|| self.base.clone())
+    }
 }
 
 /// A snapshot of the workspace.

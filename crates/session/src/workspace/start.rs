@@ -43,6 +43,9 @@ pub(crate) struct Ready {
 pub(crate) struct Foreseen {
     pub(crate) instructions: String,
     pub(crate) checks: Vec<protocol::Check>,
+    /// Where its skills are, if it has some.
+    pub(crate) skills_at: Option<String>,
+    pub(crate) mcp: Vec<protocol::McpProgram>,
 }
 
 /// What a new sandbox is made from.
@@ -147,17 +150,20 @@ impl Workspace {
 
     /// What the model is told of the workspace before that is here; None where it must be waited for.
     pub(crate) async fn foreseen(&self, recorder: &Recorder) -> Option<Foreseen> {
-        if let Some(Saved { instructions, checks, running, .. }) = self.saved() {
+        if let Some(saved) = self.saved() {
+            let skills_at = saved.skills_at();
+            let Saved { instructions, checks, mcp, running, .. } = saved;
             // That what ran does not run any more is told before anything is asked for.
             let stopped = recorder.stream().with_state(|state| state.sandbox()).is_none();
-            return (running.is_empty() || !stopped).then_some(Foreseen { instructions, checks });
+            let foreseen = Foreseen { instructions, checks, skills_at, mcp };
+            return (running.is_empty() || !stopped).then_some(foreseen);
         }
         let image = self.current_image().await?;
         let mirror = self.options.mirrors.existing(self.url().ok()?)?;
         let tip = forge::Tip { branch: image.branch, commit: image.commit };
         let completed = self.platform.builds.completed(&self.environment, &self.recipe, &mirror, &tip).await;
-        let recipe::Resolved { instructions, checks, .. } = completed.ok()?;
-        Some(Foreseen { instructions, checks })
+        let recipe::Resolved { instructions, checks, has_skills, mcp, .. } = completed.ok()?;
+        Some(Foreseen { instructions, checks, skills_at: has_skills.then_some(tip.commit), mcp })
     }
 
     /// The sandbox that the log says is there, if it answers.

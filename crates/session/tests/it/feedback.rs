@@ -46,7 +46,7 @@ fn reports(follow: &Follow) -> Vec<CheckReport> {
 
 fn notices(follow: &Follow) -> String {
     let text = |kind: &ItemKind| match kind {
-        ItemKind::Notice { text } => Some(text.clone()),
+        ItemKind::Notice { text, .. } => Some(text.clone()),
         _ => None,
     };
     follow.items().iter().filter_map(|item| text(&item.kind)).collect::<Vec<_>>().join("\n")

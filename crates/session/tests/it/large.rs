@@ -12,7 +12,7 @@ use crate::support::{Follow, World, ann, create};
 /// What the model and the people were told by the platform, in order.
 fn notices(follow: &Follow) -> Vec<String> {
     let notice = |item: &protocol::Item| match &item.kind {
-        ItemKind::Notice { text } => Some(text.clone()),
+        ItemKind::Notice { text, .. } => Some(text.clone()),
         _ => None,
     };
     follow.items().into_iter().filter_map(notice).collect()

@@ -189,7 +189,7 @@ async fn a_snapshot_that_may_not_be_of_one_moment_says_so_and_so_does_what_goes_
         taken.collect::<Vec<bool>>()
     };
     let notices = |follow: &Follow| {
-        let of = |item: &&protocol::Item| matches!(&item.kind, protocol::ItemKind::Notice { text } if text.contains("different moments"));
+        let of = |item: &&protocol::Item| matches!(&item.kind, protocol::ItemKind::Notice { text, .. } if text.contains("different moments"));
         follow.items().into_iter().filter(of).count()
     };
     let sessions = world.start().await;

@@ -40,6 +40,8 @@ pub(crate) struct World {
     budgets: protocol::Budgets,
     outside: Arc<dyn sandbox::egress::Outside>,
     price: Option<llm::Price>,
+    memory: session::MemoryOptions,
+    pub(crate) mcp: Vec<mcp::Server>,
 }
 
 impl World {
@@ -81,7 +83,15 @@ impl World {
             budgets: protocol::Budgets::default(),
             outside: Arc::new(Nowhere),
             price: None,
+            memory: session::MemoryOptions::default(),
+            mcp: Vec::new(),
         }
+    }
+
+    /// With another way to remember.
+    pub(crate) fn memory(mut self, memory: session::MemoryOptions) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// With a model that costs this much.
@@ -216,6 +226,8 @@ impl World {
             author: Author::default(),
             outbox: self.outbox.clone(),
             maps: None,
+            memory: self.memory.clone(),
+            mcp: self.mcp.clone(),
             duty: session::Duty::Work,
         };
         Sessions::start(options).await.unwrap()

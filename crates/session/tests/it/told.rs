@@ -21,7 +21,7 @@ fn with_submodule() -> Repo {
 
 fn notices(follow: &Follow) -> Vec<String> {
     let text = |item: &&protocol::Item| match &item.kind {
-        ItemKind::Notice { text } => Some(text.clone()),
+        ItemKind::Notice { text, .. } => Some(text.clone()),
         _ => None,
     };
     follow.items().iter().filter_map(text).collect()

@@ -9,7 +9,7 @@ use crate::log::Draft;
 use crate::logfile::LogFile;
 
 fn draft() -> Encoded {
-    let body = EventBody::MemoryChanged { text: "x".into() };
+    let body = EventBody::MemoryChanged { text: "x".into(), remembered: None };
     Encoded::new(Draft { actor: Actor::system(), body }).unwrap()
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn session(id: SessionId, seq: u64, second: i64) -> Session {
         notifying: false,
         sandbox: None,
         forked_from: None,
+        skills: Vec::new(),
     }
 }
 

@@ -21,12 +21,15 @@ use protocol::{Actor, Event, EventBody, SessionId};
 use store::{Draft, Log, Store};
 
 fn memory(text: impl Into<String>) -> Draft {
-    Draft { actor: Actor::user("ada"), body: EventBody::MemoryChanged { text: text.into() } }
+    Draft {
+        actor: Actor::user("ada"),
+        body: EventBody::MemoryChanged { text: text.into(), remembered: None },
+    }
 }
 
 fn text(event: &Event) -> &str {
     match &event.body {
-        EventBody::MemoryChanged { text } => text,
+        EventBody::MemoryChanged { text, .. } => text,
         other => panic!("unexpected {}", other.name()),
     }
 }

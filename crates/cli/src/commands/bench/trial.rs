@@ -144,6 +144,8 @@ impl Trial {
 
 fn recipe(task: &Task, repository: &Repository) -> Environment {
     Environment {
+        // What one trial found out must not help the next.
+        memory: false,
         repos: vec![Repo { url: repository.bare.display().to_string(), branch: Some("main".to_owned()) }],
         checks: vec![Check {
             name: "test".to_owned(),

@@ -194,6 +194,17 @@ fn blocks_become_parts() {
 }
 
 #[test]
+fn what_was_read_is_not_taken_back_with_the_end() {
+    let mut events = vec![start()];
+    events.extend(block(0, json!({"type": "text", "text": "x"}), vec![]));
+    let usage = json!({"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 25, "output_tokens": 40});
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}));
+    events.push(json!({"type": "message_stop"}));
+    let usage = Usage { input: 10, cache_read: 30, cache_write: 25, output: 40, reasoning: 0 };
+    assert_eq!(fold(events).unwrap().usage, usage);
+}
+
+#[test]
 fn every_end_has_its_meaning() {
     let stop = |reason: &str| {
         let mut events = vec![start()];

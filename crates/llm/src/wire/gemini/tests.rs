@@ -157,7 +157,14 @@ fn every_end_has_its_meaning() {
     assert_eq!(stop("MAX_TOKENS"), Ok(Stop::Length));
     assert_eq!(stop("SAFETY"), Ok(Stop::Refusal));
     assert_eq!(stop("PROHIBITED_CONTENT"), Ok(Stop::Refusal));
-    assert_eq!(stop("OTHER"), Ok(Stop::End));
+    // Words before an end that is none would pass for the end of the work; calls that are whole can be run.
+    assert_eq!(stop("OTHER"), Err(Fault::server(Complaint::stopped("OTHER"))));
+    assert_eq!(stop("UNEXPECTED_TOOL_CALL"), Ok(Stop::Tools));
+    let call = json!([{"text": "x"}, {"functionCall": {"name": "read", "args": {}}}]);
+    for reason in ["OTHER", "TOO_MANY_TOOL_CALLS"] {
+        let completion = fold(vec![chunk(call.clone()), end(reason)]).unwrap();
+        assert_eq!((completion.stop, completion.parts.len()), (Stop::Tools, 2), "{reason}");
+    }
     let blocked =
         json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}});
     let completion = fold(vec![blocked]).unwrap();

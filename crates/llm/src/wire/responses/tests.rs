@@ -242,6 +242,8 @@ fn every_end_has_its_meaning() {
     assert_eq!(stop("completed", Value::Null), Ok(Stop::End));
     assert_eq!(stop("incomplete", json!({"reason": "max_output_tokens"})), Ok(Stop::Length));
     assert_eq!(stop("incomplete", json!({"reason": "content_filter"})), Ok(Stop::Refusal));
+    let added = Fault::server(Complaint::stopped("added_later"));
+    assert_eq!(stop("incomplete", json!({"reason": "added_later"})), Err(added));
     assert!(matches!(stop("failed", Value::Null), Err(Fault::Malformed(_))));
     let refusal = json!({"type": "response.refusal.delta", "delta": "I will not."});
     let completion = fold(vec![refusal, completed()]).unwrap();

@@ -171,7 +171,7 @@ async fn wait_for(
 async fn notice(context: &Context, text: String) -> Result<(), store::Error> {
     tracing::info!(session = %context.recorder.session(), "{text}");
     let Some(turn) = context.turn() else { return Ok(()) };
-    let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::Notice { text } };
+    let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::notice(text) };
     let body = EventBody::ItemCompleted { turn: turn.id, item };
     context.recorder.append(&Actor::system(), vec![body]).await.map(drop)
 }

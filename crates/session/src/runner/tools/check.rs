@@ -19,13 +19,14 @@ pub(super) async fn run(runner: &Runner, name: Option<&str>) -> Result<Done, Fai
         });
     }
     let mut parts = Vec::new();
-    let mut all_passed = true;
+    let mut results = Vec::new();
     for check in &wanted {
         let result = runner.run_check(check).await?;
-        all_passed &= result.passed;
         let verdict = if result.passed { "passed" } else { "failed" };
         parts.push(format!("check {}: {verdict}\n{}", check.name, result.digest.trim()));
+        results.push(result);
     }
     let text = parts.join("\n\n");
-    Ok(if all_passed { Done::ok(text) } else { Done::error(text) })
+    runner.give_patterns(&results).await?;
+    Ok(if results.iter().all(|result| result.passed) { Done::ok(text) } else { Done::error(text) })
 }

@@ -4,12 +4,16 @@ pub(super) mod background;
 mod check;
 mod edit;
 mod list;
+mod mcp;
 mod patch;
 mod plan;
 mod process;
 mod read;
+mod recall;
+mod remember;
 mod search;
 pub(super) mod shell;
+pub(super) mod skill;
 mod web_fetch;
 mod write;
 
@@ -18,8 +22,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use agent::tools::{Extent, Invocation};
-use protocol::ItemId;
 use protocol::item::{BackgroundProcess, Output};
+use protocol::{EventBody, ItemId};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::output::BLOB_LIMIT;
@@ -36,11 +40,13 @@ pub(super) struct Done {
     pub(super) exit_code: Option<i32>,
     /// The command in the background that it is about.
     pub(super) process: Option<Box<BackgroundProcess>>,
+    /// What is recorded with its end.
+    pub(super) also: Option<Box<EventBody>>,
 }
 
 impl Done {
     fn of(output: Output) -> Self {
-        Self { output, is_error: false, exit_code: None, process: None }
+        Self { output, is_error: false, exit_code: None, process: None, also: None }
     }
 
     pub(super) fn ok(text: impl Into<String>) -> Self {
@@ -148,6 +154,17 @@ impl Runner {
             Invocation::Check { name } => check::run(self, name.as_deref()).await,
             Invocation::Plan { items } => plan::run(self, items).await,
             Invocation::WebFetch { url } => web_fetch::run(&scope, self.exit.as_deref(), &url).await,
+            Invocation::Remember { text, subject, kind, scope: about } => {
+                remember::run(self, item, remember::Wanted { about, kind, subject, text }).await
+            }
+            Invocation::Recall { query } => recall::run(self, query).await,
+            Invocation::Skill { name } => skill::run(self, &scope, &name).await,
+            Invocation::Mcp { server, tool, arguments, .. } => {
+                mcp::call(self, &scope, &server, &tool, arguments).await
+            }
+            Invocation::McpTools { query } => {
+                Ok(Done::ok(agent::tools::mcp_found(&self.mcp.tools(), &query)))
+            }
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };

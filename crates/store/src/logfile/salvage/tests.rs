@@ -30,7 +30,7 @@ impl Fixture {
         let texts: Vec<_> = lengths.map(|length| "ab\n".repeat(length / 3 + 1)).collect();
         let mut tail = Tail::new(file.end().unwrap());
         for text in &texts {
-            let body = EventBody::MemoryChanged { text: text.clone() };
+            let body = EventBody::MemoryChanged { text: text.clone(), remembered: None };
             let draft = Encoded::new(Draft { actor: Actor::system(), body }).unwrap();
             tail.place(&[draft], &mut Default::default());
         }
@@ -55,7 +55,7 @@ impl Fixture {
         while (texts.len() as u64) < salvage.last() {
             let after = texts.len() as u64;
             let last = salvage.rows(after, 7, |row, _| {
-                let EventBody::MemoryChanged { text } = row.into_event(SESSION).unwrap().body else {
+                let EventBody::MemoryChanged { text, .. } = row.into_event(SESSION).unwrap().body else {
                     panic!("another event")
                 };
                 texts.push(text);

@@ -1,0 +1,3 @@
+/* Needs what is not there. */
+#include "missing.h"
+int main(void) { return 0; }

@@ -1,0 +1,9 @@
+package shop;
+
+class Till {
+  int total(int a, int b) {
+    return a + a;
+  }
+
+  String broken() { return 1 }
+}

@@ -1,0 +1,3 @@
+const { nothing } = require('./missing')
+nothing()
+test('x', () => {})

@@ -1,0 +1,3 @@
+test('fine', () => {
+  expect(1).toBe(1)
+})

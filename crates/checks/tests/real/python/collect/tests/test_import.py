@@ -1,0 +1,1 @@
+from nothing import there

@@ -1,0 +1,7 @@
+def f():
+    return g()
+
+def g():
+    return 1 / 0
+
+f()

@@ -1,0 +1,2 @@
+def g(a: int) -> int:
+    return a

@@ -1,0 +1,4 @@
+import { expect, test } from 'vitest'
+test('fine', () => {
+  expect(1).toBe(1)
+})

@@ -1,0 +1,217 @@
+//! One connection to a server: what it offers, calls of its tools, and its end. Whatever the server does, each of these
+//! comes to an end within the server's time.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    PaginatedRequestParams,
+};
+use rmcp::service::{ClientInitializeError, NotificationContext, Peer, RunningService};
+use rmcp::transport::IntoTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::{Map, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::called::Called;
+use crate::error::{Error, quoted};
+use crate::host::Process;
+use crate::key::Vault;
+use crate::server::{Http, Program};
+use crate::tail::Tail;
+use crate::tool::Tool;
+use crate::{host, http};
+
+/// Most tools of one server, and most pages that it may list them in.
+const TOOLS: usize = 500;
+const PAGES: usize = 50;
+/// Longest message of a program.
+const MESSAGE: usize = 16 * 1024 * 1024;
+/// How long a server may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(3);
+
+/// A connection. Dropping it ends the program behind it, if it is one.
+#[derive(Debug)]
+pub struct Connection {
+    service: RunningService<RoleClient, Listener>,
+    peer: Peer<RoleClient>,
+    changed: Arc<AtomicBool>,
+    limit: Duration,
+    tail: Tail,
+    process: Option<Process>,
+}
+
+/// Hears what a server says by itself. It is offered nothing: no model, no person, no files.
+#[derive(Debug, Clone)]
+struct Listener {
+    changed: Arc<AtomicBool>,
+}
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let slipway = Implementation::new("slipway", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), slipway)
+    }
+
+    fn on_tool_list_changed(
+        &self,
+        _: NotificationContext<RoleClient>,
+    ) -> impl Future<Output = ()> + Send + '_ {
+        self.changed.store(true, Ordering::Release);
+        std::future::ready(())
+    }
+}
+
+impl Connection {
+    /// Speaks with a server over its output and input, wherever it runs. What it writes to its standard error goes to the
+    /// tail, which is quoted when it fails.
+    pub async fn over<R, W>(output: R, input: W, tail: Tail, limit: Duration) -> Result<Self, Error>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let transport = AsyncRwTransport::new_client(output, input).with_max_line_length(MESSAGE);
+        Self::begin(transport, tail, limit, None).await
+    }
+
+    /// Starts a program on this machine and speaks with it. It ends with the connection, and with this process.
+    pub async fn host(program: &Program, vault: &dyn Vault, limit: Duration) -> Result<Self, Error> {
+        let tail = Tail::default();
+        let started = host::start(program, vault, &tail).await?;
+        let transport =
+            AsyncRwTransport::new_client(started.output, started.input).with_max_line_length(MESSAGE);
+        Self::begin(transport, tail, limit, Some(started.process)).await
+    }
+
+    /// Speaks with the server at an address. What it stores under the server's name are the credentials of whoever signed in.
+    pub async fn http(
+        name: &str,
+        server: &Http,
+        vault: Arc<dyn Vault>,
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let connecting = http::connect(name, server, vault);
+        let ready = tokio::time::timeout(limit, connecting).await;
+        match ready.map_err(|_| Error::slow(limit, &Tail::default()))?? {
+            http::Ready::Plain(transport) => Self::begin(transport, Tail::default(), limit, None).await,
+            http::Ready::SignedIn(transport) => Self::begin(transport, Tail::default(), limit, None).await,
+        }
+    }
+
+    async fn begin<T, E, A>(
+        transport: T,
+        tail: Tail,
+        limit: Duration,
+        process: Option<Process>,
+    ) -> Result<Self, Error>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let changed = Arc::new(AtomicBool::new(false));
+        let listener = Listener { changed: Arc::clone(&changed) };
+        let greeting = Box::pin(rmcp::serve_client(listener, transport));
+        let service = match tokio::time::timeout(limit, greeting).await {
+            Ok(Ok(service)) => service,
+            Ok(Err(error)) => {
+                let error = match process {
+                    Some(process) => told(process, &error, &tail).await,
+                    None => Error::connecting(&error, &tail),
+                };
+                return Err(error);
+            }
+            Err(_) => return Err(Error::slow(limit, &tail)),
+        };
+        let peer = service.peer().clone();
+        Ok(Self { service, peer, changed, limit, tail, process })
+    }
+
+    /// The server's tools, in its own order.
+    pub async fn tools(&self) -> Result<Vec<Tool>, Error> {
+        // What changes from here on is not in the list.
+        self.changed.store(false, Ordering::Release);
+        let listed = async {
+            let mut tools: Vec<Tool> = Vec::new();
+            let mut cursor = None;
+            for _ in 0..PAGES {
+                let page = PaginatedRequestParams::default().with_cursor(cursor);
+                let page = self.peer.list_tools(Some(page)).await?;
+                for tool in page.tools.iter().map(Tool::new) {
+                    if tools.len() < TOOLS && !tools.iter().any(|known| known.name == tool.name) {
+                        tools.push(tool);
+                    }
+                }
+                cursor = page.next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            Ok(tools)
+        };
+        self.within(listed).await
+    }
+
+    /// Whether the server said that its tools are others now, since they were listed.
+    pub fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    /// Calls a tool. Dropping the future tells the server that nobody waits for the answer any more.
+    pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Called, Error> {
+        let wanted = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        match self.within(self.peer.call_tool_once(wanted)).await? {
+            CallToolResponse::Complete(result) => Ok(Called::new(result)),
+            CallToolResponse::InputRequired(_) => {
+                Err(Error::Refused("it asks for a person's input, which is not given here".to_owned()))
+            }
+            _ => Err(Error::Rubbish("its answer is of a kind that was not asked for".to_owned())),
+        }
+    }
+
+    /// Whether it can be used no more.
+    pub fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed() || self.service.is_closed()
+    }
+
+    /// What the server says of itself.
+    pub fn about(&self) -> Option<String> {
+        let info = self.peer.peer_info()?;
+        let server = info.server_info.as_ref()?;
+        Some(quoted(&format!("{} {}", server.name, server.version)))
+    }
+
+    /// Says goodbye, and ends the program.
+    pub async fn close(mut self) {
+        if let Err(error) = self.service.close_with_timeout(GOODBYE).await {
+            tracing::debug!(%error, "a connection to an MCP server did not end as it should");
+        }
+        if let Some(process) = self.process.take() {
+            process.end(GOODBYE).await;
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        asked: impl Future<Output = Result<T, rmcp::ServiceError>>,
+    ) -> Result<T, Error> {
+        match tokio::time::timeout(self.limit, asked).await {
+            Ok(answer) => answer.map_err(|error| Error::asking(&error, &self.tail)),
+            Err(_) => Err(Error::slow(self.limit, &self.tail)),
+        }
+    }
+}
+
+/// Why a program could not be spoken with. One that ended has said why by then, if it says anything.
+async fn told(mut process: Process, error: &ClientInitializeError, tail: &Tail) -> Error {
+    let how = process.ended(Duration::from_secs(1)).await;
+    match (Error::connecting(error, tail), how) {
+        (Error::Gone(_) | Error::Unreachable(_), Some(how)) => {
+            Error::Gone(format!(" ({how}){}", tail.said()))
+        }
+        (error, _) => error,
+    }
+}
