@@ -311,6 +311,11 @@ impl Config {
                 *file = resolve(path, dir)?.into();
             }
         }
+        for forge in self.forges.values_mut() {
+            if let Some(file) = forge.app_key_file.to_str().filter(|file| !file.is_empty()) {
+                forge.app_key_file = resolve(file, dir)?.into();
+            }
+        }
         for server in self.mcp.values_mut() {
             server.resolve_paths(dir)?;
         }

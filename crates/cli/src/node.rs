@@ -308,6 +308,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
     let default_model = named.or_else(|| models.first().map(|model| model.name.clone()));
     let native = data_dir.join("native");
     let driver: Arc<dyn sandbox::Driver> = Arc::new(driver);
+    let outbox = config.outbox().map_err(Usage)?;
     if let Some(why) = config.memory.lacks_key(store.secrets()) {
         tracing::warn!("[memory.embedding] has no key: {why}");
     }
@@ -329,7 +330,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         models,
         default_model,
         routes: config.routes.clone(),
-        mirrors: forge::Mirrors::new(&data_dir.join("mirrors")),
+        mirrors: forge::Mirrors::new(&data_dir.join("mirrors")).with_logins(outbox.forges.clone()),
         environments: config.environments.clone().into_iter().collect(),
         limits: config.sandbox.limits(),
         turn: agent::Limits {
@@ -341,7 +342,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         idle: Duration::from_secs(config.sandbox.idle_s),
         sleep: SLEEP,
         author: author(),
-        outbox: config.outbox().map_err(Usage)?,
+        outbox,
         maps: config.agent.maps(),
         memory,
         mcp: crate::config::mcp_servers(config).map_err(Usage)?,

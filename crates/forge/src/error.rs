@@ -53,8 +53,11 @@ pub enum Error {
 /// What is said of a git that did not end by itself; the number of the signal follows.
 pub(crate) const KILLED: &str = "was killed by signal";
 
+/// What is said of a login that a forge could not give now.
+pub(crate) const LATER: &str = "it may work later";
+
 /// What git and servers say when it is the network or the server's bad moment, and nobody's mistake.
-const PASSING: [&str; 13] = [
+const PASSING: [&str; 14] = [
     "Could not resolve host",
     "Failed to connect",
     "Couldn't connect",
@@ -68,6 +71,7 @@ const PASSING: [&str; 13] = [
     "URL returned error: 5",
     "took longer than",
     KILLED,
+    LATER,
 ];
 
 impl Error {

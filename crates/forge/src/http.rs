@@ -58,7 +58,8 @@ impl Answer {
     /// What the other side said, as it may be shown: short, on one line, without our secrets.
     pub(crate) fn said(&self, secrets: &[&Token]) -> String {
         let json: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
-        let message = json.as_ref().and_then(|json| json.get("message")?.as_str()).map(str::to_owned);
+        let keys = ["message", "error_description", "error"];
+        let message = json.as_ref().and_then(|json| keys.iter().find_map(|key| json.get(key))).map(words);
         tame(&message.unwrap_or_else(|| String::from_utf8_lossy(&self.body).into_owned()), secrets)
     }
 
@@ -159,6 +160,23 @@ pub(crate) fn tame(text: &str, secrets: &[&Token]) -> String {
     }
 }
 
+/// What is said in a list, or about each of some fields, as one sentence.
+fn words(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join("; "),
+        Value::Object(fields) => {
+            let about = |(name, value): (&String, &Value)| match name.as_str() {
+                "base" => words(value),
+                _ => format!("{name} {}", words(value)),
+            };
+            fields.iter().map(about).collect::<Vec<_>>().join("; ")
+        }
+        other => other.to_string(),
+    }
+}
+
 fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -190,4 +208,24 @@ fn root_cause(error: &reqwest::Error) -> String {
         cause = next;
     }
     tame(&cause.to_string(), &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_fields_becomes_a_sentence() {
+        let said = |body: &str| {
+            let body = body.as_bytes().to_vec();
+            Answer { status: StatusCode::BAD_REQUEST, body, wait: None, limited: false }.said(&[])
+        };
+        assert_eq!(said(r#"{"message":{"title":["is too long","is bad"]}}"#), "title is too long; is bad");
+        assert_eq!(said(r#"{"message":["a","b"]}"#), "a; b");
+        assert_eq!(
+            said(r#"{"error":"invalid_token","error_description":"Token was revoked."}"#),
+            "Token was revoked."
+        );
+        assert_eq!(said("<html>"), "<html>");
+    }
 }

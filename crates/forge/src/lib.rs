@@ -29,7 +29,10 @@ mod webhook;
 mod whole;
 
 pub use error::Error;
-pub use forges::{Forge, Forges, NewPullRequest, PullRequest, Repository, github};
+pub use forges::{
+    Change, Check, CheckState, Comment, Forge, Forges, Keyring, Login, Marks, NewPullRequest, Person,
+    PullRequest, Readiness, Repository, State, app, gitea, github, gitlab, open_once, state_of,
+};
 pub use http::Refusal;
 pub use left::LeftPush;
 pub use mirror::{Mirror, Mirrors, Tip};

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::Error;
+use crate::forges::Forges;
 use crate::git::{Git, LONG};
 use crate::name;
 use crate::remote::{self, Listing};
 use crate::scratch::{self, Scratch};
 use crate::url::{Url, public_url};
+use crate::{Error, Refusal};
 
 /// The file in a mirror that says, for people, what it is a mirror of.
 pub(crate) const URL_FILE: &str = "slipway-url";
@@ -28,6 +29,7 @@ const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 pub struct Mirrors {
     dir: PathBuf,
     locks: Arc<Mutex<HashMap<String, Arc<Locks>>>>,
+    forges: Forges,
 }
 
 /// What keeps the work of one process on one mirror in order.
@@ -43,7 +45,14 @@ impl Mirrors {
     /// Mirrors in this directory, which is made when the first is needed.
     pub fn new(dir: &Path) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        Self { dir, locks: Arc::default() }
+        Self { dir, locks: Arc::default(), forges: Forges::default() }
+    }
+
+    /// Where the logins of git come from for addresses that bring none. They are asked for whenever git goes to the remote,
+    /// reach it by its environment, and are neither kept nor seen by a sandbox.
+    #[must_use]
+    pub fn with_logins(self, forges: Forges) -> Self {
+        Self { forges, ..self }
     }
 
     /// The mirror of this repository, fetched anew.
@@ -51,7 +60,8 @@ impl Mirrors {
         let url = Url::parse(url).map_err(|detail| Error::Unavailable { url: public_url(url), detail })?;
         let mirror = self.mirror(url);
         let _one_at_a_time = mirror.locks.fetching.lock().await;
-        let listing = remote::list(&mirror.url, "*").await?;
+        let url = mirror.signed().await?;
+        let listing = remote::list(&url, "*").await?;
         if mirror.is_there() {
             mirror.update(&mirror.path, &listing).await?;
         } else if listing.any().is_none() {
@@ -69,7 +79,12 @@ impl Mirrors {
     }
 
     fn mirror(&self, url: Url) -> Mirror {
-        Mirror { path: self.path_of(&url.key), locks: self.locks_of(&url.key), url: Arc::new(url) }
+        Mirror {
+            path: self.path_of(&url.key),
+            locks: self.locks_of(&url.key),
+            url: Arc::new(url),
+            forges: self.forges.clone(),
+        }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -146,6 +161,7 @@ pub struct Mirror {
     pub(crate) path: PathBuf,
     pub(crate) url: Arc<Url>,
     pub(crate) locks: Arc<Locks>,
+    forges: Forges,
 }
 
 impl Mirror {
@@ -212,7 +228,27 @@ impl Mirror {
         if !name::is_branch(branch) {
             return Ok(None);
         }
-        Ok(remote::list(&self.url, branch).await?.tip(branch).map(Into::into))
+        let url = self.signed().await?;
+        Ok(remote::list(&url, branch).await?.tip(branch).map(Into::into))
+    }
+
+    /// The address with a login that is good now.
+    pub(crate) async fn signed(&self) -> Result<Arc<Url>, Error> {
+        if !self.url.takes_login() {
+            return Ok(Arc::clone(&self.url));
+        }
+        match self.forges.login(&self.url.public).await {
+            Ok(Some(login)) => Ok(Arc::new(self.url.with_login(&login))),
+            Ok(None) => Ok(Arc::clone(&self.url)),
+            Err(refusal) => {
+                let url = self.url.public.clone();
+                let detail = match refusal {
+                    Refusal::Final { message } => message,
+                    Refusal::Later { message, .. } => format!("{message}; {}", crate::error::LATER),
+                };
+                Err(Error::Unavailable { url, detail })
+            }
+        }
     }
 
     fn is_there(&self) -> bool {
@@ -264,6 +300,7 @@ impl Mirror {
     }
 
     async fn fetch_into(&self, path: &Path, refspec: &str) -> Result<(), Error> {
+        let url = self.signed().await?;
         let fetch = || {
             let git = Git::remote("fetch").inside(path).args([
                 "--quiet",
@@ -273,11 +310,11 @@ impl Mirror {
                 "--no-auto-maintenance",
                 "--no-recurse-submodules",
             ]);
-            self.url.operand_of(remote::reading(git, &self.url)).arg(refspec)
+            url.operand_of(remote::reading(git, &url)).arg(refspec)
         };
         let fetched = if path == self.path { self.change(fetch).await } else { fetch().run().await };
-        let output = fetched.map_err(|failure| remote::stopped(&self.url, failure))?;
-        if output.success() { Ok(()) } else { Err(remote::unavailable(&self.url, &output)) }
+        let output = fetched.map_err(|failure| remote::stopped(&url, failure))?;
+        if output.success() { Ok(()) } else { Err(remote::unavailable(&url, &output)) }
     }
 
     async fn branches(&self, most: usize) -> Result<Vec<String>, Error> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 
 use crate::git::{Failure, Git, Running};
+use crate::url::Url;
 use crate::{Error, Mirror, name, remote};
 
 /// The branches that were pushed from this mirror, each with the commit that went last.
@@ -85,9 +86,10 @@ impl Mirror {
         let claim = format!("{PUSHED}{branch}");
         let claimed_before = self.resolve(&claim).await?;
         self.must_change(|| self.git("update-ref").args([claim.as_str(), commit])).await?;
+        let url = self.signed().await?;
         begun.store(true, Ordering::Relaxed);
-        let (git, started) = pushing.start(self.push_command(commit, branch, &expected));
-        let result = self.send(git.running(running), branch).await;
+        let (git, started) = pushing.start(push_command(self, &url, commit, branch, &expected));
+        let result = send(&url, git.running(running), branch).await;
         // A push that was cut off may still be taken; of any other it is known how it ended.
         let known = result.as_ref().err().is_none_or(|error| !error.is_passing());
         if known {
@@ -107,7 +109,8 @@ impl Mirror {
     }
 
     async fn standing(&self, commit: &str, branch: &str) -> Result<Standing, Error> {
-        let listing = remote::list(&self.url, branch).await?;
+        let url = self.signed().await?;
+        let listing = remote::list(&url, branch).await?;
         let known_default = self.default_branch().await?;
         if [&listing.default, &known_default].into_iter().flatten().any(|default| default == branch) {
             return Err(Error::Refused(format!(
@@ -136,44 +139,42 @@ impl Mirror {
             Err(moved(branch))
         }
     }
+}
 
-    fn push_command(&self, commit: &str, branch: &str, expected: &str) -> Git {
-        let git = Git::remote("push").inside(&self.path).args([
-            "--porcelain",
-            "--no-verify",
-            "--no-signed",
-            "--no-follow-tags",
-            "--recurse-submodules=no",
-        ]);
-        let git = git.arg(format!("--force-with-lease=refs/heads/{branch}:{expected}"));
-        self.url.operand_of(git).arg(format!("{commit}:refs/heads/{branch}"))
+fn push_command(mirror: &Mirror, url: &Url, commit: &str, branch: &str, expected: &str) -> Git {
+    let git = Git::remote("push").inside(&mirror.path).args([
+        "--porcelain",
+        "--no-verify",
+        "--no-signed",
+        "--no-follow-tags",
+        "--recurse-submodules=no",
+    ]);
+    let git = git.arg(format!("--force-with-lease=refs/heads/{branch}:{expected}"));
+    url.operand_of(git).arg(format!("{commit}:refs/heads/{branch}"))
+}
+
+async fn send(url: &Url, git: Git, branch: &str) -> Result<(), Error> {
+    let failed = |detail| Error::Push { url: url.public.clone(), branch: branch.to_owned(), detail };
+    let output = git.run().await.map_err(|failure| match failure {
+        Failure::NoGit => Error::NoGit,
+        Failure::Start(_) | Failure::TimedOut { .. } | Failure::TooMuch { .. } => failed(failure.to_string()),
+    })?;
+    if output.success() {
+        return Ok(());
     }
-
-    async fn send(&self, git: Git, branch: &str) -> Result<(), Error> {
-        let failed = |detail| Error::Push { url: self.url.public.clone(), branch: branch.to_owned(), detail };
-        let output = git.run().await.map_err(|failure| match failure {
-            Failure::NoGit => Error::NoGit,
-            Failure::Start(_) | Failure::TimedOut { .. } | Failure::TooMuch { .. } => {
-                failed(failure.to_string())
-            }
-        })?;
-        if output.success() {
-            return Ok(());
+    if let Some(signal) = output.status.signal() {
+        return Err(failed(format!("git {} {signal}", crate::error::KILLED)));
+    }
+    let text = output.text();
+    let summary = text.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
+    match summary {
+        Some(summary) if summary.contains("stale info") => Err(moved(branch)),
+        Some(summary) => {
+            let said = remote_lines(&output.stderr);
+            let detail = if said.is_empty() { summary.into() } else { format!("{summary}: {said}") };
+            Err(failed(url.redact(&detail)))
         }
-        if let Some(signal) = output.status.signal() {
-            return Err(failed(format!("git {} {signal}", crate::error::KILLED)));
-        }
-        let text = output.text();
-        let summary = text.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
-        match summary {
-            Some(summary) if summary.contains("stale info") => Err(moved(branch)),
-            Some(summary) => {
-                let said = remote_lines(&output.stderr);
-                let detail = if said.is_empty() { summary.into() } else { format!("{summary}: {said}") };
-                Err(failed(self.url.redact(&detail)))
-            }
-            None => Err(failed(self.url.redact(&remote::explain(&output.stderr)))),
-        }
+        None => Err(failed(url.redact(&remote::explain(url, &output.stderr)))),
     }
 }
 

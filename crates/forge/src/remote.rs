@@ -111,7 +111,7 @@ fn check_local(url: &Url) -> Result<(), Error> {
 
 /// The error for a git that was not able to read the remote.
 pub(crate) fn unavailable(url: &Url, output: &Output) -> Error {
-    Error::Unavailable { url: url.public.clone(), detail: url.redact(&explain(&output.stderr)) }
+    Error::Unavailable { url: url.public.clone(), detail: url.redact(&explain(url, &output.stderr)) }
 }
 
 /// The error for a git that did not end by itself.
@@ -125,7 +125,7 @@ pub(crate) fn stopped(url: &Url, failure: Failure) -> Error {
 }
 
 /// Git's reason, with what to do where git does not say it.
-pub(crate) fn explain(stderr: &str) -> String {
+pub(crate) fn explain(url: &Url, stderr: &str) -> String {
     const ADVICE: [(&str, &str); 6] = [
         ("terminal prompts disabled", CREDENTIALS),
         ("could not read Password", CREDENTIALS),
@@ -146,7 +146,10 @@ pub(crate) fn explain(stderr: &str) -> String {
     ];
     const CREDENTIALS: &str =
         "it asks for credentials: set up a git credential helper for the user that runs Slipway";
+    const REVOKED: &str = "the forge does not accept the token that git logs in with: it was revoked, or may not do this; \
+         give another in [forges] of slipway.toml, or set git = \"host\" there";
     match ADVICE.iter().find(|(sign, _)| stderr.contains(sign)) {
+        Some((_, advice)) if *advice == CREDENTIALS && url.is_from_forge() => REVOKED.to_owned(),
         Some((_, advice)) => (*advice).to_owned(),
         None => reason(stderr),
     }

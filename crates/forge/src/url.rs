@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::forges::Login;
 use crate::git::Git;
 
 /// A credential helper made of shell: it answers from two variables of git's own environment, and stores nothing.
@@ -47,6 +48,8 @@ pub(crate) struct Url {
     /// What git gets as its argument.
     operand: String,
     credentials: Option<Credentials>,
+    /// Whether the credentials came from a forge.
+    is_from_forge: bool,
     path: Option<PathBuf>,
 }
 
@@ -83,6 +86,7 @@ impl Url {
             public: parts.public.clone(),
             operand: operand.into(),
             credentials,
+            is_from_forge: false,
             path,
         };
         match parts.scheme.as_deref() {
@@ -129,6 +133,34 @@ impl Url {
     /// The directory, when the repository is one on this machine.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// The same address with a login, if it is one over HTTP that has none of its own.
+    pub(crate) fn with_login(&self, login: &Login) -> Self {
+        let mut url = self.clone();
+        let origin = self
+            .operand
+            .match_indices('/')
+            .nth(2)
+            .map_or(self.operand.as_str(), |(at, _)| &self.operand[..at]);
+        url.credentials = Some(Credentials {
+            origin: origin.to_owned(),
+            user: login.user.clone(),
+            password: Some(login.password.expose().to_owned()),
+        });
+        url.is_from_forge = true;
+        url
+    }
+
+    /// Whether git logs in here with a token of a forge that is configured.
+    pub(crate) fn is_from_forge(&self) -> bool {
+        self.is_from_forge
+    }
+
+    /// Whether a login would be of use: it is reached over HTTP, and brings none of its own.
+    pub(crate) fn takes_login(&self) -> bool {
+        self.credentials.is_none()
+            && (self.operand.starts_with("http://") || self.operand.starts_with("https://"))
     }
 
     /// Adds the address as the next operand, after `--`, and the credentials by way of the environment.

@@ -139,7 +139,8 @@ impl Plan {
         sandbox: &dyn Sandbox,
         set_up: SetUp,
     ) -> anyhow::Result<bool> {
-        let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"));
+        let mirrors = forge::Mirrors::new(&context.config.server.data_dir.join("mirrors"))
+            .with_logins(context.config.outbox()?.forges);
         match &self.image {
             None => {
                 style::note(&format!("preparing the workspace of {name}"));

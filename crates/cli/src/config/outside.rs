@@ -1,9 +1,13 @@
 //! What of the world outside is told of sessions: the forges where branches become pull requests, and the webhook.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
+use forge::gitea::{self, Gitea};
+use forge::github::{self, GitHub};
+use forge::gitlab::{self, GitLab};
 use serde::{Deserialize, Serialize};
 
 use super::Config;
@@ -18,8 +22,28 @@ pub(crate) struct Forge {
     /// Where its API is; by default where its makers put it.
     #[serde(default)]
     pub(crate) api_url: Option<String>,
-    /// Name of the variable that holds the token.
+    /// Name of the variable that holds the token; empty with an app.
+    #[serde(default)]
     pub(crate) token_env: String,
+    /// The id of a GitHub App that is installed on the repositories.
+    #[serde(default)]
+    pub(crate) app_id: String,
+    /// The file with its private key.
+    #[serde(default)]
+    pub(crate) app_key_file: PathBuf,
+    /// What git logs in with over http and https; by default the host's own credential helpers, or the app's tokens.
+    #[serde(default)]
+    pub(crate) git: Option<GitLogin>,
+}
+
+/// What git logs in with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GitLogin {
+    /// The credential helpers of the user that runs Slipway.
+    Host,
+    /// The forge's token.
+    Token,
 }
 
 /// Kinds of forge.
@@ -28,6 +52,11 @@ pub(crate) struct Forge {
 pub(crate) enum ForgeKind {
     #[serde(rename = "github")]
     GitHub,
+    #[serde(rename = "gitlab")]
+    GitLab,
+    /// Forgejo too.
+    #[serde(alias = "forgejo")]
+    Gitea,
 }
 
 /// Who is told when a turn finished or waits for a person.
@@ -52,30 +81,72 @@ impl Config {
     }
 }
 
+/// The forges that are configured, with the logins of git.
 fn forges(configured: &BTreeMap<String, Forge>) -> anyhow::Result<forge::Forges> {
     let mut forges = forge::Forges::default();
     for (name, known) in configured {
-        let context = || format!("[forges.{name}]");
-        let token = forge::Token::from_env(&known.token_env);
-        if token.is_none() {
-            tracing::warn!(
-                "[forges.{name}] takes its token from {}, which is not set: no pull request can be opened",
-                known.token_env
-            );
-        }
-        let api = known.api_url.clone().unwrap_or_else(|| match known.kind {
-            ForgeKind::GitHub => forge::github::api_url(&known.url),
-        });
-        let made = match known.kind {
-            ForgeKind::GitHub => forge::github::GitHub::new(&api, token, &known.token_env),
-        };
-        let made = made.map_err(|error| anyhow!("api_url: {error}")).with_context(context)?;
-        forges
-            .add(&known.url, Arc::new(made))
-            .map_err(|error| anyhow!("url: {error}"))
-            .with_context(context)?;
+        add(&mut forges, name, known).with_context(|| format!("[forges.{name}]"))?;
     }
     Ok(forges)
+}
+
+fn add(forges: &mut forge::Forges, name: &str, known: &Forge) -> anyhow::Result<()> {
+    let api = known.api_url.clone().unwrap_or_else(|| match known.kind {
+        ForgeKind::GitHub => github::api_url(&known.url),
+        ForgeKind::GitLab => gitlab::api_url(&known.url),
+        ForgeKind::Gitea => gitea::api_url(&known.url),
+    });
+    let wrong = |error: String| anyhow!("api_url: {error}");
+    if let Some(app) = known.app(&api)? {
+        let made = GitHub::with_app(&api, app).map_err(wrong)?;
+        return put(forges, known, made, known.git.unwrap_or(GitLogin::Token));
+    }
+    let token = forge::Token::from_env(&known.token_env);
+    if token.is_none() {
+        tracing::warn!(
+            "[forges.{name}] takes its token from {}, which is not set: no pull request can be opened",
+            known.token_env
+        );
+    }
+    let (source, git) = (&known.token_env, known.git.unwrap_or(GitLogin::Host));
+    match known.kind {
+        ForgeKind::GitHub => put(forges, known, GitHub::new(&api, token, source).map_err(wrong)?, git),
+        ForgeKind::GitLab => put(forges, known, GitLab::new(&api, token, source).map_err(wrong)?, git),
+        ForgeKind::Gitea => put(forges, known, Gitea::new(&api, token, source).map_err(wrong)?, git),
+    }
+}
+
+fn put<F: forge::Forge + forge::Keyring + 'static>(
+    forges: &mut forge::Forges,
+    known: &Forge,
+    made: F,
+    git: GitLogin,
+) -> anyhow::Result<()> {
+    let added = match git {
+        GitLogin::Host => forges.add(&known.url, Arc::new(made)),
+        GitLogin::Token => forges.add_with_logins(&known.url, Arc::new(made)),
+    };
+    added.map_err(|error| anyhow!("url: {error}"))
+}
+
+impl Forge {
+    /// The app that stands in for a token.
+    fn app(&self, api: &str) -> anyhow::Result<Option<forge::app::App>> {
+        let has_key = !self.app_key_file.as_os_str().is_empty();
+        match (self.token_env.is_empty(), self.app_id.is_empty(), has_key) {
+            (false, true, false) => return Ok(None),
+            (true, false, true) if self.kind == ForgeKind::GitHub => {}
+            (true, false, true) => bail!("only GitHub has apps: give token_env"),
+            (true, true, false) => bail!("give token_env, or app_id and app_key_file of a GitHub App"),
+            (false, ..) => bail!("token_env and app_id are two ways in: give one of them"),
+            (true, ..) => bail!("app_id and app_key_file belong together"),
+        }
+        let file = self.app_key_file.display();
+        let pem = std::fs::read_to_string(&self.app_key_file)
+            .with_context(|| format!("app_key_file: cannot read {file}"))?;
+        let app = forge::app::App::new(api, &self.app_id, &forge::Token::new(&pem));
+        app.map(Some).map_err(|error| anyhow!("app_key_file {file}: {error}"))
+    }
 }
 
 impl Notify {
@@ -121,6 +192,23 @@ mod tests {
         ] {
             let error = format!("{:#}", Config::parse(&text).unwrap().outbox().unwrap_err());
             assert!(error.contains(said), "{text}: {error}");
+        }
+        for (keys, said) in [
+            ("kind = \"github\"", "give token_env, or app_id"),
+            ("kind = \"github\"\napp_id = \"1\"", "belong together"),
+            ("kind = \"github\"\ntoken_env = \"T\"\napp_id = \"1\"", "two ways in"),
+            ("kind = \"gitlab\"\napp_id = \"1\"\napp_key_file = \"/nowhere\"", "only GitHub has apps"),
+            ("kind = \"github\"\napp_id = \"1\"\napp_key_file = \"/nowhere\"", "cannot read /nowhere"),
+            ("kind = \"github\"\napp_id = \"1\"\napp_key_file = \"/dev/null\"", "BEGIN RSA PRIVATE KEY"),
+        ] {
+            let config = Config::parse(&format!("[forges.x]\nurl = \"https://h\"\n{keys}")).unwrap();
+            let error = format!("{:#}", config.outbox().unwrap_err());
+            assert!(error.contains(said) && error.contains("[forges.x]"), "{keys}: {error}");
+        }
+        for kind in ["gitlab", "gitea", "forgejo"] {
+            let text = format!("[forges.x]\nkind = \"{kind}\"\nurl = \"https://h\"\ntoken_env = \"T\"");
+            let outbox = Config::parse(&text).unwrap().outbox().unwrap();
+            assert!(outbox.forges.of("https://h/a/b.git").is_some(), "{kind}");
         }
         let kind = Config::parse("[forges.x]\nkind = \"cvs\"\nurl = \"https://h\"\ntoken_env = \"T\"");
         assert!(format!("{:#}", kind.unwrap_err()).contains("cvs"));

@@ -1,6 +1,6 @@
 //! Pull requests and notifications through the binary, with a fake forge beside the repository.
 
-use testkit::forge::{Fault, On, Server as Forge};
+use testkit::forge::{APP_ID, APP_KEY, Fault, Kind, On, Server as Forge};
 use testkit::model::Server;
 use testkit::repo::Repo;
 
@@ -98,6 +98,61 @@ async fn without_a_token_the_branch_is_there_and_deliver_opens_it_later() {
     assert!(again.stderr.contains("/acme/answers/pull/1"), "{again}");
     assert_eq!(forge.pull_requests().len(), 1);
     world.finish().await;
+}
+
+/// A run against a forge of this kind, with everything over HTTP: git clones and pushes with the forge's token.
+async fn over_http(kind: &str, api: Kind, way_in: &str, page: &str) {
+    let model = Server::start(mend()).await;
+    let forge = Forge::start(TOKEN).await;
+    let repo = Repo::plain();
+    forge.serve("acme", "answers", &repo);
+    let url = forge.git_url("acme", "answers");
+    let mut world = World::new();
+    world.set("ACME_TOKEN", TOKEN);
+    world.configure(&format!(
+        "{}[forges.acme]\nkind = \"{kind}\"\nurl = \"{}\"\napi_url = \"{}\"\n{way_in}\n\n\
+         [environments.{ENVIRONMENT}]\nrepos = [{{ url = \"{url}\", branch = \"main\" }}]\npool = 0\n\
+         checks = [{{ name = \"answer\", run = \"{CHECK}\" }}]\n",
+        models(&model),
+        forge.url(),
+        forge.api_of(api),
+    ));
+    forge.fail(On::Open, Fault::ActThenRefuse(502));
+    let output = world.ok(&["run", "--env", ENVIRONMENT, "Correct the answer"]).await;
+    assert!(output.stderr.contains(page), "{output}");
+    let [pull] = &forge.pull_requests()[..] else { panic!("one pull request: {:?}", forge.entries()) };
+    assert_eq!((pull.title.as_str(), pull.base.as_str(), pull.open), ("Correct the answer", "main", true));
+    assert_eq!(repo.tip(&pull.branch), pull.commit);
+    assert_eq!(forge.requests(On::Push).iter().filter(|entry| entry.acted).count(), 1);
+    forge.merge(pull.number).unwrap();
+    assert_eq!(repo.file("main", "answer.txt").as_deref(), Some("42\n"), "what was delivered merges");
+    assert_eq!(forge.violations(), Vec::<String>::new());
+    for secret in [TOKEN, "ghs_minted", APP_KEY.lines().nth(1).unwrap()] {
+        assert_eq!(holding(&world.data(), secret), Vec::<std::path::PathBuf>::new(), "{secret}");
+        assert!(!pull.body.contains(secret) && !output.stderr.contains(secret));
+    }
+    world.finish().await;
+}
+
+const BY_TOKEN: &str = "token_env = \"ACME_TOKEN\"\ngit = \"token\"";
+
+#[tokio::test]
+async fn a_run_ends_with_a_merge_request_at_gitlab() {
+    over_http("gitlab", Kind::GitLab, BY_TOKEN, "/acme/answers/-/merge_requests/1").await;
+}
+
+#[tokio::test]
+async fn a_run_ends_with_a_pull_request_at_gitea() {
+    over_http("gitea", Kind::Gitea, BY_TOKEN, "/acme/answers/pulls/1").await;
+}
+
+#[tokio::test]
+async fn a_run_ends_with_a_pull_request_of_a_github_app() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("app.pem");
+    std::fs::write(&key, APP_KEY).unwrap();
+    let way_in = format!("app_id = \"{APP_ID}\"\napp_key_file = \"{}\"", key.display());
+    over_http("github", Kind::GitHub, &way_in, "/acme/answers/pull/1").await;
 }
 
 #[tokio::test]

@@ -1,18 +1,30 @@
-//! GitHub's REST API, as github.com and its enterprise server speak it.
+//! GitHub's REST API, as github.com and its enterprise server speak it. Only drafts are GraphQL's: REST cannot change them.
 
 use async_trait::async_trait;
-use reqwest::{RequestBuilder, Url};
+use reqwest::{Method, Url};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{Forge, NewPullRequest, PullRequest, Repository};
+use super::api::{Api, Scheme};
+use super::app::App;
+use super::keys::{Key, Keyring, Keys, Login};
+use super::text::{body_by_us, cut, marker};
+use super::{
+    Change, Check, CheckState, Comment, Forge, Marks, NewPullRequest, PullRequest, Readiness, Repository,
+    State,
+};
 use crate::Token;
-use crate::http::{self, Answer, Http, Refusal};
+use crate::http::{Answer, Refusal};
 
-/// The version of the API that this speaks.
-const VERSION: &str = "2022-11-28";
+/// What GitHub wants in every request; the second is the version of the API that this speaks.
+const HEADERS: &[(&str, &str)] =
+    &[("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28")];
 /// GitHub takes titles of 256 characters and bodies of 65,536.
 const TITLE_LIMIT: usize = 256;
 const BODY_LIMIT: usize = 60_000;
+/// Most entries of a page, and the most pages that are read.
+const PAGE: usize = 100;
+const PAGES: usize = 30;
 
 /// Where the API of the forge at this address is, unless somebody says otherwise.
 pub fn api_url(address: &str) -> String {
@@ -23,23 +35,29 @@ pub fn api_url(address: &str) -> String {
     }
 }
 
+pub(super) fn api(api_url: &str) -> Result<Api, String> {
+    Api::new(api_url, Scheme::Bearer, HEADERS)
+}
+
 /// GitHub.
 #[derive(Debug)]
 pub struct GitHub {
-    api: Url,
-    who: String,
-    token: Option<Token>,
-    /// Where the token comes from, for messages.
-    source: String,
-    http: Http,
+    api: Api,
+    keys: Keys,
 }
 
 /// What of a pull request matters here.
 #[derive(Debug, Deserialize)]
 struct Pull {
     number: u64,
+    node_id: String,
     html_url: String,
     state: String,
+    #[serde(default)]
+    draft: bool,
+    #[serde(default)]
+    merged_at: Option<String>,
+    title: String,
     head: Head,
 }
 
@@ -52,7 +70,20 @@ struct Head {
 
 impl From<Pull> for PullRequest {
     fn from(pull: Pull) -> Self {
-        Self { number: pull.number, url: pull.html_url }
+        let state = match (pull.merged_at, pull.state.as_str()) {
+            (Some(_), _) => State::Merged,
+            (None, "open") => State::Open,
+            (None, _) => State::Closed,
+        };
+        let readiness = if pull.draft { Readiness::Draft } else { Readiness::Ready };
+        Self {
+            number: pull.number,
+            url: pull.html_url,
+            state,
+            readiness,
+            title: pull.title,
+            commit: pull.head.sha,
+        }
     }
 }
 
@@ -68,7 +99,7 @@ struct Complaint {
 enum Detail {
     Said { message: String },
     Field { field: String, code: String },
-    Other(serde_json::Value),
+    Other(Value),
 }
 
 impl std::fmt::Display for Detail {
@@ -81,84 +112,167 @@ impl std::fmt::Display for Detail {
     }
 }
 
+#[derive(Debug, Deserialize)]
+struct Said {
+    body: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Runs {
+    check_runs: Vec<Run>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Run {
+    name: String,
+    status: String,
+    conclusion: Option<String>,
+    html_url: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Combined {
+    statuses: Vec<Status>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    context: String,
+    state: String,
+    target_url: Option<String>,
+}
+
+/// What GraphQL answers, which is a success also when it is none.
+#[derive(Debug, Deserialize)]
+struct GraphQl {
+    #[serde(default)]
+    errors: Vec<Detail>,
+}
+
 impl GitHub {
     /// A forge with this API and token; `source` says where the token comes from, such as the name of a variable. Without a
     /// token everything is refused with words that say so.
     pub fn new(api_url: &str, token: Option<Token>, source: &str) -> Result<Self, String> {
-        let api = http::address(api_url)?;
-        let who = api.host_str().unwrap_or_default().to_owned();
-        Ok(Self { http: Http::new(&api)?, api, who, token, source: source.to_owned() })
+        Ok(Self { api: api(api_url)?, keys: Keys::Token { token, source: source.to_owned() } })
     }
 
-    fn pulls(&self, repository: &Repository) -> Result<Url, Refusal> {
-        let mut url = self.api.clone();
-        match url.path_segments_mut() {
-            Ok(mut path) => {
-                path.pop_if_empty().extend(["repos", &repository.owner, &repository.name, "pulls"]);
-            }
-            Err(()) => return Err(Refusal::last(format!("{} is no address of an API", self.api))),
-        }
-        Ok(url)
+    /// A forge that an app is installed at: each repository has its own short-lived token.
+    pub fn with_app(api_url: &str, app: App) -> Result<Self, String> {
+        Ok(Self { api: api(api_url)?, keys: Keys::App(Box::new(app)) })
     }
 
-    fn prepared(&self, request: RequestBuilder) -> Result<RequestBuilder, Refusal> {
-        let Some(token) = &self.token else {
-            return Err(Refusal::last(format!(
-                "there is no token for {}: set {} where the server runs, and start it again",
-                self.who, self.source
-            )));
+    async fn key(&self, repository: &Repository) -> Result<Key, Refusal> {
+        self.keys.of(&self.api.who, repository).await
+    }
+
+    fn url(&self, repository: &Repository, parts: &[&str]) -> Result<Url, Refusal> {
+        let start = ["repos", repository.owner.as_str(), repository.name.as_str()];
+        self.api.url(start.into_iter().chain(parts.iter().copied()))
+    }
+
+    fn refusal(&self, answer: &Answer, key: &Key, repository: &Repository) -> Refusal {
+        let complaint: Complaint = match answer.status.as_u16() {
+            422 => serde_json::from_slice(&answer.body).unwrap_or_default(),
+            _ => Complaint::default(),
         };
-        Ok(request
-            .header("accept", "application/vnd.github+json")
-            .header("x-github-api-version", VERSION)
-            .bearer_auth(token.expose()))
+        let details: Vec<String> = complaint.errors.iter().map(Detail::to_string).collect();
+        self.api.refusal(answer, key, repository, &details.join("; "))
     }
 
-    fn secrets(&self) -> Vec<&Token> {
-        self.token.iter().collect()
-    }
-
-    /// What an answer means that is no success.
-    fn refusal(&self, answer: &Answer, repository: &Repository) -> Refusal {
-        if let Some(passing) = answer.passing(&self.who, &self.secrets()) {
-            return passing;
+    /// Sends something that is a success with one of two statuses.
+    async fn put(
+        &self,
+        method: Method,
+        (repository, parts): (&Repository, &[&str]),
+        key: &Key,
+        body: &Value,
+    ) -> Result<Answer, Refusal> {
+        let answer = self.api.call(method, self.url(repository, parts)?, key, Some(body)).await?;
+        match answer.status.as_u16() {
+            200 | 201 => Ok(answer),
+            _ => Err(self.refusal(&answer, key, repository)),
         }
-        let (who, said) = (&self.who, answer.said(&self.secrets()));
-        let status = answer.status.as_u16();
-        Refusal::last(match status {
-            401 => format!("{who} does not accept the token in {}: {said}", self.source),
-            403 => format!("{who} does not let the token in {} do this: {said}", self.source),
-            404 => format!(
-                "{who} has no repository {repository}, or the token in {} may not see it: {said}",
-                self.source
-            ),
-            301 | 302 | 307 | 308 => {
-                format!("{repository} has moved: give the environment its new address")
-            }
-            422 => {
-                let complaint: Complaint = serde_json::from_slice(&answer.body).unwrap_or_default();
-                let details: Vec<String> = complaint.errors.iter().map(Detail::to_string).collect();
-                let details = http::tame(&details.join("; "), &self.secrets());
-                format!("{who} does not take the pull request: {said}: {details}")
-            }
-            _ => format!("{who} answered {status}: {said}"),
-        })
     }
 
-    fn unreadable(&self, error: &serde_json::Error) -> Refusal {
-        Refusal::Later {
-            message: format!("{} gave an answer that is not its API's: {error}", self.who),
-            doubtful: true,
-            wait: None,
+    async fn create(&self, wanted: &NewPullRequest, key: &Key, body: String) -> Result<Answer, Refusal> {
+        let mut new = json!({
+            "title": cut(&wanted.title, TITLE_LIMIT),
+            "head": wanted.branch,
+            "base": wanted.base,
+            "body": body,
+        });
+        if wanted.readiness == Readiness::Draft {
+            new["draft"] = json!(true);
         }
+        self.api.call(Method::POST, self.url(&wanted.repository, &["pulls"])?, key, Some(&new)).await
+    }
+
+    async fn make(
+        &self,
+        readiness: Readiness,
+        repository: &Repository,
+        pull: &Pull,
+        key: &Key,
+    ) -> Result<(), Refusal> {
+        let mutation = match readiness {
+            Readiness::Draft => "convertPullRequestToDraft",
+            Readiness::Ready => "markPullRequestReadyForReview",
+        };
+        let query = format!(
+            "mutation($id: ID!) {{ {mutation}(input: {{pullRequestId: $id}}) {{ pullRequest {{ isDraft }} }} }}"
+        );
+        let body = json!({"query": query, "variables": {"id": pull.node_id}});
+        let url = graphql_url(self.api.base());
+        let answer = self.api.call(Method::POST, url, key, Some(&body)).await?;
+        let graphql: GraphQl = self.api.expect(&answer, &[200], key, repository)?;
+        match graphql.errors.first() {
+            None => Ok(()),
+            Some(error) => {
+                let said = crate::http::tame(&error.to_string(), &[&key.token]);
+                Err(Refusal::last(format!("{} does not let {} do this: {said}", self.api.who, key.source)))
+            }
+        }
+    }
+
+    /// Whether a comment with this mark is there.
+    async fn is_said(
+        &self,
+        repository: &Repository,
+        number: &str,
+        mark: &str,
+        key: &Key,
+    ) -> Result<bool, Refusal> {
+        for page in 1..=PAGES {
+            let mut url = self.url(repository, &["issues", number, "comments"])?;
+            let pairs = [("per_page", PAGE.to_string()), ("page", page.to_string())];
+            url.query_pairs_mut().extend_pairs(pairs);
+            let answer = self.api.get(url, key).await?;
+            let said: Vec<Said> = self.api.expect(&answer, &[200], key, repository)?;
+            if said.iter().any(|said| said.body.as_deref().is_some_and(|body| body.contains(mark))) {
+                return Ok(true);
+            }
+            if said.len() < PAGE {
+                break;
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[async_trait]
+impl Keyring for GitHub {
+    async fn login(&self, repository: &Repository) -> Result<Login, Refusal> {
+        let key = self.key(repository).await?;
+        Ok(Login { user: "x-access-token".to_owned(), password: key.token })
     }
 }
 
 #[async_trait]
 impl Forge for GitHub {
     async fn look_up(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
+        let key = self.key(&wanted.repository).await?;
         let head = format!("{}:{}", wanted.repository.owner, wanted.branch);
-        let mut url = self.pulls(&wanted.repository)?;
+        let mut url = self.url(&wanted.repository, &["pulls"])?;
         url.query_pairs_mut().extend_pairs([
             ("state", "all"),
             ("head", &head),
@@ -166,51 +280,142 @@ impl Forge for GitHub {
             ("direction", "desc"),
             ("per_page", "100"),
         ]);
-        let answer = self.http.send(&self.who, self.prepared(self.http.client().get(url))?).await?;
+        let answer = self.api.get(url, &key).await?;
         if answer.status.as_u16() != 200 {
-            return Err(self.refusal(&answer, &wanted.repository));
+            return Err(self.refusal(&answer, &key, &wanted.repository));
         }
-        let pulls: Vec<Pull> =
-            serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))?;
+        let pulls: Vec<Pull> = self.api.read(&answer)?;
         // A forge that does not know the filter gives all; then somebody else's would be taken for ours.
-        let mut ours: Vec<Pull> =
-            pulls.into_iter().filter(|pull| pull.head.branch == wanted.branch).collect();
-        let place = ours
-            .iter()
-            .position(|pull| pull.state == "open")
-            .or_else(|| ours.iter().position(|pull| pull.head.sha == wanted.commit));
-        Ok(place.map(|place| ours.swap_remove(place).into()))
+        let ours = pulls.into_iter().filter(|pull| pull.head.branch == wanted.branch);
+        Ok(super::chosen(ours.map(PullRequest::from).collect(), wanted))
     }
 
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
-        let url = self.pulls(&wanted.repository)?;
-        let body = serde_json::json!({
-            "title": cut(&wanted.title, TITLE_LIMIT),
-            "head": wanted.branch,
-            "base": wanted.base,
-            "body": cut(&wanted.body, BODY_LIMIT),
-        });
-        let request = self.prepared(self.http.client().post(url))?.json(&body);
-        let answer = self.http.send(&self.who, request).await?;
-        match answer.status.as_u16() {
-            201 => {
-                let pull: Pull =
-                    serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))?;
-                Ok(Some(pull.into()))
+        let mut tried = None;
+        if let Some(key) = super::key_of_person(wanted) {
+            let answer = self.create(wanted, &key, cut(&wanted.body, BODY_LIMIT).to_owned()).await?;
+            if !super::is_shut_out(&answer) {
+                tried = Some((answer, key));
             }
+        }
+        let (answer, key) = match tried {
+            Some(tried) => tried,
+            None => {
+                let key = self.key(&wanted.repository).await?;
+                (self.create(wanted, &key, body_by_us(wanted, BODY_LIMIT)).await?, key)
+            }
+        };
+        match answer.status.as_u16() {
+            201 => Ok(Some(self.api.read::<Pull>(&answer)?.into())),
             422 if already_exists(&answer.body) => Ok(None),
-            _ => Err(self.refusal(&answer, &wanted.repository)),
+            _ => Err(self.refusal(&answer, &key, &wanted.repository)),
         }
     }
+
+    async fn update(
+        &self,
+        repository: &Repository,
+        number: u64,
+        change: &Change,
+    ) -> Result<PullRequest, Refusal> {
+        let key = self.key(repository).await?;
+        let mut body = json!({});
+        if let Some(title) = &change.title {
+            body["title"] = json!(cut(title, TITLE_LIMIT));
+        }
+        if let Some(text) = &change.body {
+            body["body"] = json!(cut(text, BODY_LIMIT));
+        }
+        let parts = ["pulls", &number.to_string()];
+        let answer = self.put(Method::PATCH, (repository, &parts), &key, &body).await?;
+        let mut pull: Pull = self.api.read(&answer)?;
+        if let Some(readiness) = change.readiness
+            && pull.draft != (readiness == Readiness::Draft)
+        {
+            self.make(readiness, repository, &pull, &key).await?;
+            pull.draft = readiness == Readiness::Draft;
+        }
+        Ok(pull.into())
+    }
+
+    async fn comment(&self, repository: &Repository, number: u64, comment: &Comment) -> Result<(), Refusal> {
+        let (key, number, mark) = (self.key(repository).await?, number.to_string(), marker(&comment.key));
+        if self.is_said(repository, &number, &mark, &key).await? {
+            return Ok(());
+        }
+        let body = json!({"body": format!("{}\n\n{mark}", cut(&comment.text, BODY_LIMIT))});
+        self.put(Method::POST, (repository, &["issues", &number, "comments"]), &key, &body).await.map(drop)
+    }
+
+    async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal> {
+        let (key, number) = (self.key(repository).await?, number.to_string());
+        if !marks.labels.is_empty() {
+            let body = json!({"labels": marks.labels});
+            self.put(Method::POST, (repository, &["issues", &number, "labels"]), &key, &body).await?;
+        }
+        if !marks.reviewers.is_empty() {
+            let body = json!({"reviewers": marks.reviewers});
+            let parts = ["pulls", &number, "requested_reviewers"];
+            self.put(Method::POST, (repository, &parts), &key, &body).await?;
+        }
+        Ok(())
+    }
+
+    async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
+        let key = self.key(repository).await?;
+        let mut url = self.url(repository, &["commits", commit, "check-runs"])?;
+        url.query_pairs_mut().extend_pairs([("filter", "latest"), ("per_page", "100")]);
+        let answer = self.api.get(url, &key).await?;
+        let runs: Runs = self.api.expect(&answer, &[200], &key, repository)?;
+        let mut url = self.url(repository, &["commits", commit, "status"])?;
+        url.query_pairs_mut().append_pair("per_page", "100");
+        let answer = self.api.get(url, &key).await?;
+        let combined: Combined = self.api.expect(&answer, &[200], &key, repository)?;
+        let runs = runs.check_runs.into_iter().map(|run| {
+            let state = match (run.status.as_str(), run.conclusion.as_deref()) {
+                ("completed", Some("success" | "neutral" | "skipped")) => CheckState::Passed,
+                ("completed", _) => CheckState::Failed,
+                _ => CheckState::Pending,
+            };
+            Check { name: run.name, state, url: run.html_url }
+        });
+        let statuses = combined.statuses.into_iter().map(|status| {
+            let state = match status.state.as_str() {
+                "success" => CheckState::Passed,
+                "pending" => CheckState::Pending,
+                _ => CheckState::Failed,
+            };
+            Check { name: status.context, state, url: status.target_url }
+        });
+        Ok(runs.chain(statuses).collect())
+    }
+
+    async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
+        let key = self.key(repository).await?;
+        let number = number.to_string();
+        let parts = ["pulls", number.as_str()];
+        let answer = self.api.get(self.url(repository, &parts)?, &key).await?;
+        let pull: Pull = self.api.expect(&answer, &[200], &key, repository)?;
+        if pull.state != "open" {
+            return Ok(pull.into());
+        }
+        let body = json!({"state": "closed"});
+        let answer = self.put(Method::PATCH, (repository, &parts), &key, &body).await?;
+        Ok(self.api.read::<Pull>(&answer)?.into())
+    }
+}
+
+/// Where GraphQL is, which an enterprise server has beside the REST API and not below it.
+fn graphql_url(base: &Url) -> Url {
+    let mut url = base.clone();
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&format!("{}/graphql", path.strip_suffix("/v3").unwrap_or(&path)));
+    url
 }
 
 fn already_exists(body: &[u8]) -> bool {
     let complaint: Complaint = serde_json::from_slice(body).unwrap_or_default();
     complaint.errors.iter().any(|detail| detail.to_string().contains("already exists"))
-}
-
-fn cut(text: &str, limit: usize) -> &str {
-    text.char_indices().nth(limit).map_or(text, |(at, _)| &text[..at])
 }
 
 #[cfg(test)]
@@ -224,15 +429,17 @@ mod tests {
     }
 
     #[test]
+    fn graphql_is_beside_rest() {
+        let of = |url: &str| graphql_url(&Url::parse(url).unwrap()).to_string();
+        assert_eq!(of("https://api.github.com/"), "https://api.github.com/graphql");
+        assert_eq!(of("https://git.example/api/v3"), "https://git.example/api/graphql");
+    }
+
+    #[test]
     fn complaints_are_read() {
         let exists = br#"{"message":"Validation Failed","errors":[{"resource":"PullRequest","code":"custom","message":"A pull request already exists for acme:x."}]}"#;
         assert!(already_exists(exists));
         let invalid = br#"{"message":"Validation Failed","errors":[{"resource":"PullRequest","field":"head","code":"invalid"}]}"#;
         assert!(!already_exists(invalid) && !already_exists(b"<html>"));
-    }
-
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!((cut("äöü", 2), cut("äöü", 3)), ("äö", "äöü"));
     }
 }

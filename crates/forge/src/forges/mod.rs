@@ -1,14 +1,25 @@
 //! Forges: where a branch becomes a pull request. Which one serves a repository is told by the repository's address.
 
+mod api;
+pub mod app;
+pub mod gitea;
 pub mod github;
+pub mod gitlab;
+mod keys;
+mod once;
 mod place;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::http::Refusal;
+use crate::Token;
+use crate::http::{Answer, Refusal};
+use keys::Key;
+pub use keys::{Keyring, Login};
+pub use once::open_once;
 use place::Place;
 
 /// A repository of a forge.
@@ -33,6 +44,35 @@ pub struct PullRequest {
     pub number: u64,
     /// Where people look at it.
     pub url: String,
+    /// What became of it.
+    pub state: State,
+    /// Whether it waits for its author or for reviewers.
+    pub readiness: Readiness,
+    /// Its title, without what marks a draft.
+    pub title: String,
+    /// The commit at the tip of its branch.
+    pub commit: String,
+}
+
+/// What became of a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is there to be merged.
+    Open,
+    /// Somebody decided against it.
+    Closed,
+    /// Its commits are in the base.
+    Merged,
+}
+
+/// Whether a pull request is ready for review.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// It is not finished; nobody is asked to look at it.
+    Draft,
+    /// Reviewers may begin.
+    #[default]
+    Ready,
 }
 
 /// A pull request that is to be there.
@@ -50,9 +90,85 @@ pub struct NewPullRequest {
     pub title: String,
     /// What it is about, as Markdown.
     pub body: String,
+    /// Whether it is opened as a draft.
+    pub readiness: Readiness,
+    /// Whose prompt caused it. With their token it is theirs, so that nobody approves their own change; without one, or with
+    /// one that the forge does not take any more, it is ours, and its body names them.
+    pub person: Option<Person>,
 }
 
-/// What every forge can do. Acting twice is avoided by looking first, with what names the act: branch and commit.
+/// Somebody for whom a pull request is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// What people call them.
+    pub name: String,
+    /// Their own token for this forge.
+    pub token: Option<Token>,
+}
+
+/// What is to be different about a pull request; what is None stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// One line.
+    pub title: Option<String>,
+    /// Markdown.
+    pub body: Option<String>,
+    /// A draft or not.
+    pub readiness: Option<Readiness>,
+}
+
+/// Something to say below a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// What names it: the same key is never said twice on the same pull request.
+    pub key: String,
+    /// Markdown.
+    pub text: String,
+}
+
+/// What is put on a pull request beside what it has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Labels by name; one that the repository lacks is made.
+    pub labels: Vec<String>,
+    /// People by the name that they log in with, who are asked for a review.
+    pub reviewers: Vec<String>,
+}
+
+/// How far the forge's checks of a commit are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckState {
+    /// It went well, or does not count.
+    Passed,
+    /// It has no result yet.
+    Pending,
+    /// It did not go well.
+    Failed,
+}
+
+/// One check of a commit, as the forge's own machinery reported it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What it is called there.
+    pub name: String,
+    /// How far it is.
+    pub state: CheckState,
+    /// Where people read more.
+    pub url: Option<String>,
+}
+
+/// The state of all checks together: that of the worst. None when there are none.
+pub fn state_of(checks: &[Check]) -> Option<CheckState> {
+    checks.iter().map(|check| check.state).max()
+}
+
+/// What every forge can do. Whoever implements it owes this:
+///
+/// - Acting twice is avoided by looking first, with what names the act: branch and commit of a pull request, the key of a
+///   comment. Everything else says how something is to be, so that saying it again changes nothing.
+/// - A refusal says whether it may work later, whether the act may have happened, and how long the forge asks to wait. Its
+///   words name what is wrong and what to do, and hold no token.
+/// - No redirect is followed: it could carry a token away.
 #[async_trait]
 pub trait Forge: Send + Sync + fmt::Debug {
     /// The pull request that is there for this one: an open one of the branch; else one of this very commit, whatever became
@@ -61,30 +177,152 @@ pub trait Forge: Send + Sync + fmt::Debug {
 
     /// Opens it. None when the forge says that there is one already.
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal>;
+
+    /// Changes its title, body or readiness, and gives it as it is now.
+    async fn update(
+        &self,
+        repository: &Repository,
+        number: u64,
+        change: &Change,
+    ) -> Result<PullRequest, Refusal>;
+
+    /// Says something below it, unless a comment of this key is there.
+    async fn comment(&self, repository: &Repository, number: u64, comment: &Comment) -> Result<(), Refusal>;
+
+    /// Adds labels and asks for reviews. What is there stays.
+    async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal>;
+
+    /// The checks of a commit, each once, with its newest result.
+    async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal>;
+
+    /// Closes it without merging it. One that is closed or merged stays as it is.
+    async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal>;
+}
+
+/// Which of a branch's pull requests is meant: an open one, else one of this very commit. The newest comes first.
+fn chosen(mut ours: Vec<PullRequest>, wanted: &NewPullRequest) -> Option<PullRequest> {
+    let place = ours
+        .iter()
+        .position(|pull| pull.state == State::Open)
+        .or_else(|| ours.iter().position(|pull| pull.commit == wanted.commit));
+    place.map(|place| ours.swap_remove(place))
+}
+
+/// The key of the person whose prompt it was.
+fn key_of_person(wanted: &NewPullRequest) -> Option<Key> {
+    let person = wanted.person.as_ref()?;
+    let token = person.token.clone()?;
+    Some(Key { token, source: format!("the token of {}", person.name) })
+}
+
+/// Whether a person's token is of no use here: it was revoked, or they may not open pull requests in this repository.
+fn is_shut_out(answer: &Answer) -> bool {
+    matches!(answer.status.as_u16(), 401 | 403 | 404) && !answer.limited
 }
 
 /// The forges that are configured, each with the addresses that it serves.
 #[derive(Debug, Clone, Default)]
 pub struct Forges {
-    known: Vec<(Place, Arc<dyn Forge>)>,
+    known: Vec<Known>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    place: Place,
+    /// The scheme of its address, which its logins are not sent without.
+    scheme: String,
+    forge: Arc<dyn Forge>,
+    /// Where git's logins come from; None leaves git to the host's own.
+    keyring: Option<Arc<dyn Keyring>>,
 }
 
 impl Forges {
     /// Adds a forge that serves the repositories below this address: `https://github.com`, or a directory of this machine.
     pub fn add(&mut self, address: &str, forge: Arc<dyn Forge>) -> Result<(), String> {
+        self.put(address, forge, None)
+    }
+
+    /// Adds a forge that also lets git in.
+    pub fn add_with_logins<F: Forge + Keyring + 'static>(
+        &mut self,
+        address: &str,
+        forge: Arc<F>,
+    ) -> Result<(), String> {
+        let keyring: Arc<dyn Keyring> = Arc::clone(&forge) as Arc<dyn Keyring>;
+        self.put(address, forge, Some(keyring))
+    }
+
+    fn put(
+        &mut self,
+        address: &str,
+        forge: Arc<dyn Forge>,
+        keyring: Option<Arc<dyn Keyring>>,
+    ) -> Result<(), String> {
         let place = Place::parse(address)
             .ok_or_else(|| format!("\"{address}\" is no address of a forge, such as https://github.com"))?;
-        self.known.push((place, forge));
+        self.known.push(Known { place, scheme: scheme(address), forge, keyring });
         Ok(())
     }
 
     /// The forge that serves a repository, and what the repository is called there. The longest address wins.
     pub fn of(&self, url: &str) -> Option<(Arc<dyn Forge>, Repository)> {
+        let (known, repository) = self.serving(url)?;
+        Some((Arc::clone(&known.forge), repository))
+    }
+
+    /// What git logs in with at this address; None leaves it to the host's own credential helpers. A login goes over the
+    /// scheme of the forge's address and over no other: not in the clear where the forge has https.
+    pub(crate) async fn login(&self, url: &str) -> Result<Option<Login>, Refusal> {
+        let Some((known, repository)) = self.serving(url) else { return Ok(None) };
+        match &known.keyring {
+            Some(keyring)
+                if matches!(scheme(url).as_str(), "http" | "https") && scheme(url) == known.scheme =>
+            {
+                keyring.login(&repository).await.map(Some)
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    fn serving(&self, url: &str) -> Option<(&Known, Repository)> {
         let repository = Place::parse(url)?;
         self.known
             .iter()
-            .filter_map(|(place, forge)| Some((place, forge, repository.below(place)?)))
-            .max_by_key(|(place, ..)| place.depth())
-            .map(|(_, forge, repository)| (Arc::clone(forge), repository))
+            .filter_map(|known| Some((known, repository.below(&known.place)?)))
+            .max_by_key(|(known, _)| known.place.depth())
+    }
+}
+
+fn scheme(address: &str) -> String {
+    address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_login_goes_only_where_the_forge_is() {
+        let mut forges = Forges::default();
+        let token = Some(Token::new("t0ken"));
+        let forge = gitlab::GitLab::new("https://git.example/api/v4", token, "T").unwrap();
+        forges.add_with_logins("https://git.example", Arc::new(forge)).unwrap();
+        for url in
+            ["http://git.example/a/b.git", "git@git.example:a/b.git", "https://git.example.evil/a/b.git"]
+        {
+            assert!(forges.login(url).await.unwrap().is_none(), "{url}");
+        }
+        let login = forges.login("https://git.example/a/b.git").await.unwrap().unwrap();
+        assert_eq!((login.user.as_str(), login.password.expose()), ("oauth2", "t0ken"));
+        assert!(!format!("{login:?}").contains("t0ken"));
+    }
+
+    #[test]
+    fn the_worst_check_counts() {
+        let check = |state| Check { name: "x".to_owned(), state, url: None };
+        assert_eq!(state_of(&[]), None);
+        let mixed = [check(CheckState::Passed), check(CheckState::Failed), check(CheckState::Pending)];
+        assert_eq!(state_of(&mixed), Some(CheckState::Failed));
+        assert_eq!(state_of(&mixed[..1]), Some(CheckState::Passed));
     }
 }

@@ -24,6 +24,8 @@ fn wanted(server: &Server, repo: &Repo) -> NewPullRequest {
         base: "main".to_owned(),
         title: "Fix".repeat(200),
         body: "b".repeat(80_000),
+        readiness: forge::Readiness::Ready,
+        person: None,
     }
 }
 
@@ -41,7 +43,8 @@ async fn one_that_is_there_is_found_and_not_opened_again() {
 
     // It was closed: that decides about this commit, and about no other.
     server.close(1);
-    assert_eq!(github.look_up(&wanted).await.unwrap(), Some(opened));
+    let closed = forge::PullRequest { state: forge::State::Closed, ..opened };
+    assert_eq!(github.look_up(&wanted).await.unwrap(), Some(closed));
     let commit = repo.commit(&wanted.branch, &[("answer.txt", "43\n")]);
     let next = NewPullRequest { commit, ..wanted };
     assert_eq!(github.look_up(&next).await.unwrap(), None);

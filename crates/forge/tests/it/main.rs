@@ -4,9 +4,11 @@
     reason = "clippy's exception for tests does not reach the helpers of an integration test"
 )]
 
+mod conformance;
 mod github;
 mod image;
 mod left;
+mod logins;
 mod mirror;
 mod push;
 mod take;

@@ -1,7 +1,7 @@
 //! A pull request, once. Branch and commit name it; the forge is asked for it before it is opened, and again whenever
 //! nobody knows what became of the request.
 
-use forge::{Forge, NewPullRequest, PullRequest, Refusal};
+use forge::{Forge, NewPullRequest, Person, PullRequest, Readiness, open_once};
 
 use super::{Attempts, describe};
 use crate::runner::Context;
@@ -30,6 +30,10 @@ pub(crate) async fn open(
         return Ok(Opened::Failed("the workspace file of this session is missing".to_owned()));
     };
     let (title, body) = describe::describe(&context.recorder).await?;
+    // It is opened with the forge's own key, and says for whom.
+    let authors =
+        context.recorder.stream().with_state(|state| state.turn().map(|turn| turn.authors.join(", ")));
+    let person = authors.filter(|name| !name.is_empty()).map(|name| Person { name, token: None });
     let wanted = NewPullRequest {
         repository,
         branch: branch.to_owned(),
@@ -37,11 +41,13 @@ pub(crate) async fn open(
         base: saved.source,
         title,
         body,
+        readiness: Readiness::Ready,
+        person,
     };
     let mut attempts = Attempts::new(context, stop);
     let mut asked = false;
     loop {
-        let refusal = match attempts.make(attempt(forge, &wanted, &mut asked)).await {
+        let refusal = match attempts.make(open_once(forge, &wanted, &mut asked)).await {
             None => {
                 let why = "it was stopped, and no answer came".to_owned();
                 return Ok(if asked { Opened::Unknown(why) } else { Opened::Failed(why) });
@@ -56,36 +62,5 @@ pub(crate) async fn open(
             let why = refusal.to_string();
             return Ok(if asked { Opened::Unknown(why) } else { Opened::Failed(why) });
         }
-    }
-}
-
-/// Looks, then acts. `asked` is true as long as a request may have been carried out and nobody has looked since.
-async fn attempt(
-    forge: &dyn Forge,
-    wanted: &NewPullRequest,
-    asked: &mut bool,
-) -> Result<PullRequest, Refusal> {
-    if let Some(there) = forge.look_up(wanted).await? {
-        return Ok(there);
-    }
-    // Whoever gives up waiting for the answer has asked.
-    *asked = true;
-    let opened = forge.open(wanted).await;
-    if let Err(refusal) = &opened {
-        *asked = matches!(refusal, Refusal::Later { doubtful: true, .. });
-    }
-    if let Some(opened) = opened? {
-        return Ok(opened);
-    }
-    match forge.look_up(wanted).await? {
-        Some(there) => Ok(there),
-        None => Err(Refusal::Later {
-            message: format!(
-                "the forge says that {} has a pull request already, and does not show it",
-                wanted.branch
-            ),
-            doubtful: false,
-            wait: None,
-        }),
     }
 }

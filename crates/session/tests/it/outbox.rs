@@ -96,6 +96,7 @@ async fn a_branch_becomes_a_pull_request_and_the_next_turn_moves_it() {
         pull.body
     );
     assert!(pull.body.contains(&id.to_string()));
+    assert!(pull.body.ends_with("Opened for ann."), "{}", pull.body);
     let asked = forge.entries().len();
     let again = sessions.deliver(id, ann()).await.unwrap();
     assert_eq!((again.number, forge.entries().len()), (Some(1), asked), "what is whole is left alone");

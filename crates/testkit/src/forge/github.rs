@@ -1,31 +1,51 @@
-//! GitHub's pull requests: the rules of `GET` and `POST /repos/{owner}/{repo}/pulls`.
+//! GitHub's REST API, and the two mutations of its GraphQL that make a draft and end it.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::ledger::{PullRequest, Store};
-use super::server::{Asked, Decided};
+use super::app;
+use super::asked::{Asked, Decided};
+use super::hooks::Event;
+use super::ledger::{Login, PullRequest, Said, Store};
+use super::merge::{has, is_ancestor, tip};
+use super::schema::{self, Field, Is, Wrong};
+use super::server::{On, nothing};
 
-/// Keys that a new pull request may have.
-const KEYS: [&str; 8] =
-    ["title", "head", "head_repo", "base", "body", "maintainer_can_modify", "draft", "issue"];
+const PAGES: [Field; 2] = [("per_page", Is::Number), ("page", Is::Number)];
+const LIST: [Field; 7] = [
+    ("state", Is::OneOf(&["open", "closed", "all"])),
+    ("head", Is::Text),
+    ("base", Is::Text),
+    ("sort", Is::OneOf(&["created", "updated", "popularity", "long-running"])),
+    ("direction", Is::OneOf(&["asc", "desc"])),
+    PAGES[0],
+    PAGES[1],
+];
 
-/// Whether this is where pull requests are.
-pub(super) fn is_pulls(path: &str) -> bool {
-    repository(path).is_some()
+/// What a request asks for.
+pub(super) fn on(asked: &Asked<'_>) -> On {
+    let parts = asked.parts();
+    match (asked.method(), &parts[1..]) {
+        ("POST", ["graphql"]) => On::Update,
+        ("GET", ["v3", "repos", _, _, "pulls"]) => On::LookUp,
+        ("POST", ["v3", "repos", _, _, "pulls"]) => On::Open,
+        ("GET", ["v3", "repos", _, _, "pulls", _] | ["v3", "repos", _, _, "issues", _, "comments"]) => {
+            On::Read
+        }
+        ("PATCH", ["v3", "repos", _, _, "pulls", _]) => On::Update,
+        ("POST", ["v3", "repos", _, _, "pulls", _, "requested_reviewers"])
+        | ("POST", ["v3", "repos", _, _, "issues", _, "labels"]) => On::Mark,
+        ("POST", ["v3", "repos", _, _, "issues", _, "comments"]) => On::Comment,
+        ("GET", ["v3", "repos", _, _, "commits", _, "check-runs" | "status"]) => On::Checks,
+        ("GET", ["v3", "repos", _, _, "installation"])
+        | ("POST", ["v3", "app", "installations", _, "access_tokens"]) => On::Mint,
+        _ => On::Other,
+    }
 }
 
-/// `owner/name` in a path.
-fn repository(path: &str) -> Option<String> {
-    let rest = path.strip_prefix("/api/repos/")?.strip_suffix("/pulls")?;
-    let (owner, name) = rest.split_once('/')?;
-    (!owner.is_empty() && !name.is_empty() && !name.contains('/')).then(|| rest.to_owned())
-}
-
-/// What is wrong with a request before it is looked at: who asks, and how.
-fn refuse<'a>(store: &mut Store, asked: &Asked<'a>) -> Result<(String, std::path::PathBuf), Decided> {
+/// Answers a request.
+pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
     let mut missing = Vec::new();
     if asked.header("accept") != Some("application/vnd.github+json") {
         missing.push("accept: application/vnd.github+json");
@@ -37,189 +57,362 @@ fn refuse<'a>(store: &mut Store, asked: &Asked<'a>) -> Result<(String, std::path
         missing.push("user-agent");
     }
     if !missing.is_empty() {
-        store.violations.push(format!("headers that are wrong or missing: {}", missing.join(", ")));
-        return Err(Decided::new(403, json!({"message": "Request forbidden by administrative rules."})));
+        store.violation(format!("headers that are wrong or missing: {}", missing.join(", ")));
+        return said(403, "Request forbidden by administrative rules.");
     }
-    let bearer = asked.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    if bearer != Some(asked.token) {
-        return Err(Decided::new(401, json!({"message": "Bad credentials", "status": "401"})));
+    let parts = asked.parts();
+    match (asked.method(), &parts[1..]) {
+        ("GET", ["v3", "repos", owner, name, "installation"]) => {
+            return app::installation(store, asked, &format!("{owner}/{name}"));
+        }
+        ("POST", ["v3", "app", "installations", id, "access_tokens"]) => return app::mint(store, asked, id),
+        _ => {}
     }
-    let name = repository(asked.head.uri.path()).unwrap_or_default();
-    match store.repositories.get(&name) {
-        Some(path) => Ok((name, path.clone())),
-        None => Err(Decided::new(404, json!({"message": "Not Found", "status": "404"}))),
+    let header = asked.header("authorization").unwrap_or_default();
+    let token = header.strip_prefix("Bearer ").or_else(|| header.strip_prefix("token "));
+    let Some(login) = token.and_then(|token| store.login(token)).cloned() else {
+        return said(401, "Bad credentials");
+    };
+    if let ["graphql"] = &parts[1..] {
+        return graphql(store, asked, &login);
+    }
+    let ["v3", "repos", owner, repo, rest @ ..] = &parts[1..] else { return nothing(store, asked) };
+    let name = format!("{owner}/{repo}");
+    if store.moved.contains_key(&name) {
+        let place = format!("{}/api/v3/repositories/1/{}", asked.url, rest.join("/"));
+        return Decided::new(301, json!({"message": "Moved Permanently", "url": place.clone()}))
+            .header("location", place);
+    }
+    let Some(path) = store.repository(&name, &login) else { return said(404, "Not Found") };
+    store.refresh();
+    let done = match (asked.method(), rest) {
+        ("GET", ["pulls"]) => list(store, asked, &name),
+        ("POST", ["pulls"]) => create(store, asked, (&name, &path), &login),
+        ("GET", ["pulls", number]) => read(store, asked, &name, number),
+        ("PATCH", ["pulls", number]) => edit(store, asked, &name, number),
+        ("POST", ["pulls", number, "requested_reviewers"]) => review(store, asked, &name, number),
+        ("POST", ["issues", number, "labels"]) => label(store, asked, &name, number),
+        ("GET", ["issues", number, "comments"]) => comments(store, asked, &name, number),
+        ("POST", ["issues", number, "comments"]) => comment(store, asked, (&name, number), &login),
+        ("GET", ["commits", commit, "check-runs"]) if has(&path, commit) => runs(store, asked, &name, commit),
+        ("GET", ["commits", commit, "status"]) if has(&path, commit) => status(store, asked, &name, commit),
+        ("GET", ["commits", commit, "check-runs" | "status"]) => {
+            Ok(said(422, &format!("No commit found for SHA: {commit}")))
+        }
+        _ => return nothing(store, asked),
+    };
+    done.unwrap_or_else(|refused| wrong(store, &refused))
+}
+
+fn said(status: u16, message: &str) -> Decided {
+    let docs = "https://docs.github.com/rest";
+    Decided::new(status, json!({"message": message, "documentation_url": docs, "status": status.to_string()}))
+}
+
+fn invalid(error: Value) -> Decided {
+    Decided::new(422, json!({"message": "Validation Failed", "errors": [error], "status": "422"}))
+}
+
+/// What GitHub answers to a request that it does not understand.
+pub(super) fn wrong(store: &mut Store, wrong: &Wrong) -> Decided {
+    store.violation(format!("GitHub does not understand this: {wrong:?}"));
+    match wrong {
+        Wrong::NotJson => said(400, "Problems parsing JSON"),
+        Wrong::Missing(name) => said(422, &format!("Invalid request.\n\n\"{name}\" wasn't supplied.")),
+        Wrong::Unknown(name) => said(422, &format!("Invalid request.\n\n\"{name}\" is not a permitted key.")),
+        Wrong::Type(name) => said(422, &format!("Invalid request.\n\nFor '{name}', this is not valid.")),
     }
 }
 
-/// Lists pull requests.
-pub(super) fn look_up(store: &mut Store, asked: &Asked<'_>) -> Decided {
-    let (name, path) = match refuse(store, asked) {
-        Ok(found) => found,
-        Err(refused) => return refused,
-    };
-    let (mut state, mut head) = ("open".to_owned(), None);
-    for (key, value) in pairs(asked.head.uri.query().unwrap_or_default()) {
-        let valid = match key.as_str() {
-            "state" => ["open", "closed", "all"].contains(&value.as_str()),
-            "head" => {
-                value.split_once(':').is_some_and(|(owner, branch)| !owner.is_empty() && !branch.is_empty())
-            }
-            "sort" => ["created", "updated", "popularity", "long-running"].contains(&value.as_str()),
-            "direction" => ["asc", "desc"].contains(&value.as_str()),
-            "per_page" => value.parse::<u32>().is_ok_and(|count| (1..=100).contains(&count)),
-            "page" => value.parse::<u32>().is_ok_and(|page| page >= 1),
-            "base" => !value.is_empty(),
-            _ => false,
-        };
-        if !valid {
-            store.violations.push(format!("the query {key}={value} means nothing"));
-            return Decided::new(422, json!({"message": "Validation Failed", "errors": []}));
-        }
-        match key.as_str() {
-            "state" => state = value,
-            "head" => head = Some(value),
-            _ => {}
-        }
-    }
-    let owner = name.split('/').next().unwrap_or_default().to_owned();
-    let url = asked.url.to_owned();
-    let mut found: Vec<Value> = Vec::new();
-    for pull in store.pull_requests.iter_mut().rev().filter(|pull| pull.repository == name) {
-        if pull.open
-            && let Some(tip) = tip(&path, &pull.branch)
-        {
-            pull.commit = tip;
-        }
-        let wanted = match state.as_str() {
-            "open" => pull.open,
-            "closed" => !pull.open,
-            _ => true,
-        };
-        if wanted && head.as_ref().is_none_or(|head| *head == format!("{owner}:{}", pull.branch)) {
-            found.push(shown(pull, &url));
-        }
-    }
-    Decided::new(200, Value::Array(found))
+fn found<'a>(store: &'a mut Store, name: &str, number: &str) -> Result<&'a mut PullRequest, Decided> {
+    store.pull(name, number).ok_or_else(|| said(404, "Not Found"))
 }
 
-/// Opens a pull request.
-pub(super) fn open(store: &mut Store, asked: &Asked<'_>) -> Decided {
-    let (name, path) = match refuse(store, asked) {
-        Ok(found) => found,
-        Err(refused) => return refused,
-    };
-    let body: Value = serde_json::from_slice(asked.body).unwrap_or_default();
-    let is_json = asked.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
-    let Some(object) = body.as_object().filter(|_| is_json) else {
-        store.violations.push("the body of a new pull request is no JSON object".to_owned());
-        return Decided::new(400, json!({"message": "Problems parsing JSON"}));
-    };
-    let unknown: Vec<&String> = object.keys().filter(|key| !KEYS.contains(&key.as_str())).collect();
-    let text = |key: &str| body.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let (Some(title), Some(head), Some(base), []) = (text("title"), text("head"), text("base"), &unknown[..])
-    else {
-        store.violations.push(format!("a new pull request lacks a key, or has {unknown:?}: {body}"));
-        return Decided::new(422, json!({"message": "Invalid request."}));
-    };
+fn list(store: &mut Store, asked: &Asked<'_>, name: &str) -> Result<Decided, Wrong> {
+    schema::query(asked, &LIST)?;
+    let (state, head) = (asked.queried("state").unwrap_or("open"), asked.queried("head"));
+    if head.is_some_and(|head| !head.contains(':')) {
+        return Err(Wrong::Type("head".to_owned()));
+    }
     let owner = name.split('/').next().unwrap_or_default();
-    let branch = head.strip_prefix(&format!("{owner}:")).unwrap_or(head);
-    let invalid = |field: &str| {
-        let error = json!({"resource": "PullRequest", "field": field, "code": "invalid"});
-        Decided::new(422, json!({"message": "Validation Failed", "errors": [error]}))
+    let wanted = |pull: &&PullRequest| {
+        pull.repository == name
+            && (state == "all" || pull.open == (state == "open"))
+            && head.is_none_or(|head| *head == format!("{owner}:{}", pull.branch))
     };
-    let custom = |message: String| {
-        let error = json!({"resource": "PullRequest", "code": "custom", "message": message});
-        Decided::new(422, json!({"message": "Validation Failed", "errors": [error]}))
-    };
-    let Some(commit) = tip(&path, branch) else { return invalid("head") };
-    let Some(base_commit) = tip(&path, base) else { return invalid("base") };
-    if title.chars().count() > 256 || text("body").is_some_and(|body| body.chars().count() > 65_536) {
-        return custom("title or body is too long".to_owned());
+    let all = store.pull_requests.iter().rev().filter(wanted).map(|pull| shown(pull, asked.url)).collect();
+    Ok(Decided::new(200, asked.page(all, "per_page")))
+}
+
+fn create(
+    store: &mut Store,
+    asked: &Asked<'_>,
+    (name, path): (&str, &PathBuf),
+    login: &Login,
+) -> Result<Decided, Wrong> {
+    let optional = [
+        ("body", Is::Text),
+        ("head_repo", Is::Text),
+        ("maintainer_can_modify", Is::Flag),
+        ("draft", Is::Flag),
+        ("issue", Is::Number),
+    ];
+    let new = schema::body(asked, &[("title", Is::Text), ("head", Is::Text), ("base", Is::Text)], &optional)?;
+    let text = |key: &str| schema::text(&new, key).unwrap_or_default();
+    let owner = name.split('/').next().unwrap_or_default();
+    let branch = text("head").strip_prefix(&format!("{owner}:")).unwrap_or(text("head"));
+    let field = |field: &str| invalid(json!({"resource": "PullRequest", "field": field, "code": "invalid"}));
+    let custom =
+        |message: String| invalid(json!({"resource": "PullRequest", "code": "custom", "message": message}));
+    let Some(commit) = tip(path, branch) else { return Ok(field("head")) };
+    let Some(base_commit) = tip(path, text("base")) else { return Ok(field("base")) };
+    if let Some(refused) = too_long(&new) {
+        return Ok(refused);
     }
-    if is_ancestor(&path, &commit, &base_commit) {
-        return custom(format!("No commits between {base} and {branch}"));
+    if is_ancestor(path, &commit, &base_commit) {
+        return Ok(custom(format!("No commits between {} and {branch}", text("base"))));
     }
     let known = |pull: &PullRequest| {
-        pull.open && pull.repository == name && pull.branch == branch && pull.base == base
+        pull.open && pull.repository == name && pull.branch == branch && pull.base == text("base")
     };
     if store.pull_requests.iter().any(known) {
-        return custom(format!("A pull request already exists for {owner}:{branch}."));
+        return Ok(custom(format!("A pull request already exists for {owner}:{branch}.")));
     }
-    let pull = PullRequest {
-        number: store.pull_requests.len() as u64 + 1,
-        repository: name.clone(),
+    let pull = store.add(PullRequest {
+        repository: name.to_owned(),
         branch: branch.to_owned(),
-        base: base.to_owned(),
+        base: text("base").to_owned(),
         commit,
-        title: title.to_owned(),
-        body: text("body").unwrap_or_default().to_owned(),
-        open: true,
-    };
-    let body = shown(&pull, asked.url);
-    store.pull_requests.push(pull);
-    Decided { status: 201, body, acted: true }
+        title: text("title").to_owned(),
+        body: text("body").to_owned(),
+        draft: new.get("draft") == Some(&json!(true)),
+        author: login.user.clone(),
+        ..PullRequest::default()
+    });
+    Ok(Decided::acted(201, shown(&pull, asked.url)))
 }
 
-fn shown(pull: &PullRequest, url: &str) -> Value {
-    let owner = pull.repository.split('/').next().unwrap_or_default();
-    json!({
-        "number": pull.number,
-        "html_url": format!("{url}/{}/pull/{}", pull.repository, pull.number),
-        "state": if pull.open { "open" } else { "closed" },
-        "title": pull.title,
-        "body": pull.body,
-        "draft": false,
-        "head": {"label": format!("{owner}:{}", pull.branch), "ref": pull.branch, "sha": pull.commit},
-        "base": {"label": format!("{owner}:{}", pull.base), "ref": pull.base},
+fn too_long(new: &Map<String, Value>) -> Option<Decided> {
+    let count = |key: &str| schema::text(new, key).unwrap_or_default().chars().count();
+    let over = |field: &str, limit: usize| {
+        let message = format!("{field} is too long (maximum is {limit} characters)");
+        let error = json!({"resource": "PullRequest", "code": "custom", "field": field, "message": message});
+        (count(field) > limit).then(|| invalid(error))
+    };
+    over("title", 256).or_else(|| over("body", 65_536))
+}
+
+fn read(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Result<Decided, Wrong> {
+    schema::query(asked, &[])?;
+    Ok(match found(store, name, number) {
+        Ok(pull) => Decided::new(200, shown(pull, asked.url)),
+        Err(refused) => refused,
     })
 }
 
-fn tip(repository: &Path, branch: &str) -> Option<String> {
-    let name = format!("refs/heads/{branch}^0");
-    let output = git(repository).args(["rev-parse", "--verify", "--quiet", &name]).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-fn is_ancestor(repository: &Path, old: &str, new: &str) -> bool {
-    let status = git(repository).args(["merge-base", "--is-ancestor", old, new]).status();
-    status.is_ok_and(|status| status.success())
-}
-
-fn git(repository: &Path) -> Command {
-    let mut command = Command::new("git");
-    command.arg("--git-dir").arg(repository).stdin(Stdio::null()).stderr(Stdio::null());
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-    command
-}
-
-/// The pairs of a query.
-fn pairs(query: &str) -> Vec<(String, String)> {
-    let pair = |part: &str| {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        (decode(key), decode(value))
+fn edit(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Result<Decided, Wrong> {
+    let optional = [
+        ("title", Is::Text),
+        ("body", Is::Text),
+        ("state", Is::OneOf(&["open", "closed"])),
+        ("base", Is::Text),
+        ("maintainer_can_modify", Is::Flag),
+    ];
+    let new = schema::body(asked, &[], &optional)?;
+    if let Some(refused) = too_long(&new) {
+        return Ok(refused);
+    }
+    let pull = match found(store, name, number) {
+        Ok(pull) => pull,
+        Err(refused) => return Ok(refused),
     };
-    query.split('&').filter(|part| !part.is_empty()).map(pair).collect()
+    if let Some(title) = schema::text(&new, "title") {
+        pull.title = title.to_owned();
+    }
+    if let Some(body) = schema::text(&new, "body") {
+        pull.body = body.to_owned();
+    }
+    let closes = schema::text(&new, "state") == Some("closed") && pull.open;
+    if closes {
+        pull.open = false;
+    }
+    let (body, event) = (shown(pull, asked.url), Event::closed(pull));
+    if closes {
+        store.events.push(event);
+    }
+    Ok(Decided::acted(200, body))
 }
 
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let hex = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let escaped = match (first, tail) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
-            _ => None,
-        };
-        match escaped {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(if first == b'+' { b' ' } else { first });
-                rest = tail;
-            }
+fn review(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Result<Decided, Wrong> {
+    let fields = [("reviewers", Is::Texts), ("team_reviewers", Is::Texts)];
+    let reviewers = schema::texts(&schema::body(asked, &[], &fields)?, "reviewers");
+    let unknown = reviewers.iter().any(|name| store.person(name).is_none());
+    let pull = match found(store, name, number) {
+        Ok(pull) => pull,
+        Err(refused) => return Ok(refused),
+    };
+    if unknown {
+        return Ok(said(
+            422,
+            "Reviews may only be requested from collaborators. One or more of the users is not one.",
+        ));
+    }
+    if reviewers.contains(&pull.author) {
+        return Ok(said(422, "Review cannot be requested from pull request author."));
+    }
+    let new: Vec<String> = reviewers.into_iter().filter(|name| !pull.reviewers.contains(name)).collect();
+    pull.reviewers.extend(new);
+    Ok(Decided::acted(201, shown(pull, asked.url)))
+}
+
+fn label(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Result<Decided, Wrong> {
+    let labels = schema::texts(&schema::body(asked, &[], &[("labels", Is::Texts)])?, "labels");
+    for label in &labels {
+        store.label(label);
+    }
+    Ok(match found(store, name, number) {
+        Ok(pull) => {
+            let new: Vec<String> = labels.into_iter().filter(|label| !pull.labels.contains(label)).collect();
+            pull.labels.extend(new);
+            let shown: Vec<Value> = pull.labels.iter().map(|label| json!({"name": label})).collect();
+            Decided::acted(200, Value::Array(shown))
+        }
+        Err(refused) => refused,
+    })
+}
+
+fn comments(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Result<Decided, Wrong> {
+    schema::query(asked, &[("since", Is::Text), PAGES[0], PAGES[1]])?;
+    Ok(match found(store, name, number) {
+        Ok(pull) => {
+            Decided::new(200, asked.page(pull.comments.iter().map(shown_comment).collect(), "per_page"))
+        }
+        Err(refused) => refused,
+    })
+}
+
+fn comment(
+    store: &mut Store,
+    asked: &Asked<'_>,
+    (name, number): (&str, &str),
+    login: &Login,
+) -> Result<Decided, Wrong> {
+    let new = schema::body(asked, &[("body", Is::Text)], &[])?;
+    let text = schema::text(&new, "body").unwrap_or_default().to_owned();
+    let pull = match found(store, name, number) {
+        Ok(pull) => pull,
+        Err(refused) => return Ok(refused),
+    };
+    let said = Said { author: login.user.clone(), text };
+    let body = shown_comment(&said);
+    pull.comments.push(said);
+    let event = Event::commented(pull);
+    store.events.push(event);
+    Ok(Decided::acted(201, body))
+}
+
+fn runs(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> Result<Decided, Wrong> {
+    let fields = [
+        ("check_name", Is::Text),
+        ("status", Is::OneOf(&["queued", "in_progress", "completed"])),
+        ("filter", Is::OneOf(&["latest", "all"])),
+        ("app_id", Is::Number),
+        PAGES[0],
+        PAGES[1],
+    ];
+    schema::query(asked, &fields)?;
+    // Those with a slash are statuses of the older kind.
+    let of = store.statuses.iter().filter(|known| known.repository == name && known.commit == commit);
+    let runs: Vec<Value> = of
+        .filter(|known| !known.name.contains('/'))
+        .map(|known| {
+            let done = known.state != "pending";
+            json!({
+                "id": 1, "name": known.name, "head_sha": commit, "html_url": format!("{}/checks/1", asked.url),
+                "status": if done { "completed" } else { "in_progress" },
+                "conclusion": if done { Value::String(known.state.clone()) } else { Value::Null },
+            })
+        })
+        .collect();
+    Ok(Decided::new(200, json!({"total_count": runs.len(), "check_runs": runs})))
+}
+
+fn status(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> Result<Decided, Wrong> {
+    schema::query(asked, &PAGES)?;
+    let of = store.statuses.iter().filter(|known| known.repository == name && known.commit == commit);
+    let statuses: Vec<Value> = of
+        .filter(|known| known.name.contains('/'))
+        .map(|known| json!({"context": known.name, "state": known.state, "target_url": null, "description": null}))
+        .collect();
+    Ok(Decided::new(
+        200,
+        json!({"state": "pending", "sha": commit, "total_count": statuses.len(), "statuses": statuses}),
+    ))
+}
+
+fn graphql(store: &mut Store, asked: &Asked<'_>, login: &Login) -> Decided {
+    let optional = [("variables", Is::Object), ("operationName", Is::Text)];
+    let new = match schema::body(asked, &[("query", Is::Text)], &optional) {
+        Ok(new) => new,
+        Err(refused) => return wrong(store, &refused),
+    };
+    let query = schema::text(&new, "query").unwrap_or_default();
+    let draft = match (
+        query.contains("convertPullRequestToDraft"),
+        query.contains("markPullRequestReadyForReview"),
+    ) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => {
+            store.violation(format!("GraphQL has other words: {query}"));
+            return Decided::new(200, json!({"errors": [{"message": "Parse error"}]}));
+        }
+    };
+    if !query.trim_start().starts_with("mutation") || !query.contains("input: {pullRequestId: $id}") {
+        store.violation(format!("this is no mutation with an input: {query}"));
+    }
+    let id =
+        new.get("variables").and_then(|variables| variables["id"].as_str()).unwrap_or_default().to_owned();
+    let reach = login.reach.clone();
+    let may = |name: &String| reach.as_ref().is_none_or(|reach| reach.contains(name));
+    match store.pull_requests.iter_mut().find(|pull| node(pull) == id && may(&pull.repository)) {
+        Some(pull) => {
+            pull.draft = draft;
+            Decided::acted(200, json!({"data": {"done": {"pullRequest": {"isDraft": draft}}}}))
+        }
+        None => {
+            let message = format!("Could not resolve to a node with the global id of '{id}'.");
+            Decided::new(200, json!({"data": null, "errors": [{"type": "NOT_FOUND", "message": message}]}))
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn node(pull: &PullRequest) -> String {
+    format!("PR_node{}", pull.number)
+}
+
+fn shown_comment(said: &Said) -> Value {
+    json!({"id": 1, "body": said.text, "user": {"login": said.author}})
+}
+
+pub(super) fn shown(pull: &PullRequest, url: &str) -> Value {
+    let owner = pull.repository.split('/').next().unwrap_or_default();
+    let merged = if pull.merged { json!("2026-01-01T00:00:00Z") } else { Value::Null };
+    let reviewers: Vec<Value> = pull.reviewers.iter().map(|name| json!({"login": name})).collect();
+    let labels: Vec<Value> = pull.labels.iter().map(|name| json!({"name": name})).collect();
+    json!({
+        "number": pull.number,
+        "node_id": node(pull),
+        "html_url": format!("{url}/{}/pull/{}", pull.repository, pull.number),
+        "state": if pull.open { "open" } else { "closed" },
+        "merged_at": merged,
+        "title": pull.title,
+        "body": pull.body,
+        "draft": pull.draft,
+        "user": {"login": pull.author},
+        "requested_reviewers": reviewers,
+        "labels": labels,
+        "head": {"label": format!("{owner}:{}", pull.branch), "ref": pull.branch, "sha": pull.commit},
+        "base": {"label": format!("{owner}:{}", pull.base), "ref": pull.base},
+    })
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::asked::{Asked, Decided};
 use super::ledger::Store;
-use super::server::{Asked, Decided};
 
 /// Takes a notification.
 pub(super) fn take(store: &mut Store, asked: &Asked<'_>) -> Decided {
@@ -34,5 +34,5 @@ pub(super) fn take(store: &mut Store, asked: &Asked<'_>) -> Decided {
             true
         }
     };
-    Decided { status: 202, body: json!({}), acted }
+    Decided { acted, ..Decided::new(202, json!({})) }
 }

@@ -3,24 +3,31 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Request, Response, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::ledger::{Entry, PullRequest, Store};
-use super::{github, receiver};
+use super::asked::{Asked, Decided};
+use super::hooks::{Event, Hooks, Kind, Order};
+use super::ledger::{Entry, Login, PullRequest, Said, Status, Store};
+use super::{device, git, gitea, github, gitlab, merge, receiver};
 use crate::repo::Repo;
 
 /// The most bytes of a request.
-const REQUEST_LIMIT: usize = 1024 * 1024;
+const REQUEST_LIMIT: usize = 64 * 1024 * 1024;
+/// How long the tokens of the app last, unless a test says otherwise.
+const TOKEN_LIFE: Duration = Duration::from_secs(3600);
+/// Who has the token that the server was started with.
+const BOT: &str = "slipway-bot";
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +36,24 @@ pub enum On {
     LookUp,
     /// A new pull request.
     Open,
+    /// A pull request, a comment, a label or a person that is there.
+    Read,
+    /// Another title, body or state; at GitLab also labels and reviewers.
+    Update,
+    /// A new comment.
+    Comment,
+    /// Labels and reviewers.
+    Mark,
+    /// The checks of a commit.
+    Checks,
+    /// A token of the app.
+    Mint,
+    /// Signing in by device.
+    SignIn,
+    /// Git reads.
+    Fetch,
+    /// Git pushes.
+    Push,
     /// A notification.
     Notify,
     /// Nothing that there is.
@@ -46,6 +71,8 @@ pub enum Fault {
     ActThenRefuse(u16),
     /// It is done, and the connection breaks off before the answer is whole.
     ActThenDrop,
+    /// There were too many requests: come back in so many seconds. Nothing is done.
+    Limit(u64),
     /// Nothing is done, and no answer comes as long as the server lives.
     Hang,
     /// It is done, and no answer comes as long as the server lives.
@@ -62,15 +89,17 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Shared {
-    token: String,
     url: String,
+    /// Where the repositories are.
+    root: PathBuf,
+    hooks: Hooks,
     store: Mutex<Store>,
     faults: Mutex<VecDeque<(On, Fault)>>,
     count: watch::Sender<usize>,
     stop: watch::Sender<bool>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -84,10 +113,13 @@ impl Server {
     pub async fn start(token: &str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port on 127.0.0.1");
         let address = listener.local_addr().expect("a socket that is bound has an address");
+        let directory = TempDir::new().expect("room for a directory");
+        let store = Store { token_life: TOKEN_LIFE, ..Store::default() };
         let shared = Arc::new(Shared {
-            token: token.to_owned(),
             url: format!("http://{address}"),
-            store: Mutex::default(),
+            root: directory.path().to_owned(),
+            hooks: Hooks::start(),
+            store: Mutex::new(store),
             faults: Mutex::default(),
             count: watch::Sender::new(0),
             stop: watch::Sender::new(false),
@@ -102,7 +134,41 @@ impl Server {
             // Serving has no error of its own: failed connections are their clients' business.
             drop(axum::serve(listener, router).with_graceful_shutdown(stopped).await);
         });
-        Self { address, directory: TempDir::new().expect("room for a directory"), shared }
+        let server = Self { address, directory, shared };
+        server.let_in(BOT, token);
+        server
+    }
+
+    /// Somebody who is known here, with a token of theirs that reaches everything.
+    pub fn let_in(&self, user: &str, token: &str) {
+        let mut store = lock(&self.shared.store);
+        if store.person(user).is_none() {
+            store.people.push(user.to_owned());
+        }
+        let (token, user) = (token.to_owned(), user.to_owned());
+        store.logins.push(Login { token, user, ends: None, reach: None });
+    }
+
+    /// Takes a token back.
+    pub fn revoke(&self, token: &str) {
+        lock(&self.shared.store).logins.retain(|login| login.token != token);
+    }
+
+    /// The tokens of the app last so long from now on.
+    pub fn tokens_last(&self, life: Duration) {
+        lock(&self.shared.store).token_life = life;
+    }
+
+    /// How many tokens of the app were minted.
+    pub fn minted(&self) -> usize {
+        lock(&self.shared.store).minted
+    }
+
+    /// Somebody types in the code that a device shows. False when there is no such code.
+    pub fn approve(&self, user_code: &str, user: &str) -> bool {
+        let mut store = lock(&self.shared.store);
+        let device = store.devices.iter_mut().find(|device| device.user_code == user_code);
+        device.map(|device| device.user = Some(user.to_owned())).is_some()
     }
 
     /// Serves a repository as `owner/name`, and gives the address that it is cloned from and pushed to.
@@ -125,9 +191,100 @@ impl Server {
         self.directory.path()
     }
 
-    /// The address of its API.
+    /// The address of a repository for git over HTTP.
+    pub fn git_url(&self, owner: &str, name: &str) -> String {
+        format!("{}/{owner}/{name}.git", self.shared.url)
+    }
+
+    /// The address of the server itself.
+    pub fn url(&self) -> &str {
+        &self.shared.url
+    }
+
+    /// The address of its API in GitHub's manner.
     pub fn api_url(&self) -> String {
-        format!("http://{}/api", self.address)
+        self.api_of(Kind::GitHub)
+    }
+
+    /// The address of its API in the manner of this forge.
+    pub fn api_of(&self, kind: Kind) -> String {
+        let version = match kind {
+            Kind::GitHub => "v3",
+            Kind::GitLab => "v4",
+            Kind::Gitea => "v1",
+        };
+        format!("http://{}/api/{version}", self.address)
+    }
+
+    /// Renames a repository. Its old name leads to the new one.
+    pub fn rename(&self, old: &str, new: &str) -> io::Result<()> {
+        let path = |name: &str| self.directory.path().join(format!("{name}.git"));
+        std::fs::rename(path(old), path(new))?;
+        let mut store = lock(&self.shared.store);
+        if let Some(repository) = store.repositories.remove(old) {
+            store.repositories.insert(new.to_owned(), repository);
+        }
+        store.moved.insert(old.to_owned(), new.to_owned());
+        Ok(())
+    }
+
+    /// Reports a check of a commit: `success`, `failure` or `pending`.
+    pub fn report(&self, repository: &str, commit: &str, name: &str, state: &str) {
+        let mut store = lock(&self.shared.store);
+        store.statuses.retain(|known| {
+            (known.repository.as_str(), known.commit.as_str(), known.name.as_str())
+                != (repository, commit, name)
+        });
+        store.statuses.push(Status {
+            repository: repository.to_owned(),
+            commit: commit.to_owned(),
+            name: name.to_owned(),
+            state: state.to_owned(),
+        });
+    }
+
+    /// Tells this address what happens, in the manner of this forge and signed with this secret.
+    pub fn tell(&self, kind: Kind, url: &str, secret: &str) {
+        self.shared.hooks.add(kind, url, secret);
+    }
+
+    /// How webhooks come from now on. Those that were held go out, newest first, unless they are to be held on.
+    pub fn order(&self, order: Order) {
+        self.shared.hooks.order(order);
+    }
+
+    /// Merges a pull request, as a person does: with git, and the base moves. Gives the commit that the base has then.
+    pub fn merge(&self, number: u64) -> Result<String, String> {
+        let (merged, events) = {
+            let mut store = lock(&self.shared.store);
+            store.refresh();
+            let repositories = store.repositories.clone();
+            let pull = store.pull_requests.iter_mut().find(|pull| pull.number == number && pull.open);
+            let pull = pull.ok_or("there is no such open pull request")?;
+            let path = repositories.get(&pull.repository).ok_or("its repository is gone")?;
+            let merged = merge::merge(path, &pull.base, &pull.commit, &format!("Merge {}", pull.branch))?;
+            (pull.open, pull.merged) = (false, true);
+            let event = Event::closed(pull);
+            store.events.push(event);
+            (merged, std::mem::take(&mut store.events))
+        };
+        self.shared.hooks.tell(events, &self.shared.url);
+        Ok(merged)
+    }
+
+    /// Says something below a pull request, as a person does.
+    pub fn say(&self, number: u64, author: &str, text: &str) {
+        let events = {
+            let mut store = lock(&self.shared.store);
+            let pull = store.pull_requests.iter_mut().find(|pull| pull.number == number);
+            let event = pull.map(|pull| {
+                pull.comments.push(Said { author: author.to_owned(), text: text.to_owned() });
+                Event::commented(pull)
+            });
+            store.events.extend(event);
+            std::mem::take(&mut store.events)
+        };
+        self.shared.hooks.tell(events, &self.shared.url);
     }
 
     /// The address that takes notifications.
@@ -181,9 +338,18 @@ impl Server {
 
     /// Closes a pull request, as a person does.
     pub fn close(&self, number: u64) {
-        for pull in lock(&self.shared.store).pull_requests.iter_mut().filter(|pull| pull.number == number) {
-            pull.open = false;
-        }
+        let events = {
+            let mut store = lock(&self.shared.store);
+            store.refresh();
+            let pull = store.pull_requests.iter_mut().find(|pull| pull.number == number && pull.open);
+            let event = pull.map(|pull| {
+                pull.open = false;
+                Event::closed(pull)
+            });
+            store.events.extend(event);
+            std::mem::take(&mut store.events)
+        };
+        self.shared.hooks.tell(events, &self.shared.url);
     }
 
     /// Every notification that was taken, by key, with how often it came.
@@ -204,70 +370,34 @@ impl Drop for Server {
     }
 }
 
-/// A request that was read.
-pub(super) struct Asked<'a> {
-    pub(super) head: &'a axum::http::request::Parts,
-    pub(super) body: &'a [u8],
-    pub(super) token: &'a str,
-    /// The server's own address.
-    pub(super) url: &'a str,
-}
-
-impl Asked<'_> {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.head.headers.get(name)?.to_str().ok()
-    }
-}
-
-/// What was decided on.
-pub(super) struct Decided {
-    pub(super) status: u16,
-    pub(super) body: Value,
-    pub(super) acted: bool,
-}
-
-impl Decided {
-    pub(super) fn new(status: u16, body: Value) -> Self {
-        Self { status, body, acted: false }
-    }
-}
-
 async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, REQUEST_LIMIT).await else {
-        return respond(413, &json!({"message": "the request is too large or broke off"}));
+        return respond(Decided::new(413, json!({"message": "the request is too large or broke off"})));
     };
-    let asked = Asked { head: &head, body: &body, token: &shared.token, url: &shared.url };
-    let on = match (head.method.as_str(), head.uri.path()) {
-        ("POST", "/hook") => On::Notify,
-        (method, path) if github::is_pulls(path) => match method {
-            "GET" => On::LookUp,
-            "POST" => On::Open,
-            _ => On::Other,
-        },
-        _ => On::Other,
-    };
+    let asked = Asked::new(&head, &body, &shared.url);
+    let (face, on) = route(&asked);
     let fault = {
         let mut faults = lock(&shared.faults);
         let place = faults.iter().position(|(wanted, _)| *wanted == on);
         place.and_then(|place| faults.remove(place)).map(|(_, fault)| fault)
     };
-    let acts = !matches!(fault, Some(Fault::Refuse(_) | Fault::Hang));
-    let decided = {
+    let decided = match fault {
+        Some(Fault::Refuse(status)) => Decided::new(status, json!({"message": "a fault"})),
+        Some(Fault::Limit(seconds)) => limited(face, seconds),
+        Some(Fault::Hang) => Decided::new(0, Value::Null),
+        _ => match face {
+            Face::Git => git::serve(&shared.store, &shared.root, &asked).await,
+            Face::GitHub => github::answer(&mut lock(&shared.store), &asked),
+            Face::GitLab => gitlab::answer(&mut lock(&shared.store), &asked),
+            Face::Gitea => gitea::answer(&mut lock(&shared.store), &asked),
+            Face::Device => device::answer(&mut lock(&shared.store), &asked),
+            Face::Receiver => receiver::take(&mut lock(&shared.store), &asked),
+            Face::None => nothing(&mut lock(&shared.store), &asked),
+        },
+    };
+    let events = {
         let mut store = lock(&shared.store);
-        let decided = match (acts, fault) {
-            (false, Some(Fault::Refuse(status))) => Decided::new(status, json!({"message": "a fault"})),
-            (false, _) => Decided::new(0, Value::Null),
-            (true, _) => match on {
-                On::LookUp => github::look_up(&mut store, &asked),
-                On::Open => github::open(&mut store, &asked),
-                On::Notify => receiver::take(&mut store, &asked),
-                On::Other => {
-                    store.violations.push(format!("there is no {} {}", head.method, head.uri.path()));
-                    Decided::new(404, json!({"message": "Not Found"}))
-                }
-            },
-        };
         let query = head.uri.query().map(|query| Value::String(query.to_owned()));
         store.entries.push(Entry {
             on,
@@ -277,30 +407,89 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Re
             status: decided.status,
             acted: decided.acted,
         });
-        decided
+        std::mem::take(&mut store.events)
     };
+    shared.hooks.tell(events, &shared.url);
     shared.count.send_modify(|count| *count += 1);
     match fault {
         Some(Fault::Hang | Fault::ActThenHang) => {
             let mut stop = shared.stop.subscribe();
             // An error means that the server is gone, which is a stop as well.
             drop(stop.wait_for(|stop| *stop).await);
-            respond(503, &json!({"message": "the forge stops"}))
+            respond(Decided::new(503, json!({"message": "the forge stops"})))
         }
         Some(Fault::ActThenDrop) => {
             let broken = futures_util::stream::iter([Err::<bytes::Bytes, _>(io::Error::other("a fault"))]);
-            let mut response = respond(decided.status, &Value::Null);
+            let mut response = respond(Decided::new(decided.status, Value::Null));
             *response.body_mut() = Body::from_stream(broken);
             response
         }
-        Some(Fault::ActThenRefuse(status)) => respond(status, &json!({"message": "a fault"})),
-        Some(Fault::Refuse(_) | Fault::Pass) | None => respond(decided.status, &decided.body),
+        Some(Fault::ActThenRefuse(status)) => respond(Decided::new(status, json!({"message": "a fault"}))),
+        Some(Fault::Refuse(_) | Fault::Limit(_) | Fault::Pass) | None => respond(decided),
     }
 }
 
-fn respond(status: u16, value: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(value.to_string()));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+/// Which part of the server a request is for.
+#[derive(Debug, Clone, Copy)]
+enum Face {
+    Git,
+    GitHub,
+    GitLab,
+    Gitea,
+    Device,
+    Receiver,
+    None,
+}
+
+fn route(asked: &Asked<'_>) -> (Face, On) {
+    if let Some(on) = git::on(asked) {
+        return (Face::Git, on);
+    }
+    if device::is_here(asked) {
+        return (Face::Device, On::SignIn);
+    }
+    match asked.parts()[..] {
+        ["hook"] if asked.method() == "POST" => (Face::Receiver, On::Notify),
+        ["api", "v3", ..] | ["api", "graphql"] => (Face::GitHub, github::on(asked)),
+        ["api", "v4", ..] => (Face::GitLab, gitlab::on(asked)),
+        ["api", "v1", ..] => (Face::Gitea, gitea::on(asked)),
+        _ => (Face::None, On::Other),
+    }
+}
+
+/// How the forges say that there were too many requests.
+fn limited(face: Face, seconds: u64) -> Decided {
+    let decided = match face {
+        Face::GitHub => {
+            let said =
+                "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
+            Decided::new(403, json!({"message": said}))
+        }
+        _ => {
+            let mut decided = Decided::new(429, Value::Null);
+            decided.raw = Some(b"Retry later\n".to_vec());
+            decided.header("content-type", "text/plain")
+        }
+    };
+    decided.header("retry-after", seconds.to_string())
+}
+
+/// There is no such thing here.
+pub(super) fn nothing(store: &mut Store, asked: &Asked<'_>) -> Decided {
+    store.violation(format!("there is no {} {}", asked.method(), asked.head.uri.path()));
+    Decided::new(404, json!({"message": "Not Found"}))
+}
+
+fn respond(decided: Decided) -> Response<Body> {
+    let bytes = decided.raw.unwrap_or_else(|| decided.body.to_string().into_bytes());
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() =
+        StatusCode::from_u16(decided.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in decided.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
     response
 }

@@ -1,0 +1,141 @@
+//! What the REST interfaces of forges have in common: JSON in and out, a token in a header, and statuses whose meaning is the
+//! same everywhere.
+
+use reqwest::{Method, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Repository;
+use super::keys::Key;
+use crate::http::{self, Answer, Http, Refusal};
+
+/// How a token is written in the header `Authorization`.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scheme {
+    Bearer,
+    Token,
+}
+
+/// One forge's API.
+#[derive(Debug, Clone)]
+pub(super) struct Api {
+    base: Url,
+    pub(super) who: String,
+    http: Http,
+    scheme: Scheme,
+    headers: &'static [(&'static str, &'static str)],
+}
+
+impl Api {
+    pub(super) fn new(
+        api_url: &str,
+        scheme: Scheme,
+        headers: &'static [(&'static str, &'static str)],
+    ) -> Result<Self, String> {
+        let base = http::address(api_url)?;
+        let who = base.host_str().unwrap_or_default().to_owned();
+        Ok(Self { http: Http::new(&base)?, base, who, scheme, headers })
+    }
+
+    pub(super) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// An address below the API; each part is escaped by itself.
+    pub(super) fn url<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Result<Url, Refusal> {
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            Ok(mut path) => {
+                path.pop_if_empty().extend(parts);
+            }
+            Err(()) => return Err(Refusal::last(format!("{} is no address of an API", self.base))),
+        }
+        Ok(url)
+    }
+
+    pub(super) async fn get(&self, url: Url, key: &Key) -> Result<Answer, Refusal> {
+        self.call(Method::GET, url, key, None).await
+    }
+
+    /// Sends a request and reads the answer, whatever its status.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        url: Url,
+        key: &Key,
+        body: Option<&Value>,
+    ) -> Result<Answer, Refusal> {
+        let name = match self.scheme {
+            Scheme::Bearer => "Bearer",
+            Scheme::Token => "token",
+        };
+        let Ok(mut secret) =
+            reqwest::header::HeaderValue::from_str(&format!("{name} {}", key.token.expose()))
+        else {
+            return Err(Refusal::last(format!("{} has characters that no token has", key.source)));
+        };
+        secret.set_sensitive(true);
+        let mut request = self.http.client().request(method, url).header("authorization", secret);
+        for (name, value) in self.headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        self.http.send(&self.who, request).await
+    }
+
+    /// Reads what the forge promised for this status.
+    pub(super) fn read<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Refusal> {
+        serde_json::from_slice(&answer.body).map_err(|error| Refusal::Later {
+            message: format!("{} gave an answer that is not its API's: {error}", self.who),
+            doubtful: true,
+            wait: None,
+        })
+    }
+
+    /// Reads an answer of one of these statuses, and takes every other as a refusal.
+    pub(super) fn expect<T: DeserializeOwned>(
+        &self,
+        answer: &Answer,
+        statuses: &[u16],
+        key: &Key,
+        repository: &Repository,
+    ) -> Result<T, Refusal> {
+        match statuses.contains(&answer.status.as_u16()) {
+            true => self.read(answer),
+            false => Err(self.refusal(answer, key, repository, "")),
+        }
+    }
+
+    /// What an answer means that is no success; `details` are what the forge says beside its message.
+    pub(super) fn refusal(
+        &self,
+        answer: &Answer,
+        key: &Key,
+        repository: &Repository,
+        details: &str,
+    ) -> Refusal {
+        let secrets = [&key.token];
+        if let Some(passing) = answer.passing(&self.who, &secrets) {
+            return passing;
+        }
+        let (who, source, said) = (&self.who, &key.source, answer.said(&secrets));
+        let details = http::tame(details, &secrets);
+        let said = if details.is_empty() { said } else { format!("{said}: {details}") };
+        Refusal::last(match answer.status.as_u16() {
+            401 => format!("{who} does not accept {source}: {said}"),
+            403 => format!("{who} does not let {source} do this: {said}"),
+            404 => format!("{who} has no repository {repository}, or {source} may not see it: {said}"),
+            301 | 302 | 307 | 308 => moved(repository),
+            // GitLab says it so for what is more than a question.
+            405 if said.contains("moved projects") => moved(repository),
+            400 | 409 | 412 | 422 => format!("{who} does not take the pull request: {said}"),
+            status => format!("{who} answered {status}: {said}"),
+        })
+    }
+}
+
+fn moved(repository: &Repository) -> String {
+    format!("{repository} has moved: give the environment its new address")
+}

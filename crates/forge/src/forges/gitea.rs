@@ -1,0 +1,339 @@
+//! The REST API of Gitea and of Forgejo, which came from it. Much is as at GitHub; drafts are a matter of the title, labels
+//! go by number, and the pull requests of a branch cannot be asked for unless they are open.
+
+use async_trait::async_trait;
+use reqwest::{Method, Url};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::api::{Api, Scheme};
+use super::keys::{Key, Keyring, Keys, Login};
+use super::text::{body_by_us, cut, marker, plain_title, readiness, titled};
+use super::{
+    Change, Check, CheckState, Comment, Forge, Marks, NewPullRequest, PullRequest, Repository, State,
+};
+use crate::Token;
+use crate::http::{Answer, Refusal};
+
+/// Gitea takes titles of 255 characters; a body has the limits of its database.
+const TITLE_LIMIT: usize = 255;
+const BODY_LIMIT: usize = 60_000;
+/// Most entries of a page as it is configured by default, and the most pages that are read.
+const PAGE: usize = 50;
+const PAGES: usize = 20;
+/// What makes a draft; the first is what we write.
+const DRAFT: &[&str] = &["WIP:", "[WIP]"];
+/// The colour of a label that is new: grey.
+const COLOUR: &str = "#ededed";
+
+/// Where the API of the forge at this address is, unless somebody says otherwise.
+pub fn api_url(address: &str) -> String {
+    format!("{}/api/v1", address.trim_end_matches('/'))
+}
+
+/// Gitea or Forgejo.
+#[derive(Debug)]
+pub struct Gitea {
+    api: Api,
+    keys: Keys,
+}
+
+/// What of a pull request matters here.
+#[derive(Debug, Deserialize)]
+struct Pull {
+    number: u64,
+    html_url: String,
+    state: String,
+    #[serde(default)]
+    merged: bool,
+    title: String,
+    head: Branch,
+    base: Branch,
+}
+
+#[derive(Debug, Deserialize)]
+struct Branch {
+    #[serde(rename = "ref")]
+    branch: String,
+    sha: String,
+    repo_id: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Label {
+    id: i64,
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Said {
+    body: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Combined {
+    /// Null when there are none.
+    statuses: Option<Vec<Status>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    context: String,
+    status: String,
+    target_url: Option<String>,
+}
+
+impl From<Pull> for PullRequest {
+    fn from(pull: Pull) -> Self {
+        let state = match (pull.merged, pull.state.as_str()) {
+            (true, _) => State::Merged,
+            (false, "open") => State::Open,
+            (false, _) => State::Closed,
+        };
+        Self {
+            number: pull.number,
+            url: pull.html_url,
+            state,
+            readiness: readiness(&pull.title, DRAFT),
+            title: plain_title(&pull.title, DRAFT).to_owned(),
+            commit: pull.head.sha,
+        }
+    }
+}
+
+impl Gitea {
+    /// A forge with this API and token; `source` says where the token comes from, such as the name of a variable. Without a
+    /// token everything is refused with words that say so.
+    pub fn new(api_url: &str, token: Option<Token>, source: &str) -> Result<Self, String> {
+        let api = Api::new(api_url, Scheme::Token, &[("accept", "application/json")])?;
+        Ok(Self { api, keys: Keys::Token { token, source: source.to_owned() } })
+    }
+
+    async fn key(&self, repository: &Repository) -> Result<Key, Refusal> {
+        self.keys.of(&self.api.who, repository).await
+    }
+
+    fn url(&self, repository: &Repository, parts: &[&str]) -> Result<Url, Refusal> {
+        let start = ["repos", repository.owner.as_str(), repository.name.as_str()];
+        self.api.url(start.into_iter().chain(parts.iter().copied()))
+    }
+
+    async fn create(&self, wanted: &NewPullRequest, key: &Key, body: String) -> Result<Answer, Refusal> {
+        let new = json!({
+            "title": titled(&wanted.title, wanted.readiness, DRAFT, TITLE_LIMIT),
+            "head": wanted.branch,
+            "base": wanted.base,
+            "body": body,
+        });
+        let url = self.url(&wanted.repository, &["pulls"])?;
+        self.api.call(Method::POST, url, key, Some(&new)).await
+    }
+
+    /// Sends something, and takes every other status than these two as a refusal.
+    async fn put(
+        &self,
+        method: Method,
+        (repository, parts): (&Repository, &[&str]),
+        key: &Key,
+        body: &Value,
+    ) -> Result<Answer, Refusal> {
+        let answer = self.api.call(method, self.url(repository, parts)?, key, Some(body)).await?;
+        match answer.status.as_u16() {
+            200 | 201 => Ok(answer),
+            _ => Err(self.api.refusal(&answer, key, repository, "")),
+        }
+    }
+
+    async fn read(&self, repository: &Repository, number: &str, key: &Key) -> Result<Pull, Refusal> {
+        let answer = self.api.get(self.url(repository, &["pulls", number])?, key).await?;
+        self.api.expect(&answer, &[200], key, repository)
+    }
+
+    /// The open one of these two branches.
+    async fn open_one(&self, wanted: &NewPullRequest, key: &Key) -> Result<Option<Pull>, Refusal> {
+        let mut parts = vec!["pulls", wanted.base.as_str()];
+        parts.extend(wanted.branch.split('/'));
+        let answer = self.api.get(self.url(&wanted.repository, &parts)?, key).await?;
+        match answer.status.as_u16() {
+            404 => Ok(None),
+            _ => self.api.expect(&answer, &[200], key, &wanted.repository).map(Some),
+        }
+    }
+
+    /// The numbers of labels by name; those that are missing are made.
+    async fn labels(
+        &self,
+        repository: &Repository,
+        names: &[String],
+        key: &Key,
+    ) -> Result<Vec<i64>, Refusal> {
+        let mut known: Vec<Label> = Vec::new();
+        for page in 1..=PAGES {
+            let mut url = self.url(repository, &["labels"])?;
+            url.query_pairs_mut().extend_pairs([("limit", PAGE.to_string()), ("page", page.to_string())]);
+            let more: Vec<Label> =
+                self.api.expect(&self.api.get(url, key).await?, &[200], key, repository)?;
+            // A server may give fewer than asked for, and still have more.
+            if more.is_empty() {
+                break;
+            }
+            known.extend(more);
+        }
+        let mut ids = Vec::new();
+        for name in names {
+            let id = match known.iter().find(|label| label.name == *name) {
+                Some(label) => label.id,
+                None => {
+                    let body = json!({"name": name, "color": COLOUR});
+                    let made = self.put(Method::POST, (repository, &["labels"]), key, &body).await?;
+                    self.api.read::<Label>(&made)?.id
+                }
+            };
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+}
+
+#[async_trait]
+impl Keyring for Gitea {
+    async fn login(&self, repository: &Repository) -> Result<Login, Refusal> {
+        let key = self.key(repository).await?;
+        // A token is taken as a password, whatever the name beside it.
+        Ok(Login { user: "oauth2".to_owned(), password: key.token })
+    }
+}
+
+#[async_trait]
+impl Forge for Gitea {
+    async fn look_up(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
+        let key = self.key(&wanted.repository).await?;
+        if let Some(open) = self.open_one(wanted, &key).await? {
+            return Ok(Some(open.into()));
+        }
+        // No open one is there. One of this commit that is closed is among the last that were touched.
+        for page in 1..=PAGES {
+            let mut url = self.url(&wanted.repository, &["pulls"])?;
+            url.query_pairs_mut().extend_pairs([
+                ("state", "all"),
+                ("sort", "recentupdate"),
+                ("limit", &PAGE.to_string()),
+                ("page", &page.to_string()),
+            ]);
+            let answer = self.api.get(url, &key).await?;
+            let pulls: Vec<Pull> = self.api.expect(&answer, &[200], &key, &wanted.repository)?;
+            if pulls.is_empty() {
+                break;
+            }
+            let ours = pulls
+                .into_iter()
+                .filter(|pull| pull.head.branch == wanted.branch && pull.head.repo_id == pull.base.repo_id);
+            if let Some(found) = super::chosen(ours.map(PullRequest::from).collect(), wanted) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
+        let mut tried = None;
+        if let Some(key) = super::key_of_person(wanted) {
+            let answer = self.create(wanted, &key, cut(&wanted.body, BODY_LIMIT).to_owned()).await?;
+            if !super::is_shut_out(&answer) {
+                tried = Some((answer, key));
+            }
+        }
+        let (answer, key) = match tried {
+            Some(tried) => tried,
+            None => {
+                let key = self.key(&wanted.repository).await?;
+                (self.create(wanted, &key, body_by_us(wanted, BODY_LIMIT)).await?, key)
+            }
+        };
+        match answer.status.as_u16() {
+            201 => Ok(Some(self.api.read::<Pull>(&answer)?.into())),
+            409 => Ok(None),
+            // It was looked up right before, so that it is not the repository that is missing.
+            404 => Err(Refusal::last(format!(
+                "{} does not find the branches {} and {} in {}, or {} may not open pull requests there",
+                self.api.who, wanted.branch, wanted.base, wanted.repository, key.source
+            ))),
+            _ => Err(self.api.refusal(&answer, &key, &wanted.repository, "")),
+        }
+    }
+
+    async fn update(
+        &self,
+        repository: &Repository,
+        number: u64,
+        change: &Change,
+    ) -> Result<PullRequest, Refusal> {
+        let (key, number) = (self.key(repository).await?, number.to_string());
+        let mut body = json!({});
+        if change.title.is_some() || change.readiness.is_some() {
+            // Whether it is a draft is part of the title, and stays unless it is to change.
+            let now = self.read(repository, &number, &key).await?.title;
+            let state = change.readiness.unwrap_or_else(|| readiness(&now, DRAFT));
+            body["title"] = json!(titled(change.title.as_ref().unwrap_or(&now), state, DRAFT, TITLE_LIMIT));
+        }
+        if let Some(text) = &change.body {
+            body["body"] = json!(cut(text, BODY_LIMIT));
+        }
+        let answer = self.put(Method::PATCH, (repository, &["pulls", &number]), &key, &body).await?;
+        Ok(self.api.read::<Pull>(&answer)?.into())
+    }
+
+    async fn comment(&self, repository: &Repository, number: u64, comment: &Comment) -> Result<(), Refusal> {
+        let (key, number, mark) = (self.key(repository).await?, number.to_string(), marker(&comment.key));
+        let parts = ["issues", &number, "comments"];
+        let answer = self.api.get(self.url(repository, &parts)?, &key).await?;
+        let said: Vec<Said> = self.api.expect(&answer, &[200], &key, repository)?;
+        if said.iter().any(|said| said.body.contains(&mark)) {
+            return Ok(());
+        }
+        let body = json!({"body": format!("{}\n\n{mark}", cut(&comment.text, BODY_LIMIT))});
+        self.put(Method::POST, (repository, &parts), &key, &body).await.map(drop)
+    }
+
+    async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal> {
+        let (key, number) = (self.key(repository).await?, number.to_string());
+        if !marks.labels.is_empty() {
+            let ids = self.labels(repository, &marks.labels, &key).await?;
+            let body = json!({"labels": ids});
+            self.put(Method::POST, (repository, &["issues", &number, "labels"]), &key, &body).await?;
+        }
+        if !marks.reviewers.is_empty() {
+            let body = json!({"reviewers": marks.reviewers});
+            let parts = ["pulls", &number, "requested_reviewers"];
+            self.put(Method::POST, (repository, &parts), &key, &body).await?;
+        }
+        Ok(())
+    }
+
+    async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
+        let key = self.key(repository).await?;
+        let answer = self.api.get(self.url(repository, &["commits", commit, "status"])?, &key).await?;
+        let combined: Combined = self.api.expect(&answer, &[200], &key, repository)?;
+        let check = |status: Status| {
+            let state = match status.status.as_str() {
+                "success" | "warning" | "skipped" => CheckState::Passed,
+                "pending" => CheckState::Pending,
+                _ => CheckState::Failed,
+            };
+            let url = status.target_url.filter(|url| !url.is_empty());
+            Check { name: status.context, state, url }
+        };
+        Ok(combined.statuses.unwrap_or_default().into_iter().map(check).collect())
+    }
+
+    async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
+        let (key, number) = (self.key(repository).await?, number.to_string());
+        let now = self.read(repository, &number, &key).await?;
+        if now.state != "open" {
+            return Ok(now.into());
+        }
+        let body = json!({"state": "closed"});
+        let answer = self.put(Method::PATCH, (repository, &["pulls", &number]), &key, &body).await?;
+        Ok(self.api.read::<Pull>(&answer)?.into())
+    }
+}

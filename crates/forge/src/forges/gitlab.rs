@@ -1,0 +1,314 @@
+//! GitLab's REST API, version 4. A project is named by its whole path, a merge request by its number in the project, and a
+//! draft by the beginning of its title.
+
+use async_trait::async_trait;
+use reqwest::{Method, Url};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::api::{Api, Scheme};
+use super::keys::{Key, Keyring, Keys, Login};
+use super::text::{body_by_us, cut, marker, plain_title, readiness, titled};
+use super::{
+    Change, Check, CheckState, Comment, Forge, Marks, NewPullRequest, PullRequest, Readiness, Repository,
+    State,
+};
+use crate::Token;
+use crate::http::{Answer, Refusal};
+
+/// GitLab takes titles of 255 characters. It takes descriptions of a million, which nobody would read.
+const TITLE_LIMIT: usize = 255;
+const BODY_LIMIT: usize = 100_000;
+/// Most entries of a page, and the most pages that are read.
+const PAGE: usize = 100;
+const PAGES: usize = 30;
+/// What makes a draft; the first is what we write.
+const DRAFT: &[&str] = &["Draft:", "[Draft]", "(Draft)"];
+
+/// Where the API of the forge at this address is, unless somebody says otherwise.
+pub fn api_url(address: &str) -> String {
+    format!("{}/api/v4", address.trim_end_matches('/'))
+}
+
+/// GitLab.
+#[derive(Debug)]
+pub struct GitLab {
+    api: Api,
+    keys: Keys,
+}
+
+/// What of a merge request matters here.
+#[derive(Debug, Deserialize)]
+struct Merge {
+    iid: u64,
+    web_url: String,
+    state: String,
+    title: String,
+    /// None while GitLab has not looked at the branch yet.
+    sha: Option<String>,
+    source_branch: String,
+    source_project_id: Option<u64>,
+    target_project_id: u64,
+    #[serde(default)]
+    reviewers: Vec<User>,
+}
+
+#[derive(Debug, Deserialize)]
+struct User {
+    id: u64,
+    username: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Note {
+    body: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    name: String,
+    status: String,
+    #[serde(default)]
+    allow_failure: bool,
+    target_url: Option<String>,
+}
+
+impl From<Merge> for PullRequest {
+    fn from(merge: Merge) -> Self {
+        let state = match merge.state.as_str() {
+            // A locked one is about to be merged.
+            "opened" | "locked" => State::Open,
+            "merged" => State::Merged,
+            _ => State::Closed,
+        };
+        Self {
+            number: merge.iid,
+            url: merge.web_url,
+            state,
+            readiness: readiness(&merge.title, DRAFT),
+            title: plain_title(&merge.title, DRAFT).to_owned(),
+            commit: merge.sha.unwrap_or_default(),
+        }
+    }
+}
+
+impl GitLab {
+    /// A forge with this API and token; `source` says where the token comes from, such as the name of a variable. Without a
+    /// token everything is refused with words that say so.
+    pub fn new(api_url: &str, token: Option<Token>, source: &str) -> Result<Self, String> {
+        let api = Api::new(api_url, Scheme::Bearer, &[("accept", "application/json")])?;
+        Ok(Self { api, keys: Keys::Token { token, source: source.to_owned() } })
+    }
+
+    async fn key(&self, repository: &Repository) -> Result<Key, Refusal> {
+        self.keys.of(&self.api.who, repository).await
+    }
+
+    fn url(&self, repository: &Repository, parts: &[&str]) -> Result<Url, Refusal> {
+        let project = repository.to_string();
+        self.api.url(["projects", &project].into_iter().chain(parts.iter().copied()))
+    }
+
+    async fn create(&self, wanted: &NewPullRequest, key: &Key, body: String) -> Result<Answer, Refusal> {
+        let new = json!({
+            "title": titled(&wanted.title, wanted.readiness, DRAFT, TITLE_LIMIT),
+            "source_branch": wanted.branch,
+            "target_branch": wanted.base,
+            "description": body,
+        });
+        let url = self.url(&wanted.repository, &["merge_requests"])?;
+        self.api.call(Method::POST, url, key, Some(&new)).await
+    }
+
+    async fn read(&self, repository: &Repository, number: u64, key: &Key) -> Result<Merge, Refusal> {
+        let url = self.url(repository, &["merge_requests", &number.to_string()])?;
+        self.api.expect(&self.api.get(url, key).await?, &[200], key, repository)
+    }
+
+    async fn edit(
+        &self,
+        repository: &Repository,
+        number: u64,
+        key: &Key,
+        body: &Value,
+    ) -> Result<Merge, Refusal> {
+        let url = self.url(repository, &["merge_requests", &number.to_string()])?;
+        let answer = self.api.call(Method::PUT, url, key, Some(body)).await?;
+        self.api.expect(&answer, &[200], key, repository)
+    }
+
+    /// One page of a list.
+    async fn page<T: serde::de::DeserializeOwned>(
+        &self,
+        (repository, parts): (&Repository, &[&str]),
+        page: usize,
+        key: &Key,
+    ) -> Result<Vec<T>, Refusal> {
+        let mut url = self.url(repository, parts)?;
+        let pairs = [("per_page", PAGE.to_string()), ("page", page.to_string())];
+        url.query_pairs_mut().extend_pairs(pairs);
+        self.api.expect(&self.api.get(url, key).await?, &[200], key, repository)
+    }
+
+    async fn user(&self, repository: &Repository, name: &str, key: &Key) -> Result<u64, Refusal> {
+        let mut url = self.api.url(["users"])?;
+        url.query_pairs_mut().append_pair("username", name);
+        let users: Vec<User> = self.api.expect(&self.api.get(url, key).await?, &[200], key, repository)?;
+        users
+            .into_iter()
+            .find(|user| user.username.eq_ignore_ascii_case(name))
+            .map(|user| user.id)
+            .ok_or_else(|| {
+                Refusal::last(format!("{} has no user {name:?} to ask for a review", self.api.who))
+            })
+    }
+}
+
+#[async_trait]
+impl Keyring for GitLab {
+    async fn login(&self, repository: &Repository) -> Result<Login, Refusal> {
+        let key = self.key(repository).await?;
+        Ok(Login { user: "oauth2".to_owned(), password: key.token })
+    }
+}
+
+#[async_trait]
+impl Forge for GitLab {
+    async fn look_up(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
+        let key = self.key(&wanted.repository).await?;
+        let mut url = self.url(&wanted.repository, &["merge_requests"])?;
+        url.query_pairs_mut().extend_pairs([
+            ("state", "all"),
+            ("source_branch", &wanted.branch),
+            ("order_by", "created_at"),
+            ("sort", "desc"),
+            ("per_page", "100"),
+        ]);
+        let answer = self.api.get(url, &key).await?;
+        let merges: Vec<Merge> = self.api.expect(&answer, &[200], &key, &wanted.repository)?;
+        // A branch of the same name in somebody's fork is not ours.
+        let ours = merges.into_iter().filter(|merge| {
+            merge.source_branch == wanted.branch && merge.source_project_id == Some(merge.target_project_id)
+        });
+        Ok(super::chosen(ours.map(PullRequest::from).collect(), wanted))
+    }
+
+    async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
+        let mut tried = None;
+        if let Some(key) = super::key_of_person(wanted) {
+            let answer = self.create(wanted, &key, cut(&wanted.body, BODY_LIMIT).to_owned()).await?;
+            if !super::is_shut_out(&answer) {
+                tried = Some((answer, key));
+            }
+        }
+        let (answer, key) = match tried {
+            Some(tried) => tried,
+            None => {
+                let key = self.key(&wanted.repository).await?;
+                (self.create(wanted, &key, body_by_us(wanted, BODY_LIMIT)).await?, key)
+            }
+        };
+        match answer.status.as_u16() {
+            201 => Ok(Some(self.api.read::<Merge>(&answer)?.into())),
+            // The only conflict of a new one is with another of the same branches.
+            409 => Ok(None),
+            _ => Err(self.api.refusal(&answer, &key, &wanted.repository, "")),
+        }
+    }
+
+    async fn update(
+        &self,
+        repository: &Repository,
+        number: u64,
+        change: &Change,
+    ) -> Result<PullRequest, Refusal> {
+        let key = self.key(repository).await?;
+        let now = self.read(repository, number, &key).await?;
+        let mut body = json!({});
+        if change.title.is_some() || change.readiness.is_some() {
+            // Whether it is a draft is part of the title, and stays unless it is to change.
+            let state: Readiness = change.readiness.unwrap_or_else(|| readiness(&now.title, DRAFT));
+            let title = titled(change.title.as_ref().unwrap_or(&now.title), state, DRAFT, TITLE_LIMIT);
+            if title != now.title {
+                body["title"] = json!(title);
+            }
+        }
+        if let Some(text) = &change.body {
+            body["description"] = json!(cut(text, BODY_LIMIT));
+        }
+        // GitLab refuses a change of nothing.
+        let nothing = body.as_object().is_none_or(serde_json::Map::is_empty);
+        let merge = if nothing { now } else { self.edit(repository, number, &key, &body).await? };
+        Ok(merge.into())
+    }
+
+    async fn comment(&self, repository: &Repository, number: u64, comment: &Comment) -> Result<(), Refusal> {
+        let (key, number, mark) = (self.key(repository).await?, number.to_string(), marker(&comment.key));
+        let parts = ["merge_requests", &number, "notes"];
+        for page in 1..=PAGES {
+            let notes: Vec<Note> = self.page((repository, &parts), page, &key).await?;
+            if notes.iter().any(|note| note.body.contains(&mark)) {
+                return Ok(());
+            }
+            if notes.len() < PAGE {
+                break;
+            }
+        }
+        let body = json!({"body": format!("{}\n\n{mark}", cut(&comment.text, BODY_LIMIT))});
+        let url = self.url(repository, &parts)?;
+        let answer = self.api.call(Method::POST, url, &key, Some(&body)).await?;
+        self.api.expect::<Value>(&answer, &[201], &key, repository).map(drop)
+    }
+
+    async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal> {
+        let key = self.key(repository).await?;
+        let mut body = json!({});
+        if !marks.labels.is_empty() {
+            body["add_labels"] = json!(marks.labels.join(","));
+        }
+        if !marks.reviewers.is_empty() {
+            // The list replaces the one that is there.
+            let there = self.read(repository, number, &key).await?.reviewers;
+            let mut ids: Vec<u64> = there.iter().map(|user| user.id).collect();
+            for name in &marks.reviewers {
+                let id = self.user(repository, name, &key).await?;
+                if !ids.contains(&id) {
+                    ids.push(id);
+                }
+            }
+            body["reviewer_ids"] = json!(ids);
+        }
+        if body.as_object().is_none_or(serde_json::Map::is_empty) {
+            return Ok(());
+        }
+        self.edit(repository, number, &key, &body).await.map(drop)
+    }
+
+    async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
+        let key = self.key(repository).await?;
+        let parts = ["repository", "commits", commit, "statuses"];
+        let statuses: Vec<Status> = self.page((repository, &parts), 1, &key).await?;
+        let check = |status: Status| {
+            let state = match status.status.as_str() {
+                "success" | "skipped" | "manual" => CheckState::Passed,
+                "failed" | "canceled" if status.allow_failure => CheckState::Passed,
+                "failed" | "canceled" => CheckState::Failed,
+                _ => CheckState::Pending,
+            };
+            Check { name: status.name, state, url: status.target_url }
+        };
+        Ok(statuses.into_iter().map(check).collect())
+    }
+
+    async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
+        let key = self.key(repository).await?;
+        let now = self.read(repository, number, &key).await?;
+        match now.state.as_str() {
+            "opened" => {
+                let body = json!({"state_event": "close"});
+                Ok(self.edit(repository, number, &key, &body).await?.into())
+            }
+            _ => Ok(now.into()),
+        }
+    }
+}
