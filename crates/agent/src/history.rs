@@ -176,6 +176,7 @@ impl History {
             | EventBody::PlanUpdated { .. }
             | EventBody::RetryScheduled { .. }
             | EventBody::MistakeMade { .. }
+            | EventBody::ChecksPassed { .. }
             | EventBody::SandboxChanged { .. }
             | EventBody::SnapshotTaken { .. }
             | EventBody::EgressDecided(_)

@@ -127,7 +127,11 @@ fn languages(names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> Vec<Found
     if speaks_python(names, read) {
         let from = ["pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg", "conftest.py"];
         let from = from.into_iter().find(|name| has(name)).unwrap_or("its Python files");
-        found.push(Found::new("python", Role::Test, "python3 -m pytest -q", "pytest", from));
+        let (run, parser) = match needs_only_unittest(names, read) {
+            true => ("python3 -m unittest", "unittest"),
+            false => ("python3 -m pytest -q", "pytest"),
+        };
+        found.push(Found::new("python", Role::Test, run, parser, from));
     }
     if let Some(script) = script(names, read, "test").filter(|script| !script.contains("no test specified")) {
         let run = match package_manager(names) {
@@ -213,6 +217,19 @@ fn package_manager(names: &[&str]) -> &'static str {
         .into_iter()
         .find(|(lock, _)| names.contains(lock))
         .map_or("npm", |(_, program)| program)
+}
+
+/// Whether the tests are for the module that comes with Python, and nothing says that pytest is there.
+fn needs_only_unittest(names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> bool {
+    let configured = ["pytest.ini", "conftest.py"].iter().any(|name| names.contains(name));
+    let named = ["pyproject.toml", "setup.cfg", "tox.ini", "setup.py"];
+    let named = named
+        .iter()
+        .any(|name| names.contains(name) && read(name).is_none_or(|text| text.contains("pytest")));
+    let is_test = |name: &&&str| name.starts_with("test_") && name.ends_with(".py");
+    let texts: Vec<String> = names.iter().filter(is_test).filter_map(|name| read(name)).collect();
+    let for_unittest = |text: &String| text.contains("unittest") && !text.contains("pytest");
+    !configured && !named && !texts.is_empty() && texts.iter().all(for_unittest)
 }
 
 /// Whether pytest has something to run. A `pyproject.toml` or `setup.cfg` that only configures a linter is no reason.
@@ -322,6 +339,12 @@ mod tests {
         assert_eq!(runs(&[("tests/", ""), ("app.py", "")]), ["test: python3 -m pytest -q"]);
         assert_eq!(runs(&[("tests", ""), ("tests/conftest.py", "")]), ["test: python3 -m pytest -q"]);
         assert!(runs(&[("pyproject.toml", "[tool.ruff]\nline-length = 100")]).is_empty());
+        // What comes with Python is there; pytest may not be.
+        let plain = ("test_a.py", "import unittest\n");
+        assert_eq!(runs(&[plain]), ["test: python3 -m unittest"]);
+        for other in [("test_b.py", "import pytest\n"), ("conftest.py", ""), ("tox.ini", "deps = pytest")] {
+            assert_eq!(runs(&[plain, other]), ["test: python3 -m pytest -q"], "{other:?}");
+        }
         assert!(runs(&[("tests", ""), ("main.c", "")]).is_empty());
     }
 

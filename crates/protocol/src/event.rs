@@ -349,6 +349,18 @@ pub enum EventBody {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
         wake_at: Option<Timestamp>,
     },
+    /// The work passed every check, and was the same before and after they ran. Work that is as it was then, and was
+    /// handed over, is not checked again.
+    #[serde(rename = "checks.passed")]
+    ChecksPassed {
+        /// The turn.
+        turn: TurnId,
+        /// Git's id of the tree of files that was checked.
+        tree: String,
+        /// The checks; none where the session has none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        checks: Vec<String>,
+    },
     /// The model did something that could not be used. It was told, and it is counted.
     #[serde(rename = "mistake.made")]
     MistakeMade {
@@ -511,6 +523,7 @@ impl EventBody {
             Self::UsageRecorded { .. } => "usage.recorded",
             Self::ContextCompacted(_) => "context.compacted",
             Self::RetryScheduled { .. } => "retry.scheduled",
+            Self::ChecksPassed { .. } => "checks.passed",
             Self::MistakeMade { .. } => "mistake.made",
             Self::SandboxChanged { .. } => "sandbox.changed",
             Self::SnapshotTaken { .. } => "snapshot.taken",

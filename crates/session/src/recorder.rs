@@ -255,6 +255,7 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::ContextCompacted(_)
         | EventBody::RetryScheduled { .. }
         | EventBody::MistakeMade { .. }
+        | EventBody::ChecksPassed { .. }
         | EventBody::SnapshotTaken { .. }
         | EventBody::EgressDecided(_)
         | EventBody::LimitExceeded { .. }

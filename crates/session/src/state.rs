@@ -66,6 +66,9 @@ pub(crate) struct TurnState {
     /// What checks said before the turn changed anything, those that passed with an empty report.
     #[serde(default)]
     pub(crate) before: Vec<(String, Report)>,
+    /// The tree that passed the checks last.
+    #[serde(default)]
+    pub(crate) passed: Option<String>,
     /// Whether a tool was called that can change files.
     #[serde(default)]
     pub(crate) may_have_changed: bool,
@@ -275,6 +278,9 @@ pub(crate) struct State {
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
     sandbox: Option<(SandboxId, SandboxState)>,
+    /// The last tree that passed its checks and was handed over.
+    #[serde(default)]
+    passed: Option<String>,
     /// The skills, once it is settled which there are.
     #[serde(default)]
     skills: Option<Vec<protocol::PinnedSkill>>,
@@ -304,6 +310,7 @@ impl State {
             offered: Offered::default(),
             notifications: Vec::new(),
             sandbox: None,
+            passed: None,
             skills: None,
         }
     }
@@ -397,6 +404,9 @@ impl State {
                     if self.inherits_until.is_none() {
                         self.ledger.finish(*outcome, open.used(receipt.duration_ms), open.spend);
                     }
+                    if let Some(tree) = open.handed_over(*outcome) {
+                        self.passed = Some(tree.to_owned());
+                    }
                     self.left = Left::of(*open, *outcome);
                     self.last_turn = Some(*turn);
                     self.last = Some((*outcome, reason.clone()));
@@ -476,6 +486,11 @@ impl State {
                 }
             }
             EventBody::ToolsListed { .. } => self.offered.take_in(&event.body),
+            EventBody::ChecksPassed { turn, tree, .. } => {
+                if let Some(open) = self.turn_mut(*turn) {
+                    open.passed = Some(tree.clone());
+                }
+            }
             EventBody::MistakeMade { turn, mistake } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.mistakes.count(*mistake);
@@ -539,6 +554,7 @@ impl State {
             plan: left.plan,
             failing: left.failing,
             before: left.known,
+            passed: None,
             may_have_changed: false,
             mistakes: Mistakes::default(),
             model: None,
@@ -700,6 +716,11 @@ impl State {
     /// The last delivery.
     pub(crate) fn delivery(&self) -> Option<&Delivery> {
         self.delivery.as_ref()
+    }
+
+    /// The last tree that passed its checks and was handed over.
+    pub(crate) fn passed(&self) -> Option<&str> {
+        self.passed.as_deref()
     }
 
     /// Notifications that are still to be sent.

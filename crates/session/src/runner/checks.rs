@@ -57,6 +57,11 @@ impl Runner {
         Ok(())
     }
 
+    /// The names of the files that differ between two trees.
+    pub(super) async fn differing(&self, one: &str, other: &str) -> Result<Vec<String>, Failure> {
+        self.listed(CHANGED_FILES, &[one, other]).await
+    }
+
     /// The command for the affected part of each check, where it has one.
     async fn parts(&self, tree: &str) -> Result<Vec<Option<String>>, Failure> {
         let none = || vec![None; self.checks.len()];
@@ -64,7 +69,7 @@ impl Runner {
         let Some(found) = found.filter(|found| found.turn == self.turn && !self.checks.is_empty()) else {
             return Ok(none());
         };
-        let changed = self.listed(CHANGED_FILES, &[&found.tree, tree]).await?;
+        let changed = self.differing(&found.tree, tree).await?;
         if changed.is_empty() {
             return Ok(none());
         }

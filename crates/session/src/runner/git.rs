@@ -29,15 +29,15 @@ impl Runner {
         }
     }
 
-    /// The working tree, if the turn changed it. What is left out of it is told.
-    pub(super) async fn changed(&self, patience: Patience<'_>) -> Result<Option<String>, Failure> {
+    /// The working tree, and whether the turn changed it. What is left out of it is told.
+    pub(super) async fn changed(&self, patience: Patience<'_>) -> Result<Changed, Failure> {
         let sandbox = self.sandbox()?;
         let changed = self.context.workspace.changed(&*sandbox, self.turn, patience).await;
-        let Changed { tree, left_out } = self.with_reason(changed).await?;
-        if let Some(text) = left_out {
+        let mut changed = self.with_reason(changed).await?;
+        if let Some(text) = changed.left_out.take() {
             self.notice(text).await?;
         }
-        Ok(tree)
+        Ok(changed)
     }
 
     /// Keeps a tree of the workspace on the host.
@@ -75,8 +75,8 @@ impl Runner {
     /// Keeps the work of the turn as work in progress, if it did any.
     pub(super) async fn keep_progress(&self, patience: Patience<'_>) -> Result<Option<Kept>, Failure> {
         match self.changed(patience).await? {
-            Some(tree) => self.keep_tree(&tree, Keep::Progress, patience).await,
-            None => Ok(None),
+            Changed { by_turn: true, tree, .. } => self.keep_tree(&tree, Keep::Progress, patience).await,
+            Changed { by_turn: false, .. } => Ok(None),
         }
     }
 

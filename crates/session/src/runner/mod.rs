@@ -28,13 +28,14 @@ mod services;
 mod share;
 mod skills;
 mod tools;
+mod verify;
 pub(crate) mod weakened;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use agent::{Effect, Input, Setup, Turn, Verification};
+use agent::{Effect, Input, Setup, Turn};
 use failpoint::Point;
 use protocol::chat::{Completion, Image, Part};
 use protocol::event::DeliveryState;
@@ -54,7 +55,7 @@ use crate::recorder::Recorder;
 use crate::state::{Retry, TurnState, broken_off};
 use crate::stop::Stop;
 use crate::stopwatch::Stopwatch;
-use crate::workspace::{Came, Expected, Keep, Kept, Patience, Workspace};
+use crate::workspace::{Came, Kept, Workspace};
 pub(crate) use model::{usage, used_in_vain};
 use permission::Permit;
 use tools::{Done, ToolEnd};
@@ -648,77 +649,6 @@ impl Runner {
             self.notice(text).await?;
         }
         Ok(())
-    }
-
-    /// The gate before `done`: nothing changed, or every check is run.
-    async fn verify(&mut self) -> Result<Verification, Failure> {
-        let mut results = Vec::new();
-        let mut running = "sandbox".to_owned();
-        match self.try_verify(&mut results, &mut running).await {
-            Ok(changed) => {
-                self.give_patterns(&results).await?;
-                Ok(Verification { changed, checks: results })
-            }
-            // The work went with the sandbox. The model is told as a check is: with what is to be done again.
-            Err(Failure::Lost(detail)) => {
-                let text = self.lost(&detail).await?;
-                self.replace_sandbox().await?;
-                results.push(checks::failed(running, text));
-                Ok(Verification { changed: true, checks: results })
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-
-    async fn try_verify(
-        &mut self,
-        results: &mut Vec<agent::CheckResult>,
-        running: &mut String,
-    ) -> Result<bool, Failure> {
-        if let Some(note) = self.settled().await? {
-            self.notice(note).await?;
-        }
-        // The checks may need them.
-        for text in self.tend(Expected::Any).await? {
-            self.notice(text).await?;
-        }
-        self.passed = None;
-        let patience = Patience::unless(&self.stop);
-        // The tree as it is before the checks: what they leave behind was not checked, and is not delivered.
-        let tree = match self.changed(patience).await {
-            Ok(Some(tree)) => tree,
-            Ok(None) if !self.in_rounds => return Ok(false),
-            // A model that works in rounds is told what fails, whether or not it changed something.
-            Ok(None) => {
-                for check in self.checks.clone() {
-                    running.clone_from(&check.name);
-                    results.push(self.run_check(&check).await?);
-                }
-                return Ok(false);
-            }
-            // Git cannot read the workspace as it is: a repository in the repository, a file without permissions.
-            Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
-                results.push(checks::failed("delivery".to_owned(), problem.title));
-                return Ok(true);
-            }
-            Err(failure) => return Err(failure),
-        };
-        // On the heap: what a check needs is much, and the way to here is long.
-        Box::pin(self.run_checks(&tree, results, running)).await?;
-        self.settle_removals(results.iter().all(|result| result.passed)).await?;
-        if results.iter().all(|result| result.passed) {
-            failpoint::hit(Point::ChecksPassed);
-            match self.keep_tree(&tree, Keep::Commit, patience).await {
-                Ok(kept) => self.passed = kept,
-                // Work that the host does not take, such as a link that leads out of the repository, is the model's to
-                // put right while it still can.
-                Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
-                    results.push(checks::failed("delivery".to_owned(), problem.title));
-                }
-                Err(failure) => return Err(failure),
-            }
-        }
-        Ok(true)
     }
 }
 

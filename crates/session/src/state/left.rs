@@ -2,7 +2,7 @@
 
 use protocol::event::PlanItem;
 use protocol::item::CheckReport;
-use protocol::{Item, ItemKind, Outcome, Report};
+use protocol::{Gate, Item, ItemKind, Outcome, Report};
 use serde::{Deserialize, Serialize};
 
 use super::TurnState;
@@ -37,6 +37,15 @@ impl Left {
 }
 
 impl TurnState {
+    /// The tree that passed its checks, once nothing more is to be done with it by itself: it was delivered, that was tried,
+    /// or a person did not want it.
+    pub(super) fn handed_over(&self, outcome: Outcome) -> Option<&str> {
+        let refused =
+            self.decision.as_ref().is_some_and(|said| said.gate == Gate::Delivery && !said.approved);
+        let settled = outcome == Outcome::Done || self.delivery.is_some() || refused;
+        self.passed.as_deref().filter(|_| settled)
+    }
+
     /// From the first call on that can change files, checks tell nothing of how the turn found them.
     pub(super) fn note_call(&mut self, item: &Item) {
         if let ItemKind::ToolCall(call) = &item.kind {

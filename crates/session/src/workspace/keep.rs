@@ -54,8 +54,10 @@ pub(crate) struct Kept {
 /// What a turn made of the workspace.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    /// The working tree, if it differs from how the turn found it.
-    pub(crate) tree: Option<String>,
+    /// The working tree.
+    pub(crate) tree: String,
+    /// Whether it differs from how the turn found it.
+    pub(crate) by_turn: bool,
     /// What is to be said of files that are left out of it, unless it was said.
     pub(crate) left_out: Option<String>,
 }
@@ -79,7 +81,8 @@ impl Workspace {
         }
         let git = self.patient_git(sandbox, patience);
         let mut found = Ok(());
-        if saved.products.is_none() && saved.kept.is_none() {
+        let is_first = saved.products.is_none() && saved.kept.is_none();
+        if is_first {
             // What is there later may be the agent's: what could not be seen now is not looked for again.
             match git.products().await {
                 Ok(products) => saved.products = Some(products),
@@ -92,7 +95,12 @@ impl Workspace {
         }
         if found.is_ok() {
             match git.tree(saved.products.as_deref()).await {
-                Ok(tree) => saved.found = Some(Found { turn, tree: tree.id }),
+                Ok(tree) => {
+                    if is_first {
+                        saved.began = Some(tree.id.clone());
+                    }
+                    saved.found = Some(Found { turn, tree: tree.id });
+                }
                 Err(failure @ Failure::Problem(_)) => found = Err(failure),
                 Err(failure) => return Err(failure),
             }
@@ -101,7 +109,7 @@ impl Workspace {
         found
     }
 
-    /// What the turn changed.
+    /// The working tree, and whether the turn changed it.
     pub(crate) async fn changed(
         &self,
         sandbox: &dyn Sandbox,
@@ -111,14 +119,14 @@ impl Workspace {
         let mut saved = self.require()?;
         let tree = self.patient_git(sandbox, patience).tree(saved.products.as_deref()).await?;
         let found = saved.found.as_ref().filter(|found| found.turn == turn);
-        let changed = found.is_none_or(|found| found.tree != tree.id);
+        let by_turn = found.is_none_or(|found| found.tree != tree.id);
         let new: Vec<&String> = tree.left_out.iter().filter(|name| !saved.left_out.contains(name)).collect();
         let left_out = left_out(sandbox, &new).await;
         if saved.left_out != tree.left_out {
             saved.left_out.clone_from(&tree.left_out);
             self.record.put(saved)?;
         }
-        Ok(Changed { tree: changed.then_some(tree.id), left_out })
+        Ok(Changed { tree: tree.id, by_turn, left_out })
     }
 
     /// Keeps a tree of the workspace on the host. None when it is as the session began: there is nothing to keep.

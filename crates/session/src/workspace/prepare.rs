@@ -135,6 +135,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         frozen: None,
         running: Vec::new(),
         products: None,
+        began: None,
         left_out: Vec::new(),
     }
 }

@@ -32,6 +32,9 @@ pub(crate) struct Saved {
     pub(crate) instructions: String,
     /// The working tree as the turn under way found it.
     pub(crate) found: Option<Found>,
+    /// The working tree as the first turn found it. None before that, and where git could not read it.
+    #[serde(default)]
+    pub(crate) began: Option<String>,
     /// What runs beside the work.
     #[serde(default)]
     pub(crate) services: Vec<Service>,

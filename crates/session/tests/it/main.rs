@@ -14,6 +14,7 @@ mod delivered;
 mod embedding;
 mod failures;
 mod feedback;
+mod gate;
 mod hooks;
 mod images;
 mod large;

@@ -47,6 +47,7 @@ async fn a_stop_ends_a_command_keeps_the_work_and_lets_the_queue_go_on() {
             json!({"command": "cat answer.txt new.txt; git status --porcelain; git log --format=%s"}),
         )
         .say("Looked.")
+        .call("shell", json!({"command": "echo newer > new.txt; echo on again; sleep 1000"}))
         .call(
             "shell",
             json!({"command": "cat answer.txt new.txt; git status --porcelain; git log --format=%s"}),
@@ -76,15 +77,26 @@ async fn a_stop_ends_a_command_keeps_the_work_and_lets_the_queue_go_on() {
     assert!(before.starts_with("42\nnew\n M answer.txt\n?? new.txt\n"), "{before}");
     let finishes = follow.names().iter().filter(|name| **name == "turn.finished").count();
     assert_eq!(finishes, 2, "each turn finished once");
-    assert_eq!(world.repo.branches(), ["main"], "unfinished work is not pushed");
+    let branch = follow.deliveries().last().unwrap().branch.clone();
+    assert_eq!(world.repo.file(&branch, "new.txt").as_deref(), Some("new\n"), "it passed its checks");
 
     // What was kept comes back as uncommitted changes in a new sandbox.
+    sessions.prompt(id, ann(), "Work on".into()).await.unwrap();
+    follow.text("on again").await;
+    sessions.stop(id, ann()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Cancelled);
+    assert_eq!(
+        world.repo.file(&branch, "new.txt").as_deref(),
+        Some("new\n"),
+        "unfinished work is not pushed"
+    );
     world.driver.remove(sandbox).await.unwrap();
     sessions.prompt(id, ann(), "Look again".into()).await.unwrap();
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
-    assert_eq!(follow.last_output(), before, "the same as before, in a new sandbox");
+    let after = follow.last_output();
+    assert!(after.starts_with("42\nnewer\n M new.txt\nLook\n"), "{after}");
     let diff = sessions.diff(id).await.unwrap();
-    assert!(diff.patch.contains("+42") && diff.patch.contains("+new"), "{}", diff.patch);
+    assert!(diff.patch.contains("+42") && diff.patch.contains("+newer"), "{}", diff.patch);
     world.end(sessions).await;
 }
 

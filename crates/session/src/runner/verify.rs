@@ -1,0 +1,167 @@
+//! The gate before `done`: work that did not pass its checks is not called done, whichever turn did it, and what passed is
+//! kept as it was while the checks ran.
+
+use agent::Verification;
+use failpoint::Point;
+use protocol::{Actor, Code, EventBody};
+
+use super::{Runner, checks};
+use crate::failure::Failure;
+use crate::workspace::{Changed, Expected, Keep, Patience};
+
+/// How often the checks are run on work that is another one each time they have passed.
+const RUNS: usize = 3;
+/// What such work is called where failing checks are named.
+const RESTLESS: &str = "files that change while the checks run";
+/// What people are told once of work that nothing has checked.
+const UNCHECKED: &str = "Nothing was checked: no checks are configured, and none were found. To have the work checked, write \
+     `checks` in .slipway.toml or in the environment.";
+/// Most of these files that are named.
+const NAMED: usize = 10;
+
+impl Runner {
+    /// Runs every check, unless there is nothing that did not pass them before.
+    pub(super) async fn verify(&mut self) -> Result<Verification, Failure> {
+        let mut results = Vec::new();
+        let mut running = "sandbox".to_owned();
+        match self.try_verify(&mut results, &mut running).await {
+            Ok(changed) => {
+                self.give_patterns(&results).await?;
+                Ok(Verification { changed, checks: results })
+            }
+            // The work went with the sandbox. The model is told as a check is: with what is to be done again.
+            Err(Failure::Lost(detail)) => {
+                let text = self.lost(&detail).await?;
+                self.replace_sandbox().await?;
+                results.push(checks::failed(running, text));
+                Ok(Verification { changed: true, checks: results })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn try_verify(
+        &mut self,
+        results: &mut Vec<agent::CheckResult>,
+        running: &mut String,
+    ) -> Result<bool, Failure> {
+        if let Some(note) = self.settled().await? {
+            self.notice(note).await?;
+        }
+        // The checks may need them.
+        for text in self.tend(Expected::Any).await? {
+            self.notice(text).await?;
+        }
+        self.passed = None;
+        // Git may not be able to read the workspace as it is: a repository in the repository, a file without permissions.
+        let Some(changed) = self.looked(results).await? else { return Ok(true) };
+        if !changed.by_turn && self.is_settled(&changed.tree) {
+            if self.in_rounds {
+                // A model that works in rounds is told what fails, whether or not something changed.
+                for check in self.checks.clone() {
+                    running.clone_from(&check.name);
+                    results.push(self.run_check(&check).await?);
+                }
+            }
+            return Ok(false);
+        }
+        let passed = Box::pin(self.pass(changed.tree, results, running)).await?;
+        self.settle_removals(results.iter().all(|result| result.passed)).await?;
+        if let Some(tree) = passed {
+            failpoint::hit(Point::ChecksPassed);
+            match self.keep_tree(&tree, Keep::Commit, Patience::unless(&self.stop)).await {
+                Ok(kept) => {
+                    self.passed = kept;
+                    if self.checks.is_empty() && !self.passed_before() {
+                        self.record_notice(UNCHECKED.to_owned()).await?;
+                    }
+                    let checks = self.checks.iter().map(|check| check.name.clone()).collect();
+                    let body = EventBody::ChecksPassed { turn: self.turn, tree, checks };
+                    self.append(&Actor::system(), vec![body]).await?;
+                }
+                // Work that the host does not take, such as a link that leads out of the repository, is the model's to
+                // put right while it still can.
+                Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
+                    results.push(checks::failed("delivery".to_owned(), problem.title));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a tree is what passed its checks and was handed over; or, before anything did, what the session began with.
+    fn is_settled(&self, tree: &str) -> bool {
+        let stream = self.context.recorder.stream();
+        let passed = stream.with_state(|state| state.passed().map(str::to_owned));
+        let settled = passed.or_else(|| self.context.workspace.saved().and_then(|saved| saved.began));
+        settled.as_deref() == Some(tree)
+    }
+
+    /// Whether something of this session has passed, so that what is to be said of that was said.
+    fn passed_before(&self) -> bool {
+        let stream = self.context.recorder.stream();
+        stream.with_state(|state| {
+            state.passed().is_some() || state.turn().is_some_and(|turn| turn.passed.is_some())
+        })
+    }
+
+    /// The working tree. None when git cannot read it, which is then among the results.
+    async fn looked(&self, results: &mut Vec<agent::CheckResult>) -> Result<Option<Changed>, Failure> {
+        match self.changed(Patience::unless(&self.stop)).await {
+            Ok(changed) => Ok(Some(changed)),
+            Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
+                results.push(checks::failed("delivery".to_owned(), problem.title));
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Runs the checks on a tree; gives the one that passed. What something else wrote while they ran may be why they
+    /// passed, and so may what they wrote themselves: then they run again, on what is there now.
+    async fn pass(
+        &self,
+        mut tree: String,
+        results: &mut Vec<agent::CheckResult>,
+        running: &mut String,
+    ) -> Result<Option<String>, Failure> {
+        let mut run = 1;
+        loop {
+            // On the heap: what a check needs is much, and the way to here is long.
+            Box::pin(self.run_checks(&tree, results, running)).await?;
+            if results.iter().any(|result| !result.passed) {
+                return Ok(None);
+            }
+            if self.checks.is_empty() {
+                return Ok(Some(tree));
+            }
+            let Some(after) = self.looked(results).await? else { return Ok(None) };
+            if after.tree == tree {
+                return Ok(Some(tree));
+            }
+            let files = self.differing(&tree, &after.tree).await?;
+            if run == RUNS {
+                results.push(checks::failed(RESTLESS.to_owned(), restless(&files)));
+                return Ok(None);
+            }
+            tracing::debug!(?files, "files changed while the checks ran, which are run again");
+            (run, tree) = (run + 1, after.tree);
+            results.clear();
+        }
+    }
+}
+
+/// What is said of files that are different each time the checks have passed.
+fn restless(files: &[String]) -> String {
+    let more = files.len().saturating_sub(NAMED);
+    let mut names = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        names.push_str(&format!(" and {more} more"));
+    }
+    format!(
+        "The checks passed {RUNS} times, but each time the files were others after them than before, so nobody knows what \
+         passed: {names}. End what writes them in the background; if the checks write them, list them in .gitignore or \
+         take them out of the repository."
+    )
+}
