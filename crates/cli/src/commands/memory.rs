@@ -80,9 +80,7 @@ impl Memory {
                 Answer::Notes(notes.collect())
             }),
             Self::Show { note } => api.note(note).await.map(|note| Answer::Note(Box::new(note))),
-            Self::Search { text, scope } => {
-                api.search_notes(&text, scope.as_ref()).await.map(|found| Answer::Found(found))
-            }
+            Self::Search { text, scope } => api.search_notes(&text, scope.as_ref()).await.map(Answer::Found),
             Self::Add { text, scope, kind, subject } => {
                 api.remember(&NewNote { scope, kind, subject, text }).await.map(Answer::Remembered)
             }

@@ -114,7 +114,9 @@ fn places_to_cache(messages: &[Value]) -> Vec<(usize, usize)> {
         let late = new[..super::CACHE_REACH].iter().rposition(|(_, block)| takes_mark(block));
         // Two marks reach no further than this; where that is not enough the end of the step before is marked itself.
         let reaches = |late: &usize| new.len() - late - 1 <= super::CACHE_REACH;
-        late.filter(reaches).map(|late| new[late].0).or_else(|| blocks(before).last().map(|(place, _)| place))
+        late.filter(reaches)
+            .map(|late| new[late].0)
+            .or_else(|| blocks(before).next_back().map(|(place, _)| place))
     });
     between.into_iter().chain(new.last().map(|(place, _)| *place)).collect()
 }
