@@ -321,13 +321,13 @@ async fn all_of_a_kind_is_not_asked_again_in_this_session_nor_inherited() {
     let id = create(&sessions, "Look").await;
     let mut follow = Follow::new(&sessions, id).await;
     let (approval, call, _) = asked(&mut follow).await;
-    assert_eq!(call.kind, [command(Permission::Allow, "git status *")]);
+    assert_eq!(call.kind, [command(Permission::Allow, "git status --short *")]);
     sessions.decide(id, ann(), approval, Decide { all: true, ..approve() }).await.unwrap();
     let (approval, call, _) = asked(&mut follow).await;
     assert_eq!(call.input["command"], "git log --oneline", "the second of the kind ran unasked");
     sessions.decide(id, ann(), approval, approve()).await.unwrap();
     ends(&world, &mut follow, Outcome::Done).await;
-    assert_eq!(sessions.get(id).await.unwrap().granted, [command(Permission::Allow, "git status *")]);
+    assert_eq!(sessions.get(id).await.unwrap().granted, [command(Permission::Allow, "git status --short *")]);
     sessions.prompt(id, ann(), "Again".into()).await.unwrap();
     let (approval, call, _) = asked(&mut follow).await;
     assert_eq!(call.input["command"], "git log --oneline", "one approval is for one call");
