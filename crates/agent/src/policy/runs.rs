@@ -195,7 +195,7 @@ fn hides(words: &[String]) -> bool {
     if let Some(interpreter) = interpreter(name) {
         return interprets(interpreter, arguments);
     }
-    if arguments.iter().any(tells) {
+    if arguments.iter().any(|word| tells(word)) {
         return true;
     }
     match name {
@@ -274,7 +274,7 @@ fn is_input(word: &String) -> bool {
 }
 
 /// Whether an option says what to run.
-fn tells(word: &String) -> bool {
+fn tells(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default().to_ascii_lowercase();
     name.starts_with('-') && TELLING.iter().any(|part| name.contains(part))
 }
