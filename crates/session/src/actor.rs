@@ -405,10 +405,12 @@ impl Service {
 
     async fn decide(&self, actor: &Actor, approval: ApprovalId, decide: Decide) -> Result<Decision, Problem> {
         let by = actor.id.clone();
+        let own = self.context.recorder.stream().with_state(|state| state.policy().clone());
+        let policies = self.context.workspace.policies(&own);
         let decided = self
             .context
             .recorder
-            .append_if(actor, move |state| commands::decide(state, &by, approval, decide));
+            .append_if(actor, move |state| commands::decide(state, &by, approval, decide, &policies));
         decided.await.map_err(problem::store)?.1
     }
 

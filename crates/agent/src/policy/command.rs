@@ -99,7 +99,8 @@ impl Reader {
     /// Reads commands to the end of the text, or to the bracket that closes them.
     fn list(&mut self, end: Option<char>) -> Option<()> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        // Where a document's text is that is announced on one side of a bracket and begins on the other, shells do not agree.
+        if self.depth > DEEPEST || !self.documents.is_empty() {
             return None;
         }
         loop {
@@ -107,7 +108,7 @@ impl Reader {
             match self.peek() {
                 None if end.is_none() && self.documents.is_empty() => break,
                 None => return None,
-                Some(')') if end == Some(')') => {
+                Some(')') if end == Some(')') && self.documents.is_empty() => {
                     self.place += 1;
                     break;
                 }
@@ -204,6 +205,7 @@ impl Reader {
                 // A list in brackets after a keyword is read by whoever reads lists.
                 return (command.words.is_empty() && command.variables.is_empty()).then_some(());
             }
+            let from = self.place;
             let word = self.word()?;
             let is_key =
                 if word.quoted || !command.variables.is_empty() { Key::None } else { key(&word.text) };
@@ -234,7 +236,9 @@ impl Reader {
                 Key::Strange => return None,
                 Key::None => {}
             }
-            if !word.quoted && is_assignment(&word.text) {
+            // Quotes may be in the value, and not in the name.
+            let written: String = self.letters[from..self.place].iter().collect();
+            if is_assignment(&written.replace("\\\n", "")) {
                 // A list of words, or one that is added to, is not read.
                 if self.peek() == Some('(') {
                     return None;
@@ -347,6 +351,8 @@ impl Reader {
     /// Reads one word as the shell does, with what it cannot know marked.
     fn word(&mut self) -> Option<Word> {
         let (mut text, mut quoted, mut braces) = (String::new(), false, false);
+        // Where the first square bracket opens that is not in quotes.
+        let mut bracket = None;
         let from = self.place;
         while let Some(letter) = self.peek() {
             match letter {
@@ -386,8 +392,13 @@ impl Reader {
                     self.in_quotes(&mut text)?;
                 }
                 '$' => self.dollar(&mut text, false)?,
-                '*' | '?' | '[' => {
+                '*' | '?' => {
                     text.push(A_NAME);
+                    self.place += 1;
+                }
+                '[' => {
+                    bracket = bracket.or(Some(text.len()));
+                    text.push(letter);
                     self.place += 1;
                 }
                 '~' if self.place == from => {
@@ -407,6 +418,9 @@ impl Reader {
         }
         if self.place == from {
             return None;
+        }
+        if let Some(first) = bracket {
+            text = with_brackets(&text, first);
         }
         // One with braces can become several.
         let several = braces && !matches!(text.as_str(), "{" | "}" | "{}");
@@ -464,7 +478,8 @@ impl Reader {
                     |letter: &char| letter.is_ascii_alphanumeric() || "_:-+=?#%/.,!*@ ".contains(*letter);
                 let inner = &rest[..length];
                 // `${name@P}` runs what the variable holds; `${!name}` is another one.
-                if !inner.iter().all(plain) || (inner.contains(&'@') && inner != ['@']) {
+                let runs = inner.contains(&'@') && inner != ['@'];
+                if !inner.iter().all(plain) || runs || counts(inner) {
                     return None;
                 }
                 self.place += length + 3;
@@ -490,6 +505,37 @@ impl Reader {
         }
         Some(())
     }
+}
+
+/// A word with square brackets from this place on, which are a wildcard where they close within a name. Which letters they
+/// mean is not read: they may be in quotes, negated or a class.
+fn with_brackets(text: &str, first: usize) -> String {
+    let (before, rest) = text.split_at(first);
+    // What is not known can close them, anywhere.
+    if rest.contains(ANYTHING) {
+        return format!("{before}{ANYTHING}");
+    }
+    let names = rest.split('/').map(|name| match (name.find('['), name.rfind(']')) {
+        (Some(open), Some(close)) if open < close => {
+            format!("{}{A_NAME}{}", &name[..open], &name[close + 1..])
+        }
+        _ => name.to_owned(),
+    });
+    format!("{before}{}", names.collect::<Vec<_>>().join("/"))
+}
+
+/// Whether a part of a variable is taken from a place that is itself reckoned, `${name:place}`: what stands there can run
+/// commands.
+fn counts(inner: &[char]) -> bool {
+    let Some(colon) = inner.iter().position(|letter| !(letter.is_ascii_alphanumeric() || *letter == '_'))
+    else {
+        return false;
+    };
+    let after = &inner[colon + 1..];
+    let is_number = |letter: &char| letter.is_ascii_digit() || matches!(letter, ':' | '-' | ' ');
+    inner[colon] == ':'
+        && !after.first().is_some_and(|letter| "-+=?".contains(*letter))
+        && !after.iter().all(is_number)
 }
 
 /// A word that ends before a bracket.

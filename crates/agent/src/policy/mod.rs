@@ -3,6 +3,7 @@
 
 mod command;
 mod pattern;
+mod runs;
 mod target;
 
 use protocol::{EditFormat, Permission, Policy, PolicyRule};
@@ -11,7 +12,7 @@ use crate::tools::{self, Invocation};
 use pattern::{Fit, Pattern};
 use target::Target;
 
-pub use target::{absolute, paths};
+pub use target::{Word, absolute, paths, words};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,13 +42,15 @@ pub struct Known<'a> {
     pub granted: &'a [PolicyRule],
     /// Where links lead, for each of [`paths`]; None where that cannot be told.
     pub real: Option<&'a [String]>,
+    /// Where the words of commands lead, for each of [`words`] all that it stands for; None where that cannot be told.
+    pub leads: Option<&'a [(Word, Vec<String>)]>,
     /// Actions of the turn since a person last decided; None where nobody wants to be asked for that.
     pub actions: Option<u32>,
 }
 
 /// Decides on a call. Of several policies the strictest holds.
 pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Decision {
-    let targets = target::of(call, known.real);
+    let targets = target::of(call, known.real, known.leads);
     let mut asked: Vec<Asked<'_>> = Vec::new();
     for target in &targets {
         for policy in policies {
@@ -63,6 +66,20 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
             }
         }
     }
+    // Who gives a file another name can read it by that one.
+    let moved: Vec<Target> = target::moved(call, known.real);
+    for (target, policy) in
+        moved.iter().flat_map(|target| policies.iter().map(move |policy| (target, policy)))
+    {
+        match judge(policy, "read", target) {
+            Judged::Allow => {}
+            Judged::Deny(rule) => return Decision::Deny { why: denied(rule) },
+            Judged::Ask(rule, sure) if !known.granted.iter().any(|rule| grants(rule, "read", target)) => {
+                asked.push(Asked { target, rule, sure });
+            }
+            Judged::Ask(..) => {}
+        }
+    }
     if !asked.is_empty() {
         return ask(call.tool(), &asked);
     }
@@ -75,6 +92,16 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
         },
         _ => Decision::Allow,
     }
+}
+
+/// The rule that denies a call for certain, whatever links there are.
+pub fn denies<'a>(policies: &[&'a Policy], call: &Invocation) -> Option<&'a PolicyRule> {
+    let targets = target::of(call, Some(&paths(call)), None);
+    let judged = |target: &Target, policy: &&'a Policy| match judge(policy, call.tool(), target) {
+        Judged::Deny(rule) => Some(rule),
+        Judged::Allow | Judged::Ask(..) => None,
+    };
+    targets.iter().find_map(|target| policies.iter().find_map(|policy| judged(target, policy)))
 }
 
 /// Whether a call with this input, as the log has it, does more than look.
@@ -148,7 +175,11 @@ fn judge<'a>(policy: &'a Policy, tool: &str, target: &Target) -> Judged<'a> {
 
 /// Whether what a person allowed has this in it.
 fn grants(rule: &PolicyRule, tool: &str, target: &Target) -> bool {
-    rule.then == Permission::Allow && fits(rule, tool, target) == Fit::Yes
+    // Of a command its kind is compared, which is narrower than a pattern.
+    let bare = PolicyRule { command: None, ..rule.clone() };
+    rule.then == Permission::Allow
+        && fits(&bare, tool, target) == Fit::Yes
+        && rule.command.as_ref().is_none_or(|kind| target.is_of_kind(kind) == Fit::Yes)
 }
 
 fn fits(rule: &PolicyRule, tool: &str, target: &Target) -> Fit {
@@ -189,7 +220,7 @@ fn has_tool(wanted: &str, tool: &str, target: &Target) -> bool {
 /// Whether a hook for these tools, names with `|` between them, is for this call. As a rule of a policy it means every way to do
 /// the same.
 pub fn names_call(wanted: &str, call: &Invocation) -> bool {
-    let targets = target::of(call, None);
+    let targets = target::of(call, None, None);
     let means = |name: &str| targets.iter().any(|target| has_tool(name.trim(), call.tool(), target));
     wanted.split('|').any(means)
 }

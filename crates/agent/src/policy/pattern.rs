@@ -34,6 +34,8 @@ enum Token {
     Name,
     /// Any number of letters.
     All,
+    /// Before a `**/` that stands where a name begins: it is any number of directories, and also none.
+    Directories,
 }
 
 /// A pattern that can be compared.
@@ -79,6 +81,11 @@ impl Pattern {
         let mut tokens = Vec::new();
         let mut letters = text.chars().peekable();
         while let Some(letter) = letters.next() {
+            let begins = tokens.last().is_none_or(|last| *last == Token::Letter('/'));
+            let ahead: String = letters.clone().take(2).collect();
+            if of == Of::Paths && begins && letter == '*' && ahead == "*/" {
+                tokens.push(Token::Directories);
+            }
             tokens.push(match letter {
                 '\\' => Token::Letter(letters.next().unwrap_or('\\')),
                 '?' => Token::One,
@@ -140,14 +147,10 @@ impl Pattern {
             if matches!(self.tokens[place], Token::Name | Token::All) {
                 reached[place + 1] = true;
             }
-            // `**/` is also no directory at all.
-            let begins = place == 0 || self.tokens[place - 1] == Token::Letter('/');
-            if self.of == Of::Paths
-                && begins
-                && self.tokens[place] == Token::All
-                && self.tokens.get(place + 1) == Some(&Token::Letter('/'))
-            {
-                reached[place + 2] = true;
+            // None at all is only here, and not after some letters of a name.
+            if self.tokens[place] == Token::Directories {
+                reached[place + 1] = true;
+                reached[place + 3] = true;
             }
         }
     }
@@ -214,6 +217,21 @@ mod tests {
             (".env", "/workspace/.env", Fit::Yes),
             (".env", "/workspace/deploy/.env", Fit::Yes),
             (".env", "/workspace/.environment", Fit::No),
+            (".env", "/workspace/prod.env", Fit::No),
+            ("Makefile", "/workspace/Makefile", Fit::Yes),
+            ("Makefile", "/workspace/EvilMakefile", Fit::No),
+            ("Makefile", "/workspace/src/evil-Makefile", Fit::No),
+            ("src/**/a.py", "/workspace/src/a.py", Fit::Yes),
+            ("src/**/a.py", "/workspace/src/b/c/a.py", Fit::Yes),
+            ("src/**/a.py", "/workspace/src/evil-a.py", Fit::No),
+            ("src/**/a.py", "/workspace/src/b/evil-a.py", Fit::No),
+            ("src/**/**/a.py", "/workspace/src/a.py", Fit::Yes),
+            ("**/key", "/workspace/monkey", Fit::No),
+            ("**/key", "/workspace/key", Fit::Yes),
+            ("/**/key", "/key", Fit::Yes),
+            ("build/", "/workspace/rebuild/x", Fit::No),
+            ("build/", "/workspace/a/build/x", Fit::Yes),
+            ("src/**/", "/workspace/src/a", Fit::Yes),
             ("*.pem", "/workspace/certs/a.pem", Fit::Yes),
             ("*.pem", "/etc/a.pem", Fit::No),
             ("/etc/**", "/etc/passwd", Fit::Yes),
@@ -253,5 +271,9 @@ mod tests {
         assert_eq!(path("lib.rs", &name), Fit::Maybe);
         assert_eq!(path("lib.py", &name), Fit::No);
         assert_eq!(path("src/**", &format!("/workspace/{ANYTHING}.rs")), Fit::Maybe);
+        assert_eq!(path(".env", &format!("/workspace/{ANYTHING}/.env")), Fit::Yes);
+        assert_eq!(path(".env", &format!("/workspace/{A_NAME}/.env")), Fit::Yes);
+        assert_eq!(path(".env", &format!("/workspace/prod{A_NAME}.env")), Fit::No);
+        assert_eq!(path(".env", &format!("/workspace/prod{ANYTHING}.env")), Fit::Maybe);
     }
 }

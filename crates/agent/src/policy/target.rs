@@ -4,20 +4,52 @@ use protocol::{Permission, PolicyRule};
 
 use super::command::{Simple, take_apart};
 use super::pattern::{A_NAME, ANYTHING, Fit, Pattern, literal};
+use super::runs::{git_does, goes, hides_files, program, runs_others};
 use crate::tools::{ChangeKind, Invocation};
 
 /// Where the work is.
 pub(super) const WORKSPACE: &str = "/workspace";
 
-/// Programs that run what stands in their arguments or in a file, or that change what a name means.
-const RUNNERS: [&str; 47] = [
-    ".", "alias", "ash", "at", "awk", "bash", "batch", "builtin", "busybox", "chroot", "command", "csh",
-    "dash", "doas", "enable", "env", "eval", "exec", "find", "fish", "flock", "hash", "ionice", "ksh",
-    "ld.so", "nice", "nohup", "nsenter", "parallel", "script", "set", "setsid", "sh", "shopt", "source",
-    "ssh", "stdbuf", "su", "sudo", "tclsh", "time", "timeout", "trap", "unshare", "watch", "xargs", "zsh",
+/// Most bytes of a name of a file, and of a path: what is longer is none.
+const LONGEST_NAME: usize = 255;
+const LONGEST_PATH: usize = 4000;
+/// Programs whose first word is what they do.
+const WITH_SUBCOMMANDS: [&str; 34] = [
+    "apk",
+    "apt",
+    "apt-get",
+    "bun",
+    "bundle",
+    "cargo",
+    "composer",
+    "deno",
+    "dnf",
+    "docker",
+    "dotnet",
+    "gh",
+    "git",
+    "go",
+    "gradle",
+    "helm",
+    "just",
+    "kubectl",
+    "make",
+    "mix",
+    "mvn",
+    "npm",
+    "pip",
+    "pip3",
+    "pnpm",
+    "poetry",
+    "rake",
+    "rustup",
+    "swift",
+    "systemctl",
+    "terraform",
+    "tox",
+    "uv",
+    "yarn",
 ];
-/// Programs that run a text, if one is given to them.
-const INTERPRETERS: [&str; 9] = ["bun", "deno", "lua", "node", "perl", "php", "python", "python3", "ruby"];
 
 /// One thing that a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +64,10 @@ pub(super) enum Target {
     Command {
         /// The command.
         command: Simple,
-        /// Whether the line goes to another directory.
+        /// Whether the line goes to another directory, or the command takes its files from one.
         moves: bool,
+        /// Where its words lead that may be files; None where that cannot be told.
+        real: Option<Vec<String>>,
     },
     /// A line that cannot be taken apart, or what is written to the input of a program.
     Line,
@@ -75,14 +109,89 @@ pub fn paths(call: &Invocation) -> Vec<String> {
     named.into_iter().map(absolute).collect()
 }
 
+/// A word of a command that may be a file, as the shell takes it. Links are not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// An absolute path, as it is written.
+    Path(String),
+    /// A pattern for absolute paths as shells have it, in which only `*` stands for something.
+    Pattern(String),
+}
+
+/// The words of a call's commands that may be files, in order to see where links lead.
+pub fn words(call: &Invocation) -> Vec<Word> {
+    let Invocation::Shell { command, .. } = call else { return Vec::new() };
+    let mut all = Vec::new();
+    for word in take_apart(command).into_iter().flatten().flat_map(|command| files(&command)) {
+        if !all.contains(&word) {
+            all.push(word);
+        }
+    }
+    all
+}
+
+/// The words of one command that may be files.
+fn files(command: &Simple) -> Vec<Word> {
+    let words = named_by(command).flat_map(|word| names(word));
+    words.filter_map(from_workspace).collect()
+}
+
+/// What may name a file.
+fn named_by(command: &Simple) -> impl Iterator<Item = &String> {
+    let Simple { variables, words, reads, writes } = command;
+    words.iter().skip(1).chain(variables).chain(reads).chain(writes)
+}
+
+/// What a word may name: itself, and what stands in it after an option or a sign that programs put before a file.
+fn names(word: &str) -> Vec<&str> {
+    let mut names = vec![word];
+    if word.starts_with('-') && !word.starts_with("--") {
+        names.extend(word.char_indices().nth(2).map(|(at, _)| &word[at..]));
+    }
+    names.extend(word.match_indices(['=', ':', '@', ',']).map(|(at, sign)| &word[at + sign.len()..]));
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn from_workspace(name: &str) -> Option<Word> {
+    let is_file = name.len() <= LONGEST_PATH && name.split('/').all(|part| part.len() <= LONGEST_NAME);
+    if !is_file || name.contains([ANYTHING, '\0']) {
+        return None;
+    }
+    let whole = if name.starts_with('/') { name.to_owned() } else { format!("{WORKSPACE}/{name}") };
+    if !whole.contains(A_NAME) {
+        return Some(Word::Path(whole));
+    }
+    let mut pattern = String::new();
+    for letter in whole.chars() {
+        if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(if letter == A_NAME { '*' } else { letter });
+    }
+    Some(Word::Pattern(pattern))
+}
+
 /// What a call is about, with where links lead.
-pub(super) fn of(call: &Invocation, real: Option<&[String]>) -> Vec<Target> {
+pub(super) fn of(
+    call: &Invocation,
+    real: Option<&[String]>,
+    leads: Option<&[(Word, Vec<String>)]>,
+) -> Vec<Target> {
     let is_search = matches!(call, Invocation::Search { .. });
     if let Invocation::Shell { command, .. } = call {
         let Some(commands) = take_apart(command) else { return vec![Target::Line] };
-        let goes = |command: &Simple| matches!(program(command), Some("cd" | "pushd" | "popd"));
-        let moves = commands.iter().any(goes);
-        let targets = commands.into_iter().map(|command| Target::Command { command, moves });
+        let moves = commands.iter().any(|command| changes_directory(command) && goes(command));
+        let targets = commands.into_iter().map(|command| {
+            let moves = moves || goes(&command);
+            let real = leads.and_then(|leads| {
+                let lead =
+                    |word: &Word| leads.iter().find(|(known, _)| known == word).map(|(_, real)| real.clone());
+                let real: Option<Vec<Vec<String>>> = files(&command).iter().map(lead).collect();
+                Some(real?.concat())
+            });
+            Target::Command { command, moves, real }
+        });
         return some(targets.collect());
     }
     // What is written to a program that runs may be a command to it, and none that can be told.
@@ -102,6 +211,21 @@ pub(super) fn of(call: &Invocation, real: Option<&[String]>) -> Vec<Target> {
         }
     }
     some(targets)
+}
+
+/// The files that a call gives another name, with where links lead.
+pub(super) fn moved(call: &Invocation, real: Option<&[String]>) -> Vec<Target> {
+    let Invocation::Patch { changes } = call else { return Vec::new() };
+    let named = paths(call);
+    let mut targets = Vec::new();
+    for change in changes {
+        let ChangeKind::Update { to: Some(_), .. } = &change.kind else { continue };
+        let path = absolute(&change.path);
+        let leads = named.iter().position(|known| *known == path).and_then(|at| real?.get(at));
+        targets.push(leads.map_or(Target::SomeFile, |real| Target::File(absolute(real))));
+        targets.push(Target::File(path));
+    }
+    targets
 }
 
 /// Something must be there for rules that fit everything.
@@ -124,23 +248,6 @@ pub fn absolute(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-fn program(command: &Simple) -> Option<&str> {
-    let first = command.words.first()?;
-    first.rsplit('/').next()
-}
-
-/// Whether a command runs something that its name does not tell.
-fn runs_others(command: &Simple) -> bool {
-    let Some(program) = program(command) else { return false };
-    let inline = |word: &String| {
-        let flags = ["-c", "-e", "-p", "--eval", "--print"];
-        word == "-" || flags.iter().any(|flag| word.starts_with(flag))
-    };
-    let text =
-        INTERPRETERS.contains(&program) && (command.words.len() == 1 || command.words.iter().any(inline));
-    text || RUNNERS.contains(&program)
-}
-
 /// Whether a redirection writes a file that matters.
 fn writes_file(file: &str) -> bool {
     !matches!(file, "/dev/null" | "/dev/stdout" | "/dev/stderr")
@@ -160,9 +267,14 @@ impl Target {
             Self::Nothing => Fit::No,
             // Its words can name a file, and it can reach others: that allows nothing.
             Self::Command { .. } if then == Permission::Allow => Fit::No,
-            Self::Command { command, moves } => {
-                let words = command.words.iter().skip(1).chain(&command.reads).chain(&command.writes);
-                words.map(|word| named(word, *moves, pattern)).max().unwrap_or(Fit::No)
+            Self::Command { command, moves, real } => {
+                let words = named_by(command).map(|word| named(word, *moves, pattern));
+                let leads = match real {
+                    Some(real) => real.iter().map(|path| pattern.fits(path)).max().unwrap_or(Fit::No),
+                    None => Fit::Maybe,
+                };
+                let hidden = if hides_files(command) { Fit::Maybe } else { Fit::No };
+                words.max().unwrap_or(Fit::No).max(leads).max(hidden)
             }
         }
     }
@@ -174,6 +286,14 @@ impl Target {
             Self::Command { command, .. } if then == Permission::Allow => allowed(command, pattern),
             Self::Command { command, .. } => feared(command, pattern),
             Self::File(_) | Self::Tree(_) | Self::SomeFile | Self::Nothing => Fit::No,
+        }
+    }
+
+    /// Whether a kind of commands that a person allowed has this in it.
+    pub(super) fn is_of_kind(&self, kind: &str) -> Fit {
+        match self {
+            Self::Command { command, .. } => is_of_kind(command, kind),
+            _ => Fit::No,
         }
     }
 
@@ -192,17 +312,18 @@ impl Target {
     }
 }
 
-/// Whether a word of a command names a file. One that is not absolute is elsewhere in a line that goes there.
+/// Whether a word of a command names a file. One that is not absolute is elsewhere in a line that goes there, what is not
+/// known can lead up and down, and what lies below a process is where that process is.
 fn named(word: &str, moves: bool, pattern: &Pattern) -> Fit {
-    let value = word.split_once('=').map(|(_, value)| value);
-    let names = [Some(word), value].into_iter().flatten().filter(|word| !word.is_empty());
-    let fit = |word: &str| {
-        let here = if word.starts_with(ANYTHING) { word.to_owned() } else { absolute(word) };
-        let elsewhere = format!("{ANYTHING}/{}", word.trim_start_matches("./"));
-        let there = if moves && !word.starts_with('/') { pattern.fits(&elsewhere) } else { Fit::No };
+    let fit = |name: &str| {
+        let here = if name.starts_with(ANYTHING) { name.to_owned() } else { absolute(name) };
+        let elsewhere = moves && !name.starts_with('/');
+        let of_process = here.strip_prefix("/proc/").is_some_and(|below| below.contains('/'));
+        let anywhere = elsewhere || of_process || name.contains(ANYTHING);
+        let there = if anywhere { pattern.fits(&ANYTHING.to_string()) } else { Fit::No };
         pattern.fits(&here).max(there)
     };
-    names.map(fit).max().unwrap_or(Fit::No)
+    names(word).into_iter().map(fit).max().unwrap_or(Fit::No)
 }
 
 /// The words with a space between them.
@@ -231,21 +352,20 @@ fn allowed(command: &Simple, pattern: &str) -> Fit {
 /// What asks or denies fits the program by whatever way it is named, and may fit what runs others.
 fn feared(command: &Simple, pattern: &str) -> Fit {
     let pattern = Pattern::words(pattern);
-    let written = text(command);
-    let plain = command.words.join(" ");
-    let by_name = match (program(command), command.words.split_first()) {
-        (Some(program), Some((_, arguments))) => {
-            let words = std::iter::once(program).chain(arguments.iter().map(String::as_str));
-            words.collect::<Vec<_>>().join(" ")
+    let mut texts = vec![text(command), command.words.join(" ")];
+    if let (Some(program), Some((_, arguments))) = (program(&command.words), command.words.split_first()) {
+        texts.push(format!("{program} {}", arguments.join(" ")).trim_end().to_owned());
+        // Options of git itself do not hide what it does.
+        if program == "git" {
+            texts.push(format!("{program} {}", git_does(arguments).join(" ")).trim_end().to_owned());
         }
-        _ => String::new(),
-    };
-    let fit = [written, plain, by_name].iter().map(|text| pattern.fits(text)).max().unwrap_or(Fit::No);
+    }
+    let fit = texts.iter().map(|text| pattern.fits(text)).max().unwrap_or(Fit::No);
     if runs_others(command) { fit.max(Fit::Maybe) } else { fit }
 }
 
-/// A pattern for commands like this one: the program with its first word where that is the name of what it does, or else
-/// exactly this command.
+/// A pattern for commands like this one: the program with what it does and the options that it has, for programs that do
+/// several things, or else exactly this command.
 fn kind_of(command: &Simple) -> Option<String> {
     let unknown = |word: &String| word.contains([ANYTHING, A_NAME]);
     if command.writes.iter().any(|file| writes_file(file)) || !command.variables.is_empty() {
@@ -258,15 +378,47 @@ fn kind_of(command: &Simple) -> Option<String> {
         word.starts_with(|letter: char| letter.is_ascii_lowercase()) && word.chars().all(letters)
     };
     if !runs_others(command)
-        && !program.contains('/')
+        && WITH_SUBCOMMANDS.contains(&program.as_str())
+        && !rest.iter().any(|word| may_be_option(word) && unknown(word))
         && let Some(name) = rest.first().filter(is_name)
     {
-        return Some(format!("{} {} *", literal(program), literal(name)));
+        let options = rest.iter().filter(|word| is_option(word)).map(|word| literal(word) + " ");
+        return Some(format!("{} {} {}*", literal(program), literal(name), options.collect::<String>()));
     }
     if command.words.iter().any(unknown) {
         return None;
     }
     Some(literal(&command.words.join(" ")))
+}
+
+fn is_option(word: &str) -> bool {
+    word.starts_with('-')
+}
+
+fn may_be_option(word: &str) -> bool {
+    word.starts_with(['-', ANYTHING, A_NAME])
+}
+
+/// Whether a command is of a kind that a person allowed. The star of a kind takes in words and no options: those can make a
+/// command that looks write or run something. Only the ones that the approved command had may be there, in any place.
+fn is_of_kind(command: &Simple, kind: &str) -> Fit {
+    let Some(kind) = kind.strip_suffix(" *") else { return allowed(command, kind) };
+    if runs_others(command) {
+        return Fit::No;
+    }
+    let (options, names): (Vec<&str>, Vec<&str>) = kind.split(' ').partition(|word| is_option(word));
+    let known = |word: &String| options.iter().any(|option| *option == literal(word));
+    let is_strange = |word: &String| may_be_option(word) && !known(word);
+    if command.words.iter().skip(1).any(is_strange) {
+        return Fit::No;
+    }
+    let words = command.words.iter().filter(|word| !is_option(word)).cloned().collect();
+    allowed(&Simple { words, ..command.clone() }, &format!("{} *", names.join(" ")))
+}
+
+/// Whether a command is one after which the others of its line are elsewhere.
+fn changes_directory(command: &Simple) -> bool {
+    command.words.iter().any(|word| matches!(word.as_str(), "cd" | "pushd" | "popd"))
 }
 
 #[cfg(test)]
@@ -287,20 +439,43 @@ mod tests {
         let kind = |line: &str| kind_of(&take_apart(line).unwrap()[0]);
         let is = |line: &str, pattern: &str| assert_eq!(kind(line).as_deref(), Some(pattern), "{line}");
         is("git push origin main", "git push *");
-        is("npm run build:all -- --x", "npm run *");
-        is("cargo test $X", "cargo test *");
+        is("npm run build:all -- --x", "npm run -- --x *");
+        is("git log --oneline", "git log --oneline *");
+        is("cp a b", "cp a b");
+        is("cargo test a$X", "cargo test *");
         is("ls", "ls");
         is("rm -rf target", "rm -rf target");
         is("./gradlew test", "./gradlew test");
         is("sudo rm x", "sudo rm x");
         is("echo 'a*'", "echo a\\*");
-        for none in ["rm *", "A=1 make all", "echo a > b", "X=1", "rm $X"] {
+        for none in ["cargo test $X", "rm *", "A=1 make all", "echo a > b", "X=1", "rm $X"] {
             assert_eq!(kind(none), None, "{none}");
         }
     }
 
     #[test]
-    fn the_lists_are_in_order() {
-        assert!(RUNNERS.is_sorted() && INTERPRETERS.is_sorted());
+    fn a_kind_takes_in_words_and_no_options() {
+        let fits = |kind: &str, line: &str| is_of_kind(&take_apart(line).unwrap()[0], kind) == Fit::Yes;
+        for line in ["git log", "git log main", "git log --oneline", "git log main --oneline src/a.py"] {
+            assert!(fits("git log --oneline *", line), "{line}");
+        }
+        for line in [
+            "git log -p --output=src/a.py",
+            "git log --oneline --output=src/a.py",
+            "git log $X",
+            "git log *",
+            "git --no-pager log",
+            "git logs",
+            "git log > x",
+            "A=1 git log",
+        ] {
+            assert!(!fits("git log --oneline *", line), "{line}");
+        }
+        assert!(fits("rm -rf target", "rm -rf target") && !fits("rm -rf target", "rm -rf target src"));
+    }
+
+    #[test]
+    fn the_list_is_in_order() {
+        assert!(WITH_SUBCOMMANDS.is_sorted());
     }
 }

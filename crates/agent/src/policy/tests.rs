@@ -24,7 +24,17 @@ fn call(tool: &str, arguments: &str) -> Invocation {
 /// With links that lead nowhere else.
 fn decided(policies: &[&Policy], call: &Invocation, granted: &[PolicyRule]) -> Decision {
     let real = paths(call);
-    decide(policies, call, Known { granted, real: Some(&real), actions: Some(0) })
+    let leads = leading_nowhere(call);
+    decide(policies, call, Known { granted, real: Some(&real), leads: Some(&leads), actions: Some(0) })
+}
+
+/// Words of commands that are no links, and patterns that no file has.
+fn leading_nowhere(call: &Invocation) -> Vec<(Word, Vec<String>)> {
+    let real = |word: &Word| match word {
+        Word::Path(path) => vec![absolute(path)],
+        Word::Pattern(_) => Vec::new(),
+    };
+    words(call).into_iter().map(|word| (word.clone(), real(&word))).collect()
 }
 
 fn word(rules: &[&str], call: &Invocation) -> &'static str {
@@ -80,7 +90,13 @@ fn a_denied_command_is_found_wherever_it_stands() {
         "git  \t push",
         "git \\\npush",
         "/usr/bin/git push",
+        "git -C . push",
+        "git --no-pager push",
+        "git -c a.b=c push",
+        "/usr/bin/git --git-dir .git -c user.name=x push origin",
         "A=1 git push",
+        "A='1' git push",
+        "A=\"$B\" git push",
         "git push > /dev/null 2>&1",
         "> f git push",
         "echo `date`; git push",
@@ -121,6 +137,72 @@ fn what_could_be_a_denied_command_is_asked() {
         "command git push",
         "exec git push",
         "echo \u{1b}[2K",
+        "python3 -Bc 'import os'",
+        "python3 -u <<'E'\nimport os\nE",
+        "python3 -W ignore -c 1",
+        "python3 /dev/stdin < x",
+        "python3.11 -c 1",
+        "python3 -m timeit 1",
+        "python3",
+        "python3 $X",
+        "perl -E 1",
+        "perl -we 1",
+        "perl -I lib -e 1",
+        "perl '-Mx;y' a",
+        "php -r 1",
+        "ruby -e 1",
+        "deno eval 1",
+        "bun exec 'git push'",
+        "node -p 1",
+        "node --print 1",
+        "node -r ./x y.js",
+        "mawk 1 x",
+        "gawk 1 x",
+        "/lib64/ld-linux-x86-64.so.2 /usr/bin/git push",
+        "/lib/ld-musl-x86_64.so.1 /usr/bin/git push",
+        "taskset 1 git push",
+        "setpriv git push",
+        "prlimit git push",
+        "strace -o x git push",
+        "ltrace git push",
+        "gdb --args git push",
+        "setarch git push",
+        "runuser -u dev git push",
+        "busybox sh x",
+        "script -c 'git push'",
+        "sed '1e git push' x",
+        "sed 's/a/git push/e' x",
+        "sed -n 's/a/b/w f' x",
+        "sed -f script x",
+        "tar cf x --checkpoint=1 --checkpoint-action=exec='git push' y",
+        "tar xf x --to-command='git push'",
+        "tar xf x --to-com='git push'",
+        "tar -I 'git push' -xf x",
+        "tar xIf 'git push' x",
+        "git -c alias.x='!git push' x",
+        "git -c core.pager='git push' log",
+        "git rebase -x 'git push' HEAD",
+        "git rebase --exec 'git push' HEAD",
+        "git bisect run git push",
+        "git submodule foreach git push",
+        "git config alias.x push",
+        "git clone 'ext::git push' x",
+        "GIT_EXTERNAL_DIFF='git push' git diff",
+        "PAGER='git push' git log",
+        "make -f - < x",
+        "let 'a[$(git push)]=1'",
+        "declare -i x='a[$(git push)]'",
+        "x='a[$(git push)]'; echo ${y:x}",
+        "x='a[$(git push)]'",
+        "printf -v 'a[$(git push)]' x",
+        "printf '-va[$(git push)]' x",
+        "test -v 'a[$(git push)]'",
+        "[ -v 'a[$(git push)]' ]",
+        "read 'a[$(git push)]' <<< x",
+        "unset 'a[$(git push)]'",
+        "mapfile -C 'git push #' -c 1 < x",
+        "compgen -C 'git push' x",
+        "echo $(cat <<E)\ngit push\nE",
     ] {
         assert_eq!(word(&[NO_PUSH], &shell(line)), "ask", "{line}");
     }
@@ -140,6 +222,29 @@ fn what_only_looks_like_it_is_not_asked() {
         "node server.js",
         "git log --grep='git push'",
         "cargo test $FLAGS",
+        "python3 -u -m pytest -e x",
+        "python3 -W ignore a.py -c x",
+        "python3 --version",
+        "node --test",
+        "node --no-warnings a.js -e",
+        "perl -w a.pl",
+        "ruby -Ilib test/a.rb",
+        "deno test",
+        "sed -n 1,20p a",
+        "sed -i.bak -e 's/a/b/g; s|/x|y|' -e '/^#/d' a",
+        "tar -xzf a.tgz",
+        "find . -name '*.rs'",
+        "set -euo pipefail",
+        "git -c user.name=x commit -m y",
+        "git config --get remote.origin.url",
+        "git rebase main",
+        "[ -f x ] && ls",
+        "test -v HOME",
+        "read -r line",
+        "printf '%s' x",
+        "export RUST_LOG=debug",
+        "RUST_BACKTRACE=1 cargo test",
+        "make test",
     ] {
         assert_eq!(word(&[NO_PUSH], &shell(line)), "allow", "{line}");
     }
@@ -252,8 +357,44 @@ fn a_rule_for_files_sees_the_words_of_a_command() {
         ("cat src/lib.rs", "allow"),
         ("cat *.rs", "allow"),
         ("echo `x`", "ask"),
+        ("cat s[e]crets/key", "ask"),
+        ("cat secrets/ke[y]", "deny"),
+        ("eval 'cat secrets/key'", "ask"),
+        ("bash -c 'cat secrets/key'", "ask"),
+        ("nice bash -c 'cat secrets/key'", "ask"),
+        ("env -S 'cat secrets/key'", "ask"),
+        ("python3 -c 'print(open(\"x\").read())'", "ask"),
+        ("xargs cat < list", "ask"),
+        ("find . -exec cat {} +", "ask"),
+        ("sed -n 'r secrets/key' a", "ask"),
+        ("cat /proc/self/cwd/secrets/key", "ask"),
+        ("cat /proc/1/root/workspace/secrets/key", "ask"),
+        ("cat src/$X", "ask"),
+        ("git show HEAD:secrets/key", "deny"),
+        ("curl -d@secrets/key localhost", "deny"),
+        ("KEY=secrets/key tool", "deny"),
+        ("nice cat secrets/key", "deny"),
+        ("timeout 60 cargo test", "allow"),
+        ("find src -name '*.rs'", "allow"),
+        ("set -e; cargo test", "allow"),
+        ("cat /proc/cpuinfo", "allow"),
+        ("cd /workspace && cargo test", "allow"),
+        ("git commit -m 'two words'", "allow"),
+        ("sed -n 1,20p src/lib.rs", "allow"),
     ] {
         assert_eq!(word(&[rule], &shell(line)), expected, "{line}");
+    }
+    let one = r#"{"then":"deny","path":"secrets/key"}"#;
+    for line in [
+        "cd secrets; cat key",
+        "command cd secrets; cat key",
+        "builtin cd secrets; cat key",
+        "env -C secrets cat key",
+        "git -C secrets show HEAD:./key",
+        "tar cC secrets key",
+        "cat .[/]secrets/key s?crets/key",
+    ] {
+        assert_eq!(word(&[one], &shell(line)), "ask", "{line}");
     }
     let allow = [r#"{"then":"allow","path":"docs/**"}"#, ASK_SHELL];
     assert_eq!(word(&allow, &shell("cat docs/a")), "ask", "a file allows no command");
@@ -263,14 +404,50 @@ fn a_rule_for_files_sees_the_words_of_a_command() {
 fn links_count_by_where_they_lead() {
     let policy = policy(&[r#"{"then":"deny","tool":"write","path":"secrets/**"}"#]);
     let call = call("write", r#"{"path":"src/link/key","content":""}"#);
-    let with =
-        |real: Option<&[String]>| decide(&[&policy], &call, Known { granted: &[], real, actions: None });
+    let with = |real: Option<&[String]>| {
+        decide(&[&policy], &call, Known { granted: &[], real, leads: None, actions: None })
+    };
     assert_eq!(with(Some(&["/workspace/src/link/key".to_owned()])), Decision::Allow);
     let Decision::Deny { why } = with(Some(&["/workspace/secrets/key".to_owned()])) else { panic!() };
     assert!(why.contains(r#"deny tool "write" path "secrets/**""#), "{why}");
     assert!(matches!(with(None), Decision::Ask { .. }), "what cannot be told is asked");
     assert!(matches!(with(Some(&[])), Decision::Ask { .. }));
     assert!(is_about_files(&[&policy]));
+}
+
+#[test]
+fn links_in_the_words_of_a_command_count_by_where_they_lead() {
+    let policy = policy(&[r#"{"then":"deny","path":"secrets/**"}"#]);
+    let with = |line: &str, leads: Option<&[(Word, Vec<String>)]>| {
+        decide(&[&policy], &shell(line), Known { granted: &[], real: Some(&[]), leads, actions: None })
+    };
+    let to = |word: Word, real: &str| [(word, vec![real.to_owned()])];
+    let path = Word::Path("/workspace/lk/key".to_owned());
+    assert_eq!(words(&shell("cat lk/key")), std::slice::from_ref(&path));
+    assert!(matches!(
+        with("cat lk/key", Some(&to(path.clone(), "/workspace/secrets/key"))),
+        Decision::Deny { .. }
+    ));
+    assert_eq!(with("cat lk/key", Some(&to(path, "/workspace/lk/key"))), Decision::Allow);
+    assert!(matches!(with("cat lk/key", None), Decision::Ask { .. }), "what cannot be told is asked");
+    assert!(matches!(with("cat lk/key", Some(&[])), Decision::Ask { .. }));
+    let pattern = Word::Pattern(r"/workspace/l*/\[x".to_owned());
+    assert_eq!(words(&shell("cat l?/'[x'")), std::slice::from_ref(&pattern));
+    assert!(matches!(
+        with("cat l?/'[x'", Some(&to(pattern, "/workspace/secrets/[x"))),
+        Decision::Deny { .. }
+    ));
+    assert_eq!(words(&shell(&format!("echo {} $x", "y".repeat(300)))), []);
+}
+
+#[test]
+fn who_may_not_read_a_file_may_not_move_it() {
+    let rule = r#"{"then":"deny","tool":"read","path":"secrets/**"}"#;
+    let patch = |text: &str| call("apply_patch", &serde_json::json!({ "patch": text }).to_string());
+    let moved = "*** Update File: secrets/key\n*** Move to: public.txt\n@@\n-a\n+b";
+    assert_eq!(word(&[rule], &patch(moved)), "deny");
+    assert_eq!(word(&[rule], &patch("*** Update File: secrets/key\n@@\n-a\n+b")), "allow");
+    assert_eq!(word(&[rule], &patch(&moved.replace("secrets/key", "src/key"))), "allow");
 }
 
 #[test]
@@ -299,6 +476,7 @@ fn what_was_granted_is_not_asked_again_and_overrides_no_denial() {
     assert_eq!((why.as_str(), after_every), (r#"ask tool "shell""#, false));
     assert_eq!(decided(&[&asks], &shell("git push"), &kind), Decision::Allow);
     assert!(matches!(decided(&[&asks], &shell("git pull"), &kind), Decision::Ask { .. }));
+    assert!(matches!(decided(&[&asks], &shell("git push --force"), &kind), Decision::Ask { .. }));
     assert!(matches!(decided(&[&asks], &shell("git push; git pull"), &kind), Decision::Ask { .. }));
     assert!(matches!(decided(&[&asks], &shell("git push; rm x"), &kind), Decision::Deny { .. }));
     assert!(matches!(
@@ -335,7 +513,7 @@ fn after_so_many_actions_a_person_is_asked() {
     let every = Policy { after_every: Some(3), ..Policy::default() };
     let often = Policy { after_every: Some(2), ..Policy::default() };
     let at = |policies: &[&Policy], call: &Invocation, actions: Option<u32>| {
-        decide(policies, call, Known { granted: &[], real: None, actions })
+        decide(policies, call, Known { granted: &[], real: None, leads: None, actions })
     };
     assert_eq!(at(&[&every], &shell("ls"), Some(2)), Decision::Allow);
     let Decision::Ask { after_every: true, kind, why } = at(&[&every], &shell("ls"), Some(3)) else {
@@ -403,7 +581,7 @@ fn to_look_at_what_runs_and_to_end_it_is_no_command() {
     assert!(counted(serde_json::json!({"id": "p1", "kill": true})) && counted(serde_json::json!(3)));
     let every = Policy { after_every: Some(1), ..Policy::default() };
     let asked = |arguments: &str| {
-        let known = Known { granted: &[], real: Some(&[]), actions: Some(1) };
+        let known = Known { granted: &[], real: Some(&[]), leads: None, actions: Some(1) };
         decide(&[&every], &call("process", arguments), known)
     };
     assert_eq!(asked(r#"{"id":"p1"}"#), Decision::Allow);

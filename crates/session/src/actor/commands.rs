@@ -1,9 +1,11 @@
 //! What a command means for a session, as events that follow from its state: pure, and decided in the same step in which
 //! it is appended, so that whoever asks second finds what the first one did.
 
+use agent::policy;
 use protocol::{
     ApprovalId, Code, CommandId, Decide, Decision, EditFormat, EditPrompt, EditSession, EventBody, Gate,
-    ImageFile, Item, ItemId, ItemKind, ItemStatus, PendingApproval, Place, Problem, PromptId, Queue, TurnId,
+    ImageFile, Item, ItemId, ItemKind, ItemStatus, PendingApproval, Place, Policy, Problem, PromptId, Queue,
+    TurnId,
 };
 
 use crate::budget;
@@ -161,6 +163,7 @@ pub(super) fn decide(
     by: &str,
     approval: ApprovalId,
     decide: Decide,
+    policies: &[Policy],
 ) -> (Vec<EventBody>, Result<Decision, Problem>) {
     let Decide { approved, comment, input, all } = decide;
     let comment = comment.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -181,7 +184,7 @@ pub(super) fn decide(
             .hint("give the answer as the comment: `slipway answer SESSION TEXT`; or reject it, and the agent decides");
         return (Vec::new(), Err(unanswered));
     }
-    if let Err(problem) = can_be(pending, approved, input.as_ref(), all) {
+    if let Err(problem) = can_be(pending, approved, input.as_ref(), all, policies) {
         return (Vec::new(), Err(problem));
     }
     let mut bodies = vec![EventBody::ApprovalResolved {
@@ -232,6 +235,7 @@ fn can_be(
     approved: bool,
     input: Option<&serde_json::Value>,
     all: bool,
+    policies: &[Policy],
 ) -> Result<(), Problem> {
     let refuse = |title: &str, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
     if input.is_none() && !all {
@@ -264,7 +268,16 @@ fn can_be(
             &format!("the call cannot be run with this input: {why}"),
             "give all arguments of the tool",
         ),
-        Some(Ok(_)) | None => Ok(()),
+        Some(Ok(edited)) => match policy::denies(&policies.iter().collect::<Vec<_>>(), &edited) {
+            Some(rule) => refuse(
+                &format!(
+                    "the call as you changed it is denied, whoever approves it ({rule}); it still waits"
+                ),
+                "change it to something else, approve it as it is, or reject it with a comment",
+            ),
+            None => Ok(()),
+        },
+        None => Ok(()),
     }
 }
 

@@ -100,14 +100,14 @@ impl Runner {
     }
 
     /// Whether the model could read a file without anybody being asked.
-    fn may_read(&self, path: &str) -> bool {
+    pub(super) fn may_read(&self, path: &str) -> bool {
         let stream = self.context.recorder.stream();
         let (own, granted) = stream.with_state(|state| (state.policy().clone(), state.granted().to_vec()));
         let policies = self.context.workspace.policies(&own);
         let policies: Vec<&Policy> = policies.iter().collect();
         let read = Invocation::Read { path: path.to_owned(), offset: 1, limit: 1, column: 1 };
         let real = [path.to_owned()];
-        let known = Known { granted: &granted, real: Some(&real), actions: None };
+        let known = Known { granted: &granted, real: Some(&real), leads: None, actions: None };
         policy::decide(&policies, &read, known) == Decision::Allow
     }
 }

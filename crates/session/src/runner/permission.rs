@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use agent::policy::{self, Decision, Known};
+use agent::policy::{self, Decision, Known, Word};
 use agent::tools::Invocation;
 use protocol::item::ToolCall;
 use protocol::{
@@ -29,8 +29,17 @@ const LOOK_BYTES: usize = 1024 * 1024;
 /// Most characters of a call in a question.
 const WORDS: usize = 200;
 
-/// Prints where each path leads, also where it does not exist.
-const LEADS: &str = r#"for path do realpath -m -- "$path" || exit 1; done"#;
+/// Prints where each path leads, also where it does not exist, and a NUL after each.
+const LEADS: &str = r#"exec realpath -m -z -- "$@""#;
+
+/// Prints where all files lead that fit a pattern, with a NUL after each and one more after the last. The pattern is not split.
+const FITTING: &str = r#"
+IFS=
+for pattern do
+  for path in $pattern; do realpath -m -z -- "$path" || exit 1; done
+  printf '\0'
+done
+"#;
 
 /// What becomes of a call.
 pub(super) enum Permit {
@@ -85,31 +94,81 @@ impl Runner {
             return Ok(Decision::Allow);
         }
         let named = policy::paths(tool);
+        let words = policy::words(tool);
+        let mut leads = None;
         let real = match policy::is_about_files(&policies) {
             true if !named.is_empty() => {
                 let real = self.where_they_lead(&named).await?;
                 lead(real.iter().flat_map(|real| named.iter().cloned().zip(real.iter().cloned())).collect());
                 real
             }
+            true => {
+                leads = self.where_words_lead(&words).await?;
+                Some(named)
+            }
             // Nobody asks.
-            true | false => Some(named),
+            false => Some(named),
         };
-        Ok(policy::decide(&policies, tool, Known { granted: &granted, real: real.as_deref(), actions }))
+        let known = Known { granted: &granted, real: real.as_deref(), leads: leads.as_deref(), actions };
+        Ok(policy::decide(&policies, tool, known))
     }
 
     /// Where links lead now; None where that cannot be told.
     async fn where_they_lead(&self, paths: &[String]) -> Result<Option<Vec<String>>, Failure> {
+        if paths.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let said = self.ask_sandbox(LEADS, paths).await?;
+        let real: Option<Vec<String>> =
+            said.map(|said| said.split_terminator('\0').map(str::to_owned).collect());
+        Ok(real.filter(|real| real.len() == paths.len()))
+    }
+
+    /// The same for the words of a command, of which some are patterns.
+    async fn where_words_lead(&self, words: &[Word]) -> Result<Option<Vec<(Word, Vec<String>)>>, Failure> {
+        let (mut paths, mut patterns) = (Vec::new(), Vec::new());
+        for word in words {
+            match word {
+                Word::Path(path) => paths.push(path.clone()),
+                Word::Pattern(pattern) => patterns.push(pattern.clone()),
+            }
+        }
+        let Some(real) = self.where_they_lead(&paths).await? else { return Ok(None) };
+        let real = real.into_iter().map(|real| vec![real]);
+        let mut leads: Vec<(Word, Vec<String>)> = paths.into_iter().map(Word::Path).zip(real).collect();
+        if patterns.is_empty() {
+            return Ok(Some(leads));
+        }
+        let Some(said) = self.ask_sandbox(FITTING, &patterns).await? else { return Ok(None) };
+        let mut fitting: Vec<Vec<String>> = vec![Vec::new()];
+        for path in said.split_terminator('\0') {
+            match fitting.last_mut() {
+                Some(last) if !path.is_empty() => last.push(path.to_owned()),
+                _ => fitting.push(Vec::new()),
+            }
+        }
+        // One begins after the last.
+        fitting.pop();
+        if fitting.len() != patterns.len() {
+            return Ok(None);
+        }
+        leads.extend(patterns.into_iter().map(Word::Pattern).zip(fitting));
+        Ok(Some(leads))
+    }
+
+    /// What a script says of paths in the sandbox; None where it does not come to its end.
+    async fn ask_sandbox(&self, script: &str, paths: &[String]) -> Result<Option<String>, Failure> {
         let args: Vec<&str> = paths.iter().map(String::as_str).collect();
         let look = Command {
-            script: LEADS,
+            script,
             args: &args,
             env: BTreeMap::new(),
             cwd: WORKSPACE,
             timeout: LOOK,
             limit: LOOK_BYTES,
         };
-        // A path with a NUL or an end of line in it is none that can be told.
-        if paths.iter().any(|path| path.contains(['\0', '\n'])) {
+        // A path with a NUL in it is none that can be told.
+        if paths.iter().any(|path| path.contains('\0')) {
             return Ok(None);
         }
         let captured = match look.run(&*self.sandbox()?, Some(&self.stop)).await {
@@ -120,10 +179,8 @@ impl Runner {
             }
             Err(failure) => return Err(failure),
         };
-        let said = String::from_utf8_lossy(&captured.stdout);
-        let real: Vec<String> = said.lines().map(str::to_owned).collect();
-        let whole = captured.code == 0 && !captured.timed_out && !captured.cut && real.len() == paths.len();
-        Ok(whole.then_some(real))
+        let whole = captured.code == 0 && !captured.timed_out && !captured.cut;
+        Ok(whole.then(|| String::from_utf8_lossy(&captured.stdout).into_owned()))
     }
 
     /// Asks a person for a call, which is recorded as it is now where hooks were asked before. What was done so far is kept
@@ -297,7 +354,11 @@ impl Runner {
         }
         // Whoever decides on a call does not decide on what is forbidden.
         if let Decision::Deny { why } = self.judge(&tool).await? {
-            return Ok(Permit::Refused { item: Box::new(item), text: why });
+            let changed = decision.input.as_ref().map(|edited| {
+                format!("{by} changed this call to {edited}, and that is denied, whoever approves it.\n")
+            });
+            let text = changed.unwrap_or_default() + &why;
+            return Ok(Permit::Refused { item: Box::new(item), text });
         }
         let note = (!notes.is_empty()).then(|| notes.join("; "));
         Ok(Permit::Run { item: Box::new(item), tool, note })

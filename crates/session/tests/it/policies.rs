@@ -276,6 +276,10 @@ async fn an_edited_call_runs_as_it_was_edited_and_never_what_is_denied() {
         (Decide { input: Some(json!({"comand": "ls"})), ..approve() }, "cannot be run with this input"),
         (Decide { input: Some(json!({"command": "ls"})), ..Decide::default() }, "does not run"),
         (Decide { all: true, ..approve() }, "no rule can say"),
+        (
+            Decide { input: Some(json!({"command": "rm who.txt"})), ..approve() },
+            "is denied, whoever approves it",
+        ),
     ] {
         let problem = sessions.decide(id, bob(), approval, wrong).await.unwrap_err();
         assert!(problem.code == Code::BadRequest && problem.title.contains(says), "{problem}");
@@ -289,12 +293,18 @@ async fn an_edited_call_runs_as_it_was_edited_and_never_what_is_denied() {
     assert_eq!(call.input, edited, "what ran is told");
     let heard = world.model.requests()[1].json.to_string();
     assert!(heard.contains("echo model") && heard.contains("echo person"), "the model knows both: {heard}");
-    let denied = Decide { input: Some(json!({"command": "rm who.txt"})), ..approve() };
-    sessions.decide(id, bob(), approval, denied).await.unwrap();
+    // So is what the session's own policy denies by now.
+    let late = policy(vec![command(Permission::Deny, "touch *")]);
+    set(&sessions, id, late).await.unwrap();
+    let denied = Decide { input: Some(json!({"command": "touch x"})), ..approve() };
+    let problem = sessions.decide(id, bob(), approval, denied).await.unwrap_err();
+    assert!(problem.title.contains("is denied") && problem.title.contains("touch *"), "{problem}");
+    let no = Decide { comment: Some("leave it".into()), ..Decide::default() };
+    sessions.decide(id, bob(), approval, no).await.unwrap();
     ends(&world, &mut follow, Outcome::Done).await;
     let refused = ended(&follow).pop().unwrap();
     assert_eq!(refused.0, ItemStatus::Failed);
-    assert!(refused.1.output.unwrap().text.contains("does not allow it"));
+    assert!(refused.1.output.unwrap().text.contains("leave it"));
     let branch = follow.deliveries().last().unwrap().branch.clone();
     assert_eq!(world.repo.file(&branch, "who.txt").as_deref(), Some("person\n"));
     world.end(sessions).await;
@@ -311,13 +321,13 @@ async fn all_of_a_kind_is_not_asked_again_in_this_session_nor_inherited() {
     let id = create(&sessions, "Look").await;
     let mut follow = Follow::new(&sessions, id).await;
     let (approval, call, _) = asked(&mut follow).await;
-    assert_eq!(call.kind, [command(Permission::Allow, "git status *")]);
+    assert_eq!(call.kind, [command(Permission::Allow, "git status --short *")]);
     sessions.decide(id, ann(), approval, Decide { all: true, ..approve() }).await.unwrap();
     let (approval, call, _) = asked(&mut follow).await;
     assert_eq!(call.input["command"], "git log --oneline", "the second of the kind ran unasked");
     sessions.decide(id, ann(), approval, approve()).await.unwrap();
     ends(&world, &mut follow, Outcome::Done).await;
-    assert_eq!(sessions.get(id).await.unwrap().granted, [command(Permission::Allow, "git status *")]);
+    assert_eq!(sessions.get(id).await.unwrap().granted, [command(Permission::Allow, "git status --short *")]);
     sessions.prompt(id, ann(), "Again".into()).await.unwrap();
     let (approval, call, _) = asked(&mut follow).await;
     assert_eq!(call.input["command"], "git log --oneline", "one approval is for one call");
@@ -561,5 +571,60 @@ async fn what_was_decided_on_is_what_is_touched_whatever_links_say() {
     assert!(texts[3].starts_with("Wrote"), "{}", texts[3]);
     assert!(texts[4].contains("note") && texts[4].contains("private/"), "{}", texts[4]);
     assert!(texts[5].contains("beside"), "{}", texts[5]);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_a_command_are_followed_to_where_links_lead() {
+    let links =
+        "mkdir private open; echo hidden > private/key; ln -s private door; ln -s ../private/key open/file";
+    let script = shell(Script::new(), links).answer(
+        Reply::new()
+            .call("shell", json!({"command": "cat door/key"}))
+            .call("shell", json!({"command": "cat d*r/key"}))
+            .call("shell", json!({"command": "cat open/fil[e]"}))
+            .call("shell", json!({"command": "cat < open/file"}))
+            .call("shell", json!({"command": "ls ope* && echo 'two\nlines'"})),
+    );
+    let rules = vec![command(Permission::Allow, "mkdir *"), path(Permission::Deny, "shell", "private/**")];
+    let rules =
+        [vec![command(Permission::Allow, "echo * > private/key"), command(Permission::Allow, "ln *")], rules];
+    let world = world(script.say("Done."), rules.concat()).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    ends(&world, &mut follow, Outcome::Done).await;
+    let texts: Vec<String> = ended(&follow).into_iter().map(|(_, call)| call.output.unwrap().text).collect();
+    for text in &texts[1..5] {
+        assert!(text.contains("does not allow it") && !text.contains("hidden"), "{text}");
+    }
+    assert!(texts[5].contains("file") && texts[5].contains("two"), "{}", texts[5]);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_read_is_not_told_by_a_change_that_does_not_fit() {
+    let moved = "*** Begin Patch\n*** Update File: private/key\n*** Move to: public\n@@\n-hidden word\n+x\n*** End Patch";
+    let missed = "*** Begin Patch\n*** Update File: private/key\n@@\n-hidden ward\n+x\n*** End Patch";
+    let script = shell(Script::new(), "mkdir private; echo 'hidden word' > private/key").answer(
+        Reply::new()
+            .call("edit", json!({"path": "private/key", "old": "hidden ward", "new": "x"}))
+            .call("apply_patch", json!({"patch": missed}))
+            .call("apply_patch", json!({"patch": moved}))
+            .call("edit", json!({"path": "private/key", "old": "hidden word", "new": "known"})),
+    );
+    let world = world(script.say("Done."), vec![path(Permission::Deny, "read", "private/**")]).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    ends(&world, &mut follow, Outcome::Done).await;
+    let texts: Vec<String> = ended(&follow).into_iter().map(|(_, call)| call.output.unwrap().text).collect();
+    assert!(texts[1].contains("does not fit") && !texts[1].contains("word"), "{}", texts[1]);
+    assert!(!texts[2].contains("word"), "{}", texts[2]);
+    assert!(!texts[3].contains("word") && !texts[3].contains("is now public"), "{}", texts[3]);
+    assert!(texts[4].starts_with("Changed."), "{}", texts[4]);
+    let branch = follow.deliveries().last().unwrap().branch.clone();
+    assert_eq!(world.repo.file(&branch, "private/key").as_deref(), Some("known\n"));
+    assert_eq!(world.repo.file(&branch, "public"), None);
     world.end(sessions).await;
 }

@@ -56,6 +56,21 @@ impl Done {
     pub(super) fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::ok(text) }
     }
+
+    /// Without what it says of a file that may not be read.
+    fn without_words_of(self, path: &str) -> Self {
+        let text = if self.is_error {
+            format!(
+                "Nothing was changed, or not everything: the change does not fit {path} as it is. Why is not told, since reading \
+                 that file takes an approval or is denied."
+            )
+        } else {
+            format!(
+                "Changed. What is in {path} is not told, since reading it takes an approval or is denied."
+            )
+        };
+        Self { output: whole(&text), ..self }
+    }
 }
 
 /// How a tool ended.
@@ -129,6 +144,7 @@ impl Runner {
     /// Runs a tool. Its item is in the log before this is called.
     pub(super) async fn perform(&self, item: ItemId, tool: Invocation) -> Result<ToolEnd, Failure> {
         let scope = self.scope(item)?;
+        let secret = self.changed_unread(&scope, &tool);
         let done = match tool {
             Invocation::Shell { command, timeout_ms, background: false } => {
                 return shell::run(&scope, &command, timeout_ms).await;
@@ -168,7 +184,20 @@ impl Runner {
             // Who is asked is asked before anything runs.
             Invocation::Ask { .. } => Ok(Done::error(agent::tools::NOBODY_ANSWERS)),
         };
+        let done = done.map(|done| match secret {
+            Some(path) => done.without_words_of(&path),
+            None => done,
+        });
         done.map(ToolEnd::Ended)
+    }
+
+    /// A file that the call changes and that the model may not read: what is in it is not told when the change does not fit, either.
+    fn changed_unread(&self, scope: &Scope, tool: &Invocation) -> Option<String> {
+        if !matches!(tool, Invocation::Write { .. } | Invocation::Edit { .. } | Invocation::Patch { .. }) {
+            return None;
+        }
+        let is_secret = |path: &String| !self.may_read(path) || !self.may_read(&scope.place(path).1);
+        agent::policy::paths(tool).into_iter().find(is_secret)
     }
 }
 

@@ -22,9 +22,10 @@ const LINE: usize = 400;
 const BEFORE: usize = 120;
 
 /// `$1` is the pattern, `$2` the path, `$3` a glob or nothing, `$4` what is printed: one line more of a file than is shown, or
-/// how many there are, `$5` whether `$2` may have no link in it. Who names one file is shown all of it. Outside a repository plain grep does it.
+/// how many there are, `$5` whether `$2` may have no link in it, and is a directory. Who names one file is shown all of it. Outside a repository plain grep
+/// does it.
 const SCRIPT: &str = r#"
-if [ -f "$2" ]; then exec grep -HnIE -e "$1" -- "$2"; fi
+if [ -z "$5" ] && [ -f "$2" ]; then exec grep -HnIE -e "$1" -- "$2"; fi
 cd "$2" || exit 2
 if [ -n "$5" ] && [ "$(pwd -P)" != "$2" ]; then echo "a directory in its path became a link" >&2; exit 2; fi
 if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
@@ -61,13 +62,19 @@ pub(super) async fn run(
     let named = path.unwrap_or(".");
     let (guest, inside) = scope.place(named);
     let exact = if scope.is_decided(named) { "exact" } else { "" };
-    // What is decided on is read by that path and no other; grep would follow what became a link since.
-    if !exact.is_empty() && matches!(guest.stat(&inside).await, Ok(stat) if stat.kind != FileKind::Directory)
-    {
-        return match read::text(scope, named).await? {
-            Ok(text) => in_text(scope, pattern, text).await,
-            Err(done) => Ok(done),
-        };
+    // What is decided on is read by that path and no other; grep would follow what became a link since. What cannot be looked at
+    // may be such a link.
+    if !exact.is_empty() {
+        match guest.stat(&inside).await {
+            Ok(stat) if stat.kind == FileKind::Directory => {}
+            Ok(_) => {
+                return match read::text(scope, named).await? {
+                    Ok(text) => in_text(scope, pattern, text).await,
+                    Err(done) => Ok(done),
+                };
+            }
+            Err(error) => return refused(error, named),
+        }
     }
     let look = async |how| grep(scope, SCRIPT, &[pattern, &inside, glob.unwrap_or(""), how, exact]).await;
     let captured = match look(LINES).await? {
@@ -288,6 +295,32 @@ mod tests {
         assert!(text.ends_with("\nb.txt:7:one") && !text.contains("match 51"), "{text}");
         let few = Shown::new("b.txt:7:one\nb.txt:8:two\n", "/workspace");
         assert!(!few.left_out() && few.text() == "b.txt:7:one\nb.txt:8:two");
+    }
+
+    #[test]
+    fn what_became_a_link_to_a_file_or_a_directory_since_it_was_decided_on_is_not_looked_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("secrets")).unwrap();
+        std::fs::create_dir_all(root.join("plain")).unwrap();
+        std::fs::write(root.join("secrets/key"), "hidden\n").unwrap();
+        std::fs::write(root.join("plain/key"), "hidden\n").unwrap();
+        std::os::unix::fs::symlink("secrets", root.join("door")).unwrap();
+        std::os::unix::fs::symlink("secrets/key", root.join("file")).unwrap();
+        let look = |path: &str, exact: &str| {
+            let path = root.join(path);
+            let mut sh = std::process::Command::new("sh");
+            sh.args(["-c", SCRIPT, "sh", "hidden"])
+                .arg(path)
+                .args(["", LINES, exact])
+                .env("GIT_DIR", "/none");
+            String::from_utf8(sh.output().unwrap().stdout).unwrap()
+        };
+        for link in ["door", "door/key", "file"] {
+            assert!(look(link, "").contains("hidden"), "{link}: as long as nobody decided on it");
+            assert_eq!(look(link, "exact"), "", "{link}");
+        }
+        assert!(look("plain", "exact").contains("hidden"));
     }
 
     #[test]
