@@ -357,6 +357,9 @@ pub enum EventBody {
         turn: TurnId,
         /// Git's id of the tree of files that was checked.
         tree: String,
+        /// The tree with what the checks left behind, which is not delivered; absent where that is the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left: Option<String>,
         /// The checks; none where the session has none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checks: Vec<String>,

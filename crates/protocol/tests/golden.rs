@@ -531,7 +531,8 @@ fn events() -> Vec<Event> {
     let bodies = bodies.chain(team::events().map(|body| (&system, body)));
     let bodies = bodies.chain(tools_listed(turn).map(|body| (&system, body)));
     let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned();
-    let passed = EventBody::ChecksPassed { turn, tree, checks: vec!["test".to_owned()] };
+    let passed =
+        EventBody::ChecksPassed { turn, left: Some(tree.clone()), tree, checks: vec!["test".to_owned()] };
     let bodies = bodies.chain([(&system, passed)]);
     bodies.zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }

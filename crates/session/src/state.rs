@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::ledger::Ledger;
 use self::left::Left;
+pub(crate) use self::left::Passed;
 use self::offered::Offered;
 use self::permits::Permits;
 pub(crate) use self::processes::Background;
@@ -68,7 +69,7 @@ pub(crate) struct TurnState {
     pub(crate) before: Vec<(String, Report)>,
     /// The tree that passed the checks last.
     #[serde(default)]
-    pub(crate) passed: Option<String>,
+    pub(crate) passed: Option<Passed>,
     /// Whether a tool was called that can change files.
     #[serde(default)]
     pub(crate) may_have_changed: bool,
@@ -280,7 +281,7 @@ pub(crate) struct State {
     sandbox: Option<(SandboxId, SandboxState)>,
     /// The last tree that passed its checks and was handed over.
     #[serde(default)]
-    passed: Option<String>,
+    passed: Option<Passed>,
     /// The skills, once it is settled which there are.
     #[serde(default)]
     skills: Option<Vec<protocol::PinnedSkill>>,
@@ -405,7 +406,7 @@ impl State {
                         self.ledger.finish(*outcome, open.used(receipt.duration_ms), open.spend);
                     }
                     if let Some(tree) = open.handed_over(*outcome) {
-                        self.passed = Some(tree.to_owned());
+                        self.passed = Some(tree.clone());
                     }
                     self.left = Left::of(*open, *outcome);
                     self.last_turn = Some(*turn);
@@ -486,9 +487,9 @@ impl State {
                 }
             }
             EventBody::ToolsListed { .. } => self.offered.take_in(&event.body),
-            EventBody::ChecksPassed { turn, tree, .. } => {
+            EventBody::ChecksPassed { turn, tree, left, .. } => {
                 if let Some(open) = self.turn_mut(*turn) {
-                    open.passed = Some(tree.clone());
+                    open.passed = Some(Passed { tree: tree.clone(), left: left.clone() });
                 }
             }
             EventBody::MistakeMade { turn, mistake } => {
@@ -719,8 +720,8 @@ impl State {
     }
 
     /// The last tree that passed its checks and was handed over.
-    pub(crate) fn passed(&self) -> Option<&str> {
-        self.passed.as_deref()
+    pub(crate) fn passed(&self) -> Option<&Passed> {
+        self.passed.as_ref()
     }
 
     /// Notifications that are still to be sent.

@@ -29,6 +29,12 @@ git -c safe.directory='*' -c core.fsmonitor=false -c core.quotePath=false --no-p
   diff-tree -r --name-only --no-renames "$1" "$2"
 "#;
 
+/// The same without those that only the second tree has.
+const WRITTEN_OVER: &str = r#"
+git -c safe.directory='*' -c core.fsmonitor=false -c core.quotePath=false --no-pager \
+  diff-tree -r --name-only --no-renames --diff-filter=a "$1" "$2"
+"#;
+
 /// The last report of a check in this turn, of the whole of it or of a part.
 pub(super) type Ran = BTreeMap<(String, bool), Report>;
 
@@ -60,6 +66,11 @@ impl Runner {
     /// The names of the files that differ between two trees.
     pub(super) async fn differing(&self, one: &str, other: &str) -> Result<Vec<String>, Failure> {
         self.listed(CHANGED_FILES, &[one, other]).await
+    }
+
+    /// The names of the files of one tree that another one has otherwise, or not at all.
+    pub(super) async fn written_over(&self, one: &str, other: &str) -> Result<Vec<String>, Failure> {
+        self.listed(WRITTEN_OVER, &[one, other]).await
     }
 
     /// The command for the affected part of each check, where it has one.

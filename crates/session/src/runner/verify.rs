@@ -7,6 +7,7 @@ use protocol::{Actor, Code, EventBody};
 
 use super::{Runner, checks};
 use crate::failure::Failure;
+use crate::state::Passed;
 use crate::workspace::{Changed, Expected, Keep, Patience};
 
 /// How often the checks are run on work that is another one each time they have passed.
@@ -67,7 +68,7 @@ impl Runner {
         }
         let passed = Box::pin(self.pass(changed.tree, results, running)).await?;
         self.settle_removals(results.iter().all(|result| result.passed)).await?;
-        if let Some(tree) = passed {
+        if let Some(Passed { tree, left }) = passed {
             failpoint::hit(Point::ChecksPassed);
             match self.keep_tree(&tree, Keep::Commit, Patience::unless(&self.stop)).await {
                 Ok(kept) => {
@@ -76,7 +77,7 @@ impl Runner {
                         self.record_notice(UNCHECKED.to_owned()).await?;
                     }
                     let checks = self.checks.iter().map(|check| check.name.clone()).collect();
-                    let body = EventBody::ChecksPassed { turn: self.turn, tree, checks };
+                    let body = EventBody::ChecksPassed { turn: self.turn, tree, left, checks };
                     self.append(&Actor::system(), vec![body]).await?;
                 }
                 // Work that the host does not take, such as a link that leads out of the repository, is the model's to
@@ -93,9 +94,11 @@ impl Runner {
     /// Whether a tree is what passed its checks and was handed over; or, before anything did, what the session began with.
     fn is_settled(&self, tree: &str) -> bool {
         let stream = self.context.recorder.stream();
-        let passed = stream.with_state(|state| state.passed().map(str::to_owned));
-        let settled = passed.or_else(|| self.context.workspace.saved().and_then(|saved| saved.began));
-        settled.as_deref() == Some(tree)
+        let passed = stream.with_state(|state| state.passed().map(|passed| passed.is(tree)));
+        passed.unwrap_or_else(|| {
+            let began = self.context.workspace.saved().and_then(|saved| saved.began);
+            began.as_deref() == Some(tree)
+        })
     }
 
     /// Whether something of this session has passed, so that what is to be said of that was said.
@@ -118,14 +121,15 @@ impl Runner {
         }
     }
 
-    /// Runs the checks on a tree; gives the one that passed. What something else wrote while they ran may be why they
-    /// passed, and so may what they wrote themselves: then they run again, on what is there now.
+    /// Runs the checks on a tree; gives the one that passed. What something wrote over while they ran may be why they
+    /// passed: then they run again, on what is there now. Files that only came into being are what checks leave behind, and
+    /// no part of the work.
     async fn pass(
         &self,
         mut tree: String,
         results: &mut Vec<agent::CheckResult>,
         running: &mut String,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<Passed>, Failure> {
         let mut run = 1;
         loop {
             // On the heap: what a check needs is much, and the way to here is long.
@@ -134,13 +138,15 @@ impl Runner {
                 return Ok(None);
             }
             if self.checks.is_empty() {
-                return Ok(Some(tree));
+                return Ok(Some(Passed { tree, left: None }));
             }
             let Some(after) = self.looked(results).await? else { return Ok(None) };
             if after.tree == tree {
-                return Ok(Some(tree));
+                return Ok(Some(Passed { tree, left: None }));
             }
-            let files = self.differing(&tree, &after.tree).await?;
+            let Some(files) = self.overwritten(&tree, &after.tree).await? else {
+                return Ok(Some(Passed { tree, left: Some(after.tree) }));
+            };
             if run == RUNS {
                 results.push(checks::failed(RESTLESS.to_owned(), restless(&files)));
                 return Ok(None);
@@ -149,6 +155,16 @@ impl Runner {
             (run, tree) = (run + 1, after.tree);
             results.clear();
         }
+    }
+}
+
+impl Runner {
+    /// The files of a tree that are not the same in a later one; None where that only has more of them.
+    async fn overwritten(&self, tree: &str, later: &str) -> Result<Option<Vec<String>>, Failure> {
+        let all = self.differing(tree, later).await?;
+        let files = self.written_over(tree, later).await?;
+        // Trees that differ and of which no difference can be told count as different.
+        Ok((all.is_empty() || !files.is_empty()).then_some(files))
     }
 }
 

@@ -11,6 +11,21 @@ use super::TurnState;
 const READING: [&str; 10] =
     ["read", "search", "list", "plan", "check", "remember", "recall", "ask", "web_fetch", "mcp_tools"];
 
+/// A tree that passed its checks, and the one with what they left behind where that is another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Passed {
+    pub(crate) tree: String,
+    #[serde(default)]
+    pub(crate) left: Option<String>,
+}
+
+impl Passed {
+    /// Whether a tree is what passed, with or without what the checks wrote.
+    pub(crate) fn is(&self, tree: &str) -> bool {
+        self.tree == tree || self.left.as_deref() == Some(tree)
+    }
+}
+
 /// What a turn leaves to the next one: what it did not get done, and how it found the checks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Left {
@@ -39,11 +54,11 @@ impl Left {
 impl TurnState {
     /// The tree that passed its checks, once nothing more is to be done with it by itself: it was delivered, that was tried,
     /// or a person did not want it.
-    pub(super) fn handed_over(&self, outcome: Outcome) -> Option<&str> {
+    pub(super) fn handed_over(&self, outcome: Outcome) -> Option<&Passed> {
         let refused =
             self.decision.as_ref().is_some_and(|said| said.gate == Gate::Delivery && !said.approved);
         let settled = outcome == Outcome::Done || self.delivery.is_some() || refused;
-        self.passed.as_deref().filter(|_| settled)
+        self.passed.as_ref().filter(|_| settled)
     }
 
     /// From the first call on that can change files, checks tell nothing of how the turn found them.

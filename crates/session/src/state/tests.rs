@@ -513,7 +513,12 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             wake_at: None,
         }),
         turn().prop_map(|turn| EventBody::MistakeMade { turn, mistake: Mistake::EmptyAnswer }),
-        (turn(), text()).prop_map(|(turn, tree)| EventBody::ChecksPassed { turn, tree, checks: Vec::new() }),
+        (turn(), text(), any::<bool>()).prop_map(|(turn, tree, more)| EventBody::ChecksPassed {
+            turn,
+            left: more.then(|| tree.clone()),
+            tree,
+            checks: Vec::new(),
+        }),
     ];
     let approvals = prop_oneof![
         (small(), turn(), text()).prop_map(|(n, turn, question)| EventBody::ApprovalRequested {

@@ -128,11 +128,12 @@ async fn files_that_never_come_to_rest_are_told_to_the_model_and_not_delivered()
     let script = Script::new()
         .call("shell", json!({"command": "echo more >> README.md"}))
         .say("Done.")
-        .call("shell", json!({"command": "echo stamp > .gitignore"}))
+        .call("shell", json!({"command": "git rm -q --cached stamp; echo stamp > .gitignore"}))
         .say("Now it is.");
-    let world = World::with(Repo::bare_with(&[("README.md", "Read me.\n")]), script).await.environment(
-        |environment| environment.checks[0].run = "cat /proc/sys/kernel/random/uuid > stamp".into(),
-    );
+    let repo = Repo::bare_with(&[("README.md", "Read me.\n"), ("stamp", "0\n")]);
+    let world = World::with(repo, script).await.environment(|environment| {
+        environment.checks[0].run = "cat /proc/sys/kernel/random/uuid > stamp".into();
+    });
     let sessions = world.start().await;
     let id = create(&sessions, "Say more").await;
     let mut follow = Follow::new(&sessions, id).await;
@@ -143,8 +144,30 @@ async fn files_that_never_come_to_rest_are_told_to_the_model_and_not_delivered()
     let told = requests[2].last_user().unwrap();
     assert!(told.contains("files that change while the checks run") && told.contains(": stamp."), "{told}");
     let branch = follow.deliveries().last().unwrap().branch.clone();
-    assert_eq!(world.repo.file(&branch, "stamp"), None);
     assert_eq!(world.repo.file(&branch, "README.md").as_deref(), Some("Read me.\nmore\n"));
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_checks_leave_behind_is_neither_delivered_nor_checked_by_a_question() {
+    let script = Script::new()
+        .call("shell", json!({"command": "echo more >> README.md"}))
+        .say("Done.")
+        .say("It is more.");
+    let world = World::with(Repo::bare_with(&[("README.md", "Read me.\n")]), script).await.environment(
+        |environment| environment.checks[0].run = "cat /proc/sys/kernel/random/uuid > report".into(),
+    );
+    let sessions = world.start().await;
+    let id = create(&sessions, "Say more").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(runs(&follow), [Some(true)], "once");
+    let branch = follow.deliveries().last().unwrap().branch.clone();
+    assert_eq!(world.repo.file(&branch, "report"), None);
+    assert_eq!(world.repo.file(&branch, "README.md").as_deref(), Some("Read me.\nmore\n"));
+    sessions.prompt(id, ann(), "How much is it?".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(runs(&follow), [Some(true)], "nothing more was checked");
     world.end(sessions).await;
 }
 
