@@ -242,3 +242,15 @@ fn a_flood_is_cut_and_any_text_is_read() {
         drop(weakened(text));
     }
 }
+
+#[test]
+fn a_test_that_is_gone_is_not_lost_among_what_is_silenced() {
+    let silenced = "+x = 1  # noqa\n".repeat(60);
+    let text = format!(
+        "{}{}",
+        diff("aaa.py", silenced.trim_end()),
+        deleted("tests/test_a.py", "-def test_total():\n-    assert total() == 3")
+    );
+    let found = kinds(&text);
+    assert_eq!((found.len(), found[0]), (MAX_FOUND, Kind::TestFileDeleted));
+}
