@@ -430,9 +430,9 @@ mod tests {
           all (boolean, optional): Replace every match; false unless given.
 
         search: Finds the lines of files that match a regular expression, as path:line:text. Ignored files are left out.
-          pattern (string, required): The regular expression.
+          pattern (string, required): The regular expression, as Perl and ripgrep write them: \\d, \\b, (?i).
           path (string, optional): File or directory to look in; /workspace unless given.
-          glob (string, optional): Only files whose name fits, such as *.rs.
+          glob (string, optional): Only files whose name fits, such as *.rs or *.{ts,tsx}; with ! before it, all others.
 
         list: Lists a directory; directories end with a slash.
           path (string, optional): The directory, relative to /workspace or absolute; /workspace unless given.

@@ -10,7 +10,12 @@ pub(super) const TOOL: Tool = Tool {
     name: "search",
     about: "Finds the lines of files that match a regular expression, as path:line:text. Ignored files are left out.",
     fields: &[
-        Field { name: "pattern", kind: Kind::String, need: Need::Required, about: "The regular expression." },
+        Field {
+            name: "pattern",
+            kind: Kind::String,
+            need: Need::Required,
+            about: "The regular expression, as Perl and ripgrep write them: \\d, \\b, (?i).",
+        },
         Field {
             name: "path",
             kind: Kind::String,
@@ -21,7 +26,7 @@ pub(super) const TOOL: Tool = Tool {
             name: "glob",
             kind: Kind::String,
             need: Need::Optional,
-            about: "Only files whose name fits, such as *.rs.",
+            about: "Only files whose name fits, such as *.rs or *.{ts,tsx}; with ! before it, all others.",
         },
     ],
     aliases: &[

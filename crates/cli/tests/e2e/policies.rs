@@ -11,8 +11,8 @@ async fn a_call_is_shown_edited_rejected_and_allowed_for_good() {
     let script = Script::new()
         .answer(shell("echo model > answer.txt"))
         .answer(shell("git push --force"))
-        .answer(shell("git status"))
         .answer(shell("git status --short"))
+        .answer(shell("git status --short ."))
         .say("Done.");
     let model = Server::start(script).await;
     let repo = Repo::plain();
@@ -44,7 +44,10 @@ async fn a_call_is_shown_edited_rejected_and_allowed_for_good() {
     assert_eq!(edited.code(), 4, "the next call waits: {edited:?}");
     let looked = world.ok(&["approve", id, "--show"]).await;
     assert!(looked.stdout.contains("git push --force") && looked.stdout.contains("+42"), "{looked:?}");
-    assert!(looked.stdout.contains("--all: allow tool \"shell\" command \"git push *\""), "{looked:?}");
+    assert!(
+        looked.stdout.contains("--all: allow tool \"shell\" command \"git push --force *\""),
+        "{looked:?}"
+    );
 
     let rejected = world.run(&["reject", id, "--comment", "slipway pushes itself"]).await;
     assert!(rejected.code() == 4 && rejected.stderr.contains("rejected"), "{rejected:?}");
@@ -54,7 +57,7 @@ async fn a_call_is_shown_edited_rejected_and_allowed_for_good() {
     let done = world.ok(&["approve", id, "--all"]).await;
     assert!(done.stderr.contains("approved"), "the second of its kind is not asked: {done:?}");
     let session = world.json(&["show", id]).await;
-    assert_eq!(session["granted"][0]["command"], "git status *", "{session}");
+    assert_eq!(session["granted"][0]["command"], "git status --short *", "{session}");
     assert_eq!(session["status"], "done");
     let branch = repo.branches().into_iter().find(|branch| branch != "main").unwrap();
     assert_eq!(repo.file(&branch, "answer.txt").as_deref(), Some("42\n"));

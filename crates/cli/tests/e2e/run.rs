@@ -45,6 +45,7 @@ async fn a_task_becomes_a_checked_branch(name: &str, format: Format) {
     assert_eq!(
         events.types(),
         [
+            "checks.passed",
             "delivery.updated",
             "item.completed",
             "item.started",

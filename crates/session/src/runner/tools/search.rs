@@ -21,31 +21,59 @@ const LINE: usize = 400;
 /// Bytes shown before a match in a line that is longer.
 const BEFORE: usize = 120;
 
-/// `$1` is the pattern, `$2` the path, `$3` a glob or nothing, `$4` what is printed: one line more of a file than is shown, or
-/// how many there are, `$5` whether `$2` may have no link in it, and is a directory. Who names one file is shown all of it. Outside a repository plain grep
-/// does it.
+/// `$1` is the pattern, `$2` the path, `$3` what is printed: one line more of a file than is shown, or how many there are, `$4`
+/// whether `$2` may have no link in it, and is a directory, `$5` the kind of expression, and then globs. Who names one file is shown
+/// all of it. Outside a repository plain grep does it.
 const SCRIPT: &str = r#"
-if [ -z "$5" ] && [ -f "$2" ]; then exec grep -HnIE -e "$1" -- "$2"; fi
-cd "$2" || exit 2
-if [ -n "$5" ] && [ "$(pwd -P)" != "$2" ]; then echo "a directory in its path became a link" >&2; exit 2; fi
+p=$1 path=$2 how=$3 exact=$4 kind=$5; shift 5
+if [ -z "$exact" ] && [ -f "$path" ]; then exec grep -HnI$kind -e "$p" -- "$path"; fi
+cd "$path" || exit 2
+if [ -n "$exact" ] && [ "$(pwd -P)" != "$path" ]; then echo "a directory in its path became a link" >&2; exit 2; fi
+n=$#
 if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-  p=$1 how=$4
-  if [ -n "$3" ]; then set -- ":(glob)**/$3" ":(glob)$3"; else set -- .; fi
-  exec git -c safe.directory='*' -c core.fsmonitor=false --no-pager grep -IE --full-name --untracked --no-color \
+  for g; do
+    case $g in
+    !*) set -- "$@" ":(exclude,glob)**/${g#!}" ":(exclude,glob)${g#!}" ;;
+    *) set -- "$@" ":(glob)**/$g" ":(glob)$g" ;;
+    esac
+  done
+  shift $n
+  [ $# -gt 0 ] || set -- .
+  exec git -c safe.directory='*' -c core.fsmonitor=false --no-pager grep -I$kind --full-name --untracked --no-color \
     $how -e "$p" -- "$@"
 fi
-if [ -n "$3" ]; then exec grep -rIE $4 --include="$3" -e "$1" .; fi
-exec grep -rIE $4 -e "$1" .
+for g; do
+  case $g in
+  !*) set -- "$@" "--exclude=${g#!}" ;;
+  *) set -- "$@" "--include=$g" ;;
+  esac
+done
+shift $n
+exec grep -rI$kind $how "$@" -e "$p" .
 "#;
 const LINES: &str = "-n --max-count=51";
 const COUNTS: &str = "-c";
 
-/// `$1` is the pattern, `$2` a copy of an output, which is gone before it is looked at. Prints where each match is.
+/// `$1` is the pattern, `$2` a copy of an output, which is gone before it is looked at, `$3` the kind of expression. Prints where
+/// each match is.
 const IN_OUTPUT: &str = r#"
 exec 3<"$2" || exit 2
 rm -f -- "$2"
-exec grep -nobaE -e "$1" <&3
+exec grep -noba$3 -e "$1" <&3
 "#;
+
+/// The kinds of expressions, the better first: the usual one of today's programs, and what every grep has. A pattern that the
+/// second kind reads otherwise finds something else there, so it is told.
+const PERL: &str = "P";
+const EXTENDED: &str = "E";
+/// What programs say that were built without the first kind.
+const NO_PERL: [&str; 5] =
+    ["not compiled", "Perl-compatible", "PCRE support", "invalid option", "unrecognized option"];
+/// What is said where only the second kind is there.
+const ONLY_EXTENDED: &str =
+    "\n(the grep of this sandbox knows POSIX extended expressions only: write [0-9] for \\d and the like)";
+/// Most globs that braces become.
+const GLOBS: usize = 64;
 
 pub(super) async fn run(
     scope: &Scope,
@@ -76,39 +104,93 @@ pub(super) async fn run(
             Err(error) => return refused(error, named),
         }
     }
-    let look = async |how| grep(scope, SCRIPT, &[pattern, &inside, glob.unwrap_or(""), how, exact]).await;
-    let captured = match look(LINES).await? {
+    let globs = glob.map(alternatives).unwrap_or_default();
+    let look = async |how, kind| {
+        let fixed = [pattern, &inside, how, exact, kind];
+        let args: Vec<&str> = fixed.into_iter().chain(globs.iter().map(String::as_str)).collect();
+        grep(scope, SCRIPT, &args).await
+    };
+    let mut kind = PERL;
+    let mut looked = look(LINES, kind).await?;
+    if lacks_perl(&looked) {
+        kind = EXTENDED;
+        looked = look(LINES, kind).await?;
+    }
+    let captured = match looked {
         Ok(captured) => captured,
         Err(done) => return Ok(done),
     };
     let matches = whole_lines(&captured);
     if let Some(done) = nothing(&captured, &matches) {
-        return Ok(done);
+        return Ok(and(done, limits_of(kind)));
     }
     let mut shown = Shown::new(&matches, &inside);
     if shown.left_out() {
         // How many there are is asked only where it is told.
-        let counts = look(COUNTS).await?;
+        let counts = look(COUNTS, kind).await?;
         shown.count(&counts.map(|captured| whole_lines(&captured)).unwrap_or_default());
     }
-    Ok(Done::ok(shown.text() + &unfinished(&captured)))
+    Ok(Done::ok(shown.text() + &unfinished(&captured) + limits_of(kind)))
 }
 
 /// Looks in a text that is here. The sandbox's own grep does it, on a copy, so that a pattern means the same.
 async fn in_text(scope: &Scope, pattern: &str, text: String) -> Result<Done, Failure> {
     let copy = format!("/tmp/slipway-search-{}", scope.item);
-    if let Err(error) = scope.sandbox.guest().write_file(&copy, Bytes::from(text.clone())).await {
-        return refused(error, &copy);
+    let look = async |kind| {
+        if let Err(error) = scope.sandbox.guest().write_file(&copy, Bytes::from(text.clone())).await {
+            return refused(error, &copy).map(Err);
+        }
+        grep(scope, IN_OUTPUT, &[pattern, &copy, kind]).await
+    };
+    let mut kind = PERL;
+    let mut looked = look(kind).await?;
+    if lacks_perl(&looked) {
+        kind = EXTENDED;
+        looked = look(kind).await?;
     }
-    let captured = match grep(scope, IN_OUTPUT, &[pattern, &copy]).await? {
+    let captured = match looked {
         Ok(captured) => captured,
         Err(done) => return Ok(done),
     };
     let places = whole_lines(&captured);
     Ok(match nothing(&captured, &places) {
-        Some(done) => done,
-        None => Done::ok(excerpts(&text, &places) + &unfinished(&captured)),
+        Some(done) => and(done, limits_of(kind)),
+        None => Done::ok(excerpts(&text, &places) + &unfinished(&captured) + limits_of(kind)),
     })
+}
+
+/// Whether a search failed because the sandbox's program does not know the first kind of expressions.
+fn lacks_perl(looked: &Result<Captured, Done>) -> bool {
+    let said = looked.as_ref().ok().filter(|captured| captured.code > 1).map(|captured| &captured.stderr);
+    said.is_some_and(|said| NO_PERL.iter().any(|words| said.contains(words)))
+}
+
+/// What is said of a kind of expressions.
+fn limits_of(kind: &str) -> &'static str {
+    if kind == EXTENDED { ONLY_EXTENDED } else { "" }
+}
+
+/// An answer with a note at its end.
+fn and(done: Done, note: &str) -> Done {
+    Done { output: super::whole(&(done.output.text + note)), ..done }
+}
+
+/// The globs that one with braces stands for: `*.{py,rs}` are two. One that begins with `!` leaves files out.
+fn alternatives(glob: &str) -> Vec<String> {
+    let mut open = vec![glob.trim().to_owned()];
+    let mut found = Vec::new();
+    while let Some(next) = open.pop() {
+        let braces = next.find('{').and_then(|from| Some((from, from + next[from..].find('}')?)));
+        match braces.filter(|_| open.len() + found.len() < GLOBS) {
+            Some((from, to)) => {
+                let choices = next[from + 1..to].split(',').rev();
+                open.extend(choices.map(|choice| format!("{}{choice}{}", &next[..from], &next[to + 1..])));
+            }
+            None => found.push(next),
+        }
+    }
+    found.retain(|glob| !glob.is_empty());
+    found
 }
 
 /// Runs a script; what it cannot be given is the model's to put right.
@@ -312,7 +394,7 @@ mod tests {
             let mut sh = std::process::Command::new("sh");
             sh.args(["-c", SCRIPT, "sh", "hidden"])
                 .arg(path)
-                .args(["", LINES, exact])
+                .args([LINES, exact, PERL])
                 .env("GIT_DIR", "/none");
             String::from_utf8(sh.output().unwrap().stdout).unwrap()
         };
@@ -321,6 +403,52 @@ mod tests {
             assert_eq!(look(link, "exact"), "", "{link}");
         }
         assert!(look("plain", "exact").contains("hidden"));
+    }
+
+    #[test]
+    fn braces_are_several_globs() {
+        assert_eq!(alternatives("*.{py,rs}"), ["*.py", "*.rs"]);
+        assert_eq!(alternatives(" !{a,b}.{c,d} "), ["!a.c", "!a.d", "!b.c", "!b.d"]);
+        assert_eq!(alternatives("*.rs"), ["*.rs"]);
+        assert_eq!(alternatives("a{b"), ["a{b"]);
+        assert!(alternatives(&"{a,b}".repeat(40)).len() <= 2 * GLOBS);
+        assert!(alternatives("").is_empty());
+    }
+
+    #[test]
+    fn expressions_and_globs_mean_what_people_are_used_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |args: &[&str]| {
+            let done = std::process::Command::new("git").args(args).current_dir(dir.path()).output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        };
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        for (name, text) in
+            [("a.c", "int x1 = 42\n\tTab\n"), ("sub/b.py", "X1 = 7\n"), ("c.rs", "let x2 = 1;\n")]
+        {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let look = |pattern: &str, glob: &str| {
+            let mut sh = std::process::Command::new("sh");
+            sh.args(["-c", SCRIPT, "sh", pattern])
+                .arg(dir.path())
+                .args([LINES, "", PERL])
+                .args(alternatives(glob));
+            let text = String::from_utf8(sh.output().unwrap().stdout).unwrap();
+            let mut files: Vec<String> =
+                text.lines().map(|line| file(line).trim_start_matches("./").to_owned()).collect();
+            files.sort();
+            files.join(" ")
+        };
+        // Without a repository first, then in one.
+        for _ in 0..2 {
+            assert_eq!(look(r"x\d =", ""), "a.c c.rs");
+            assert_eq!(look(r"(?i)x\d =", ""), "a.c c.rs sub/b.py");
+            assert_eq!(look(r"^\tT", ""), "a.c");
+            assert_eq!(look(r"(?:x|X)\d\b", "*.{py,rs}"), "c.rs sub/b.py");
+            assert_eq!(look(r"(?i)x\d", "!*.py"), "a.c c.rs");
+            git(&["init", "-q"]);
+        }
     }
 
     #[test]
