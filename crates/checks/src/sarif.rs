@@ -1,5 +1,8 @@
 //! SARIF 2.1.0, the interchange format of static analysis tools.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
 use protocol::{Diagnostic, Report, Severity};
 use serde_json::Value;
 
@@ -104,22 +107,7 @@ fn filled(message: &str, result: &Value) -> String {
 
 /// An address with the bytes that `%20` and the like stand for; as it is where they are no text.
 fn decoded(uri: &str) -> String {
-    let mut bytes = Vec::with_capacity(uri.len());
-    let mut rest = uri.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| uri.to_owned())
+    percent_decode_str(uri).decode_utf8().map_or_else(|_| uri.to_owned(), Cow::into_owned)
 }
 
 #[cfg(test)]
