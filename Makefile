@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo model build test test-slow bench fmt clean
+.PHONY: help demo model build web screenshots test test-slow bench fmt clean
 
 # A fresh rustup is often not on PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -13,6 +13,7 @@ help: ## Show this list
 
 demo: ## See it work on a small bundled repository; with MODEL=local a real model works, on this machine
 	@scripts/need.sh build
+	@scripts/web.sh try
 	cargo build --release --locked --package cli
 ifeq ($(MODEL),local)
 	@exec scripts/model.py with sh -c 'exec "$$1" --config "$$SLIPWAY_LOCAL_CONFIG" demo' sh $(TARGET)/release/slipway
@@ -23,9 +24,19 @@ endif
 model: ## Serve a small real model on this machine (fetches 1.2 GB, once)
 	@exec scripts/model.py serve
 
-build: ## Build slipway as target/release/slipway
+build: ## Build slipway as target/release/slipway, with the web app inside where Node is there
 	@scripts/need.sh build
+	@scripts/web.sh try
 	cargo build --release --locked --package cli
+
+web: ## Build the web app into web/dist, which the program then has inside
+	@scripts/web.sh build
+
+screenshots: ## Make pictures of every page of the web app, light and dark and as on a phone
+	@scripts/need.sh build
+	@scripts/web.sh build
+	cargo build --release --locked --package cli
+	@scripts/web.sh screenshots
 
 test: ## Check format, lints and rules, and run every test
 	@scripts/test.sh
@@ -39,6 +50,7 @@ test-slow: ## Run every test, those that take minutes too
 		-E 'binary(real)'
 	scripts/mcp-servers.sh
 	scripts/websocket-conformance.sh
+	scripts/web.sh slow
 	scripts/local-model.sh
 
 bench: ## Measure, and print a table

@@ -22,6 +22,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -153,7 +154,10 @@ def serve(port, until):
         # Threads wait for each other in every layer, so on a machine with other work fewer can be faster.
         parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = int(threads)
     say("loading the model")
-    server = xllamacpp.Server(parameters)
+    try:
+        server = xllamacpp.Server(parameters)
+    except RuntimeError as error:
+        raise Cannot(f"its server did not start: {error} What it says of it stands above.") from error
     until(server.listening_address + "/v1")
     # Without the server's own farewell, which waits for answers under way.
     os._exit(0)
@@ -164,6 +168,14 @@ def serve_for_people():
     if is_served(url):
         say(f"it runs already, at {url}")
         return
+    with socket.socket() as place:
+        # As the server binds it, for which a connection that was just closed is no obstacle.
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            place.bind(("127.0.0.1", PORT))
+        except OSError as error:
+            sys.exit(f"The model is served on port {PORT}, which another program has ({error.strerror}): end that one, and try again.")
+    get()
 
     def until(url):
         say(f"\nserving {NAME} at {url} until interrupted: chat completions, responses and messages\n\n{table(url)}")
@@ -242,7 +254,6 @@ def main(arguments):
             case ["get"]:
                 get()
             case ["serve"]:
-                get()
                 serve_for_people()
             case ["serve-for-a-parent"]:
                 serve_for_a_parent()

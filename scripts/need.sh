@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what is needed to build (or to test) is there, and says nothing when it is.
-# usage: scripts/need.sh build|test
+# usage: scripts/need.sh build|test|web|browser
 #
 # As root on a system with apt-get the missing packages are installed; elsewhere the command to do so is printed.
 set -eu
@@ -54,8 +54,22 @@ advise() {
     exit 1
 }
 
+# The web app is built by Node 20.19 or later; only building needs it.
+new_node() {
+    have node && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
+}
+
 find_missing() {
     missing=
+    case $purpose in
+    web | browser)
+        have npm || lack npm
+        if [ "$purpose" = browser ]; then
+            { have chromium || have chromium-browser || have google-chrome; } || lack chromium
+        fi
+        return
+        ;;
+    esac
     have git || lack git
     if ! have cc; then
         lack compiler
@@ -64,13 +78,14 @@ find_missing() {
     fi
     if [ "$purpose" = test ]; then
         have python3 || lack python3
+        have git-lfs || lack git-lfs
     fi
 }
 
 case $purpose in
-build | test) ;;
+build | test | web | browser) ;;
 *)
-    say "usage: scripts/need.sh build|test"
+    say "usage: scripts/need.sh build|test|web|browser"
     exit 2
     ;;
 esac
@@ -89,6 +104,17 @@ if [ -n "$missing" ] && [ "$(id -u)" = 0 ] && have apt-get; then
     find_missing
 fi
 [ -z "$missing" ] || advise
+
+case $purpose in
+web | browser)
+    new_node || {
+        say "Node 20.19 or later is needed to build the web app, and here is $(node --version 2>/dev/null || echo none)."
+        say "See https://nodejs.org; any way of installing it will do."
+        exit 1
+    }
+    exit 0
+    ;;
+esac
 
 if ! have cargo; then
     say "Rust is missing. Install it with rustup (see https://rustup.rs), which any user can do:"

@@ -144,7 +144,7 @@ fn flooding(bytes: tokio::sync::watch::Receiver<u64>) -> Script {
 fn options(dir: &std::path::Path, repo: &str, model: &str) -> anyhow::Result<session::Options> {
     let native = dir.join("native");
     let driver: Arc<dyn Driver> = Arc::new(Native::open(&native)?);
-    let repos = vec![protocol::Repo { url: repo.to_owned(), branch: None }];
+    let repos = vec![protocol::Repo::at(repo)];
     Ok(session::Options {
         store: store::Store::open(&dir.join("data"))?,
         images: Arc::new(sandbox::image::Images::open(&native.join("images"), Arc::clone(&driver))?),
@@ -180,6 +180,7 @@ fn options(dir: &std::path::Path, repo: &str, model: &str) -> anyhow::Result<ses
         idle: Duration::from_secs(600),
         sleep: Duration::from_secs(600),
         author: session::Author::default(),
+        people: session::People::default(),
         outbox: session::Outbox::default(),
         maps: None,
         memory: session::MemoryOptions::default(),

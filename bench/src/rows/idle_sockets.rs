@@ -133,6 +133,7 @@ fn a_turn(place: usize) -> Vec<EventBody> {
             model: "scripted".to_owned(),
             forked_from: None,
             budgets: Default::default(),
+            origin: protocol::SessionOrigin::default(),
         },
         EventBody::PromptQueued { prompt, text: text.clone(), now: false, images: Vec::new() },
         EventBody::TurnStarted { turn, prompt },

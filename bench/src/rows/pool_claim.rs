@@ -36,6 +36,7 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         built_at: Timestamp::now(),
         duration_ms: 0,
         bytes: 0,
+        notes: Vec::new(),
     };
     let pool = Pool::new(fixture.driver.clone());
     let mut measured = [Measured::default(), Measured::default()];

@@ -229,7 +229,7 @@ async fn begin_sessions(server: &Served) -> anyhow::Result<()> {
 }
 
 async fn list(server: &Served) -> anyhow::Result<Vec<Session>> {
-    let SessionList { sessions } = server.get("/api/v1/sessions").await?;
+    let SessionList { sessions, .. } = server.get("/api/v1/sessions").await?;
     ensure!(sessions.len() == SESSIONS, "{} sessions are listed", sessions.len());
     Ok(sessions)
 }

@@ -63,16 +63,15 @@ pub struct Shortening<'a> {
 impl Shortening<'_> {
     /// Leaves old outputs out; None when that would not be worth it.
     pub fn mask(&self) -> Option<Compaction> {
-        let keep_from = self.tail(protected(self.room))?;
-        let compaction = self.compaction(CompactionLevel::Masked, keep_from, None);
+        let end = self.tail(protected(self.room))?;
+        let compaction = self.compaction(CompactionLevel::Masked, end, None);
         (compaction.tokens_after < compaction.tokens_before).then_some(compaction)
     }
 
     /// What a summary is made from: the part that it takes the place of. None when there is nothing before the end that
     /// is kept.
     pub fn summary_request(&self, window: Window) -> Option<Request> {
-        let keep_from = self.tail(tail(self.room))?;
-        let before = match keep_from {
+        let before = match self.tail(tail(self.room))?.from {
             Some(seq) => self.history.before(seq),
             None => self.history.messages(),
         };
@@ -92,24 +91,39 @@ impl Shortening<'_> {
 
     /// Puts a summary in the place of the older part, with the prompts as they were and the state of the work.
     pub fn summarise(&self, summary: &str, state: &WorkState) -> Option<Compaction> {
-        let keep_from = self.tail(tail(self.room))?;
+        let end = self.tail(tail(self.room))?;
         let summary = summary.trim();
         if summary.is_empty() {
             return None;
         }
-        let text = self.opening(keep_from, Some(summary), state);
-        Some(self.compaction(CompactionLevel::Summarised, keep_from, Some(text)))
+        let text = self.opening(end.from, Some(summary), state);
+        Some(self.compaction(CompactionLevel::Summarised, end, Some(text)))
     }
 
-    /// Leaves everything behind but the prompts and the state of the work.
+    /// Leaves everything behind but the prompts, the state of the work, and results that the model has not read yet.
     pub fn fresh(&self, state: &WorkState) -> Compaction {
-        let text = self.opening(None, None, state);
-        self.compaction(CompactionLevel::Fresh, None, Some(text))
+        let messages = self.history.messages();
+        let results = match unread(messages).and_then(|last| messages.get(last)) {
+            Some(Message::Tools { results }) => results.len(),
+            Some(Message::User { .. } | Message::Assistant { .. }) | None => 0,
+        };
+        // Only the step of these results: what it goes back to was given up.
+        let (place, unread) = if results > 0 { end_of(messages, 0, self.room) } else { (None, None) };
+        let from = place.and_then(|place| self.history.starts().get(place).copied());
+        let mut text = self.opening(from, None, state);
+        if results > 0 && from.is_none() {
+            text.push_str(&format!(
+                "\n\nYour last {results} calls were made, but there is no room for what they gave: ask for less at once."
+            ));
+        }
+        self.compaction(CompactionLevel::Fresh, End { from, unread }, Some(text))
     }
 
-    fn compaction(&self, level: CompactionLevel, keep_from: Option<u64>, text: Option<String>) -> Compaction {
+    fn compaction(&self, level: CompactionLevel, end: End, text: Option<String>) -> Compaction {
         let (turn, tokens_before) = (self.turn, self.tokens);
-        let mut compaction = Compaction { turn, level, keep_from, text, tokens_before, tokens_after: 0 };
+        let End { from: keep_from, unread } = end;
+        let mut compaction =
+            Compaction { turn, level, keep_from, unread, text, tokens_before, tokens_after: 0 };
         let before = messages_bytes(self.history.messages()).max(1);
         let mut after = self.history.clone();
         after.compact(&compaction);
@@ -120,28 +134,13 @@ impl Shortening<'_> {
         compaction
     }
 
-    /// Where the end of at most so many bytes begins, before a whole step; `Some(None)` when not even the last step fits,
-    /// and None when there is nothing before it.
-    fn tail(&self, most: u64) -> Option<Option<u64>> {
-        let (messages, starts) = (self.history.messages(), self.history.starts());
-        let mut size = 0;
-        let mut from = None;
-        for (index, message) in messages.iter().enumerate().rev() {
-            size += message_bytes(message);
-            let boundary = !matches!(message, Message::Tools { .. });
-            // The last step is kept even if it is rather long: it is what the model works on.
-            let allowed = if from.is_none() { most.max(self.room / 2) } else { most };
-            if size > allowed {
-                break;
-            }
-            if boundary {
-                from = Some((index, starts.get(index).copied()?));
-            }
-        }
-        match from {
-            Some((0, _)) => None,
-            Some((_, seq)) => Some(Some(seq)),
-            None => Some(None),
+    /// The end of at most so many bytes; None when there is nothing before it.
+    fn tail(&self, most: u64) -> Option<End> {
+        let (place, unread) = end_of(self.history.messages(), most, self.room);
+        match place {
+            Some(0) => None,
+            Some(place) => Some(End { from: Some(self.history.starts().get(place).copied()?), unread }),
+            None => Some(End::default()),
         }
     }
 
@@ -277,6 +276,76 @@ fn plan_within(items: &[PlanItem], most: usize) -> String {
     text
 }
 
+/// The end of a conversation that is kept.
+#[derive(Debug, Clone, Copy, Default)]
+struct End {
+    /// The event that it begins with; None when nothing is kept.
+    from: Option<u64>,
+    /// The most bytes of each of its results, where they are too long together.
+    unread: Option<u64>,
+}
+
+/// Where the end of at most so many bytes begins, before a whole step; None when not even the last step fits. Results that
+/// the model has not read yet are never left out as a whole, because it would only ask for them again: where they are too
+/// long together, each of them loses its middle, and how many bytes it may have comes with the place.
+fn end_of(messages: &[Message], most: u64, room: u64) -> (Option<usize>, Option<u64>) {
+    let (mut size, mut from, last) = (0, None, unread(messages));
+    // The last step is kept even if it is rather long: it is what the model works on.
+    let of_last = most.max(room / 2);
+    for (index, message) in messages.iter().enumerate().rev() {
+        size += message_bytes(message);
+        if size > if from.is_none() { of_last } else { most } {
+            break;
+        }
+        // What was said after the last results is nothing without them.
+        if !matches!(message, Message::Tools { .. }) && last.is_none_or(|last| index < last) {
+            from = Some(index);
+        }
+    }
+    if from.is_some() {
+        return (from, None);
+    }
+    let Some(last) = last else { return (None, None) };
+    let (Some(step), Message::Tools { results }) = (last.checked_sub(1), &messages[last]) else {
+        return (None, None);
+    };
+    let mut lengths: Vec<u64> = results.iter().map(|result| result.text.len() as u64).collect();
+    let beside = messages_bytes(&messages[step..]).saturating_sub(lengths.iter().sum());
+    // More would be in the way of the next step.
+    let mut left = most.max(room / 3).saturating_sub(beside);
+    // What the short ones do not need is for the long ones.
+    lengths.sort_unstable();
+    let mut each = u64::MAX;
+    for (before, length) in lengths.iter().enumerate() {
+        each = left / (lengths.len() - before) as u64;
+        if *length > each {
+            break;
+        }
+        left -= length;
+    }
+    if each < SMALL as u64 { (None, None) } else { (Some(step), Some(each)) }
+}
+
+/// Where the results stand that the model has not read yet.
+fn unread(messages: &[Message]) -> Option<usize> {
+    let last = messages.iter().rposition(|message| !matches!(message, Message::User { .. }))?;
+    matches!(messages[last], Message::Tools { .. }).then_some(last)
+}
+
+/// Takes the middle out of results that the model has not read yet.
+pub(crate) fn shorten_unread(messages: &mut [Message], most: usize) {
+    let Some(Message::Tools { results }) = unread(messages).and_then(|last| messages.get_mut(last)) else {
+        return;
+    };
+    for result in results.iter_mut().filter(|result| result.text.len() > most) {
+        let text = cut(&result.text, most.saturating_sub(TOO_LONG.len()));
+        result.text = text + TOO_LONG;
+    }
+}
+
+/// What stands below a result that lost its middle because of those beside it.
+const TOO_LONG: &str = "\n[cut because the results of this step are too long together: ask for less at once]";
+
 /// Leaves out what is long of the messages before `end`. What is open now stays: plans, what the checks said when they were
 /// last run, and skills, which say how the work is done.
 pub(crate) fn mask_before(messages: &mut [Message], end: usize) {
@@ -355,18 +424,12 @@ fn mask_value(value: &mut Value) {
 
 /// Bytes that masking the messages before the protected end would save.
 pub(crate) fn maskable(messages: &[Message], room: u64) -> u64 {
-    let mut rest = protected(room);
-    let mut end = messages.len();
-    for message in messages.iter().rev() {
-        let size = message_bytes(message);
-        if rest < size {
-            break;
-        }
-        rest -= size;
-        end -= 1;
-    }
+    let (place, unread) = end_of(messages, protected(room), room);
     let mut masked = messages.to_vec();
-    mask_before(&mut masked, end);
+    mask_before(&mut masked, place.unwrap_or(messages.len()));
+    if let Some(most) = unread {
+        shorten_unread(&mut masked, usize::try_from(most).unwrap_or(usize::MAX));
+    }
     messages_bytes(messages).saturating_sub(messages_bytes(&masked))
 }
 
@@ -535,5 +598,39 @@ mod tests {
             "{}",
             state.text(10_000)
         );
+    }
+
+    #[test]
+    fn results_that_were_not_read_lose_their_middles_whatever_is_said_after_them() {
+        let call = |id: &str| {
+            let (id, tool, arguments) = (id.to_owned(), "shell".to_owned(), "{}".to_owned());
+            Part::Call(protocol::chat::Call { id, tool, arguments })
+        };
+        let result = |id: &str, bytes: usize| ToolResult {
+            call_id: id.to_owned(),
+            text: format!("head {}tail", "line\n".repeat(bytes / 5)),
+            is_error: false,
+            images: Vec::new(),
+        };
+        let step = vec![
+            Message::user("Look"),
+            Message::Assistant { parts: vec![call("1"), call("2"), call("3")] },
+            Message::Tools { results: vec![result("1", 100), result("2", 9000), result("3", 9000)] },
+        ];
+        for said_after in [0, 1, 2] {
+            let mut messages = step.clone();
+            messages.extend((0..said_after).map(|_| Message::user("You repeat yourself.")));
+            let (from, most) = end_of(&messages, 3000, 12_000);
+            assert_eq!(from, Some(1), "{said_after}");
+            shorten_unread(&mut messages, usize::try_from(most.unwrap()).unwrap());
+            let Message::Tools { results } = &messages[2] else { panic!("{messages:?}") };
+            assert_eq!(results[0], result("1", 100), "a short one stays");
+            for result in &results[1..] {
+                assert!((1500..2000).contains(&result.text.len()), "{}", result.text.len());
+                assert!(result.text.starts_with("head ") && result.text.contains("tail\n[cut because"));
+            }
+            assert!(messages_bytes(&messages) <= 6000, "{}", messages_bytes(&messages));
+        }
+        assert_eq!(end_of(&step, 30_000, 60_000), (Some(0), None), "all of it fits");
     }
 }

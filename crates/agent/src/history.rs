@@ -161,6 +161,8 @@ impl History {
             EventBody::SessionCreated { .. }
             | EventBody::SessionRenamed { .. }
             | EventBody::SessionRestored { .. }
+            | EventBody::SessionArchived { .. }
+            | EventBody::SessionUnarchived { .. }
             | EventBody::BudgetChanged { .. }
             | EventBody::BudgetWarned(_)
             | EventBody::PromptQueued { .. }
@@ -177,6 +179,7 @@ impl History {
             | EventBody::RetryScheduled { .. }
             | EventBody::MistakeMade { .. }
             | EventBody::ChecksPassed { .. }
+            | EventBody::ChecksKnown { .. }
             | EventBody::SandboxChanged { .. }
             | EventBody::SnapshotTaken { .. }
             | EventBody::EgressDecided(_)
@@ -184,6 +187,7 @@ impl History {
             | EventBody::ServiceChanged { .. }
             | EventBody::DeliveryUpdated(_)
             | EventBody::NotificationUpdated(_)
+            | EventBody::ReplyUpdated(_)
             | EventBody::ToolsListed { .. }
             | EventBody::MemoryChanged { .. }
             | EventBody::SkillsPinned { .. }
@@ -303,6 +307,9 @@ impl History {
                 self.starts.splice(..kept, [0]);
             }
         }
+        if let Some(most) = compaction.unread {
+            compaction::shorten_unread(&mut self.messages, usize::try_from(most).unwrap_or(usize::MAX));
+        }
         // The rate of the old context is not that of the new one, and its results have their places elsewhere.
         self.measured = None;
         self.calls.values_mut().for_each(|known| known.answered = true);
@@ -333,6 +340,11 @@ impl History {
     pub(crate) fn prompts_before(&self, seq: Option<u64>) -> Vec<&str> {
         let before = self.prompts.iter().take_while(|(at, _)| seq.is_none_or(|seq| *at < seq));
         before.map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// The turn that is under way, or was last.
+    pub fn current(&self) -> Option<&Past> {
+        self.turns.last()
     }
 
     /// The turns before the one that is under way.

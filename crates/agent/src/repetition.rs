@@ -23,6 +23,8 @@ const NUDGES: usize = 3;
 const OF_LATE: usize = 100;
 /// Characters of a call that a message shows.
 const SHOWN: usize = 200;
+/// What stands before the name of a file with the rest of an output.
+const PLACE: &str = "output:";
 
 /// The last calls of a turn with their results.
 #[derive(Debug, Clone)]
@@ -93,6 +95,7 @@ impl Repetition {
             (text, result.is_error).hash(&mut hasher);
             hasher.finish()
         };
+        let text = without_places(&result.text);
         // A command that fails tells something of the work; another call that fails did nothing.
         if result.is_error && !tools::runs_programs(&call.tool) {
             *self.failed.entry(call.tool.clone()).or_default() += 1;
@@ -103,8 +106,8 @@ impl Repetition {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
             essence: essence(call),
-            result: hash(&result.text),
-            shape: hash(&without_numbers(&result.text)),
+            result: hash(&text),
+            shape: hash(&without_numbers(&text)),
         });
     }
 
@@ -243,7 +246,8 @@ fn essence(call: &Call) -> String {
         Ok(Invocation::Shell { command, .. }) => {
             command.lines().map(without_comment).collect::<Vec<_>>().join("\n").trim().to_owned()
         }
-        Ok(_) | Err(_) => call.arguments.clone(),
+        // Where the rest of an output is read that came before, each one has another name.
+        Ok(_) | Err(_) => without_places(&call.arguments),
     }
 }
 
@@ -256,6 +260,19 @@ fn without_comment(line: &str) -> &str {
     };
     let comment = line.match_indices('#').map(|(at, _)| at).find(begins);
     line[..comment.unwrap_or(line.len())].trim_end()
+}
+
+/// A text without the names of files in which the rest of an output is kept: each output has its own, also where it is the same.
+fn without_places(text: &str) -> String {
+    let mut parts = text.split(PLACE);
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push_str(PLACE);
+        kept.push_str(
+            part.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '_'),
+        );
+    }
+    kept
 }
 
 /// A text with `0` in the place of each number, and of each word that is a hash.
@@ -337,6 +354,26 @@ mod tests {
             verdicts(&[("a", "1"), ("a", "1"), ("a", "1"), ("b", "1"), ("a", "1"), ("a", "1"), ("a", "1")]),
             "..n...n"
         );
+    }
+
+    #[test]
+    fn an_output_that_is_kept_elsewhere_is_the_same_wherever_that_is() {
+        let cut = |id: &str| format!("1\n2\n[the whole output: path \"output:itm_{id}.out\"]\n(exit code 0)");
+        let outputs: Vec<String> =
+            ["01m7q1a", "01m7q2b", "01m7q3c", "01m7q4d", "01m7q5e", "01m7q6f"].map(cut).into();
+        let calls: Vec<(&str, &str)> = outputs.iter().map(|output| ("seq", output.as_str())).collect();
+        assert_eq!(verdicts(&calls), "..n..G");
+        let others =
+            [("seq", "1 output:itm_1.out"), ("seq", "2 output:itm_1.out"), ("seq", "x output:itm_1.out")];
+        assert_eq!(verdicts(&others), "...");
+    }
+
+    #[test]
+    fn reading_the_rest_of_one_output_after_the_other_is_the_same_call() {
+        let read = |id: &str| format!(r#"{{"path":"output:itm_{id}.out","offset":9}}"#);
+        let reads: Vec<String> = ["01m7q1a", "01m7q2b", "01m7q3c"].map(read).into();
+        let calls: Vec<(&str, &str)> = reads.iter().map(|call| (call.as_str(), "the rest")).collect();
+        assert_eq!(verdicts_of("read", &calls), "..n");
     }
 
     #[test]

@@ -101,6 +101,8 @@ pub struct Turn {
     guides: Vec<String>,
     /// What is to be read after the results of the calls that run.
     noticed: Vec<String>,
+    /// What the model is told after them of the rest of its answer.
+    left_out: Option<String>,
     /// Rounds in a row that changed nothing.
     unchanged: u32,
     /// Files of the last answer that were not written.
@@ -147,6 +149,7 @@ impl Turn {
             files: None,
             guides: Vec::new(),
             noticed: Vec::new(),
+            left_out: None,
             unchanged: 0,
             unwritten: Vec::new(),
             incomplete: 0,
@@ -225,7 +228,9 @@ impl Turn {
             }
             (State::Verifying, Input::Verified(verification)) => self.verified(&verification),
             (State::Calling, Input::Overflowed { message, takes }) => self.overflowed(message, takes),
-            (State::Calling, Input::ModelChanged { profile }) => self.change_model(profile),
+            (State::Calling | State::Compacting, Input::ModelChanged { profile }) => {
+                self.change_model(profile)
+            }
             (State::Compacting, Input::Compacted { messages }) => self.compacted(messages),
             (State::Surveying, Input::Surveyed { files, guides }) => {
                 (self.files, self.guides) = (Some(files), guides);
@@ -304,6 +309,9 @@ impl Turn {
         let note = note.or(full.then(|| self.fit.filled(&usage)).flatten());
         let mut effects: Vec<Effect> = note.map(|text| Effect::Note { text }).into_iter().collect();
         effects.extend(mistake.map(|mistake| self.count(mistake)));
+        self.left_out = self.mode.left_out(&said);
+        // What came first was used, so the answer is not one that could not be.
+        effects.extend(self.left_out.as_ref().map(|_| Effect::Mistake { mistake: Mistake::BrokenArguments }));
         effects.extend(match stop {
             Stop::Refusal => self.refused(calls, &said),
             Stop::End | Stop::Tools | Stop::Length | Stop::Window if !calls.is_empty() => {
@@ -401,7 +409,10 @@ impl Turn {
                 );
                 Err((Some(Mistake::RepeatedCalls), text))
             } else {
-                let parsed = tools::parse_with(&self.mcp, self.edit_format, &call.tool, &call.arguments);
+                let parsed = match self.mode.refuses(call) {
+                    Some(why) => Err(why),
+                    None => tools::parse_with(&self.mcp, self.edit_format, &call.tool, &call.arguments),
+                };
                 let known = self.tools.iter().any(|tool| tool.name == call.tool);
                 parsed.map_err(|text| (unusable(call, known), text))
             };
@@ -474,6 +485,7 @@ impl Turn {
         let wrote = !written.is_empty();
         self.messages.push(Message::Tools { results });
         self.messages.extend(std::mem::take(&mut self.noticed).into_iter().map(Message::user));
+        let left_out = self.left_out.take();
         match self.repetition.verdict() {
             Verdict::GiveUp(reason) => {
                 let mut effects = vec![self.count(Mistake::RepeatedCalls)];
@@ -481,6 +493,7 @@ impl Turn {
                 effects
             }
             Verdict::Nudge { mut text, tools } => {
+                text.insert_str(0, &left_out.map(|told| told + "\n\n").unwrap_or_default());
                 text.push_str(&match self.mode.in_rounds() {
                     true => " The same again is not done in the next step.".to_owned(),
                     false => format!(" For the next step you have no {}.", tools.join(" and no ")),
@@ -492,7 +505,7 @@ impl Turn {
             }
             // A model that works in rounds gives all it has in one answer, so it is checked at once.
             Verdict::GoOn if wrote && self.mode.in_rounds() => self.verify(),
-            Verdict::GoOn => self.call_model(None),
+            Verdict::GoOn => self.call_model(left_out),
         }
     }
 
@@ -534,8 +547,9 @@ impl Turn {
             return vec![Effect::Survey { hints, room: self.fit.files_bytes(&self.system) }];
         }
         let mut request = self.mode.request(&self.view());
-        // Tools stand before the conversation: without one of them nothing of what a provider has cached could be used.
-        if !self.withheld.is_empty() && !self.mode.is_native() {
+        // A model that is not offered what it repeats cannot repeat it. What a provider has cached begins with the tools and is
+        // not used for this one step; the next one finds it again.
+        if !self.withheld.is_empty() {
             let tools: Vec<ToolSpec> =
                 self.tools.iter().filter(|tool| !self.withheld.contains(&tool.name)).cloned().collect();
             request = self.mode.request(&View { tools: &tools, ..self.view() });

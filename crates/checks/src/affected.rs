@@ -19,6 +19,9 @@ pub struct Workspace<'a> {
 /// The command for the part of a check that these changed files touch; None where the tool cannot run a part, or where it
 /// is not plain which.
 pub fn affected(command: &str, changed: &[String], workspace: &Workspace<'_>) -> Option<String> {
+    if let Some((folder, rest)) = in_folder(command) {
+        return of_folder(folder, rest, changed, workspace);
+    }
     // A command with shell syntax may do more than the tool's name says.
     if command.contains(['$', ';', '|', '&', '<', '>', '`', '(', '\n', '\\', '"', '\'', '*']) {
         return None;
@@ -62,6 +65,38 @@ pub fn affected(command: &str, changed: &[String], workspace: &Workspace<'_>) ->
         ["gradle" | "./gradlew", .., "test"] => gradle(&words, &files, workspace),
         _ => None,
     }
+}
+
+/// The folder in which a command begins, and what it runs there: `cd backend && go test ./...`.
+fn in_folder(command: &str) -> Option<(&str, &str)> {
+    let (folder, rest) = command.strip_prefix("cd ")?.split_once(" && ")?;
+    let folder = folder.trim().trim_matches('\'').trim_end_matches('/');
+    let folder = folder.strip_prefix("./").unwrap_or(folder);
+    let plain =
+        |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['$', '"', '\'', '~', '\\', '`']);
+    folder.split('/').all(plain).then_some((folder, rest.trim()))
+}
+
+/// Where a command runs, from the workspace: the folder that it goes into, and those that it goes into from there.
+pub fn folder_of(command: &str) -> String {
+    let (mut folders, mut rest) = (Vec::new(), command);
+    while let Some((folder, next)) = in_folder(rest) {
+        folders.push(folder);
+        rest = next;
+    }
+    folders.join("/")
+}
+
+/// The same for what runs in a folder, where files have other names.
+fn of_folder(folder: &str, command: &str, changed: &[String], workspace: &Workspace<'_>) -> Option<String> {
+    let below = format!("{folder}/");
+    let inside = |paths: &[String]| -> Vec<String> {
+        paths.iter().filter_map(|path| path.strip_prefix(&below)).map(str::to_owned).collect()
+    };
+    let names = inside(workspace.names);
+    let read = |name: &str| (workspace.read)(&format!("{below}{name}"));
+    let part = affected(command, &inside(changed), &Workspace { names: &names, read: &read })?;
+    Some(format!("cd {} && {part}", quoted(folder)))
 }
 
 fn cargo(words: &[&str], changed: &[String], workspace: &Workspace<'_>) -> Option<String> {
@@ -261,7 +296,7 @@ fn only_dots(words: &[&str]) -> bool {
 }
 
 /// A word as a shell reads it. One that looks like an option is kept from being one.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let word =
         if word.starts_with('-') && !word.starts_with("-D") { format!("./{word}") } else { word.to_owned() };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=@+:".contains(c);
@@ -346,6 +381,32 @@ mod tests {
         assert_eq!(run("pytest", &["gone/test_gone.py"]), None);
         assert_eq!(run("ruff check .", &["shop/till.py"]).as_deref(), Some("ruff check shop/till.py"));
         assert_eq!(run("mypy .", &["shop/till.py"]), None);
+    }
+
+    #[test]
+    fn what_runs_in_a_folder_is_cut_to_the_files_in_it() {
+        let files = [
+            ("backend/go.mod", ""),
+            ("backend/till/till.go", ""),
+            ("web app/package.json", r#"{"scripts":{"test":"vitest run"}}"#),
+            ("web app/src/a.ts", ""),
+            ("till/till.go", ""),
+        ];
+        let run = |command: &str, changed: &[&str]| part(command, changed, &files);
+        let go = "cd backend && go test ./...";
+        let changed = ["backend/till/till.go", "web app/src/a.ts"];
+        assert_eq!(run(go, &changed).as_deref(), Some("cd backend && go test ./till"));
+        assert_eq!(
+            run("cd 'web app' && npm test", &changed).as_deref(),
+            Some("cd 'web app' && npx vitest related --run --passWithNoTests src/a.ts")
+        );
+        assert_eq!(run(go, &["till/till.go"]), None);
+        assert_eq!(run("cd backend && go test ./... && cd x && y", &changed), None);
+        assert_eq!(folder_of("cd apps/web && cd './a b/' && npm test"), "apps/web/a b");
+        assert_eq!(folder_of("npm test"), "");
+        for other in ["cd .. && go test ./...", "cd $X && go test ./...", "cd / && go test ./..."] {
+            assert_eq!(in_folder(other), None, "{other}");
+        }
     }
 
     #[test]

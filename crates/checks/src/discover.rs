@@ -2,6 +2,9 @@
 //! speaks and what its people run. It proposes only what the repository itself gives a reason for, and says which.
 
 mod ci;
+mod folders;
+mod java;
+mod python;
 
 use protocol::Check;
 use serde_json::Value;
@@ -18,12 +21,14 @@ pub struct Found {
     /// Whether it is used without being asked for: only tests are, because linters often fail on what was there before.
     pub used: bool,
     language: &'static str,
+    /// Where it is run, from the root; empty for the root itself.
+    folder: String,
 }
 
 impl Found {
     fn new(language: &'static str, role: Role, run: &str, parser: &str, from: &str) -> Self {
         let check = Check { name: String::new(), run: run.to_owned(), parser: parser.to_owned() };
-        Self { check, role, from: from.to_owned(), used: false, language }
+        Self { check, role, from: from.to_owned(), used: false, language, folder: String::new() }
     }
 }
 
@@ -62,31 +67,38 @@ impl Role {
     }
 }
 
-/// The checks that are used when none are configured, from the names in a repository's root and a way to read them.
-pub fn discover(root: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
-    find_checks(root, read).into_iter().filter(|found| found.used).map(|found| found.check).collect()
+/// The checks that are used when none are configured, from the paths near a repository's root and a way to read them.
+pub fn discover(paths: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
+    find_checks(paths, read).into_iter().filter(|found| found.used).map(|found| found.check).collect()
 }
 
-/// Every check that the repository gives a reason for, those that are used first. `root` has the names in the root, and the
-/// paths of CI files.
-pub fn find_checks(root: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<Found> {
-    let names: Vec<&str> = root.iter().map(|name| name.trim_end_matches('/')).collect();
+/// Every check that the repository gives a reason for, those that are used first. `paths` has the names in the root, what is in
+/// the folders there, and CI files.
+pub fn find_checks(paths: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<Found> {
+    let names: Vec<&str> = paths.iter().map(|name| name.trim_end_matches('/')).collect();
     let mut tests = languages(&names, read);
     let from_ci: Vec<Found> = names
         .iter()
         .filter(|path| ci::is_ci_file(path))
         .flat_map(|path| read(path).map(|text| ci::checks(path, &text)).unwrap_or_default())
         .collect();
+    // Only where nothing else tells how the tests are run; that some file is one of tests does not tell it.
+    if tests.iter().all(|found| found.from == python::FILES)
+        && let Some(target) = makefile(&names, read, Role::Test)
+    {
+        tests = vec![target];
+    }
     if tests.is_empty() {
-        // Only where nothing else tells how the tests are run.
-        let is_test = |found: &&Found| found.role == Role::Test;
-        tests.extend(makefile(&names, read, Role::Test));
-        if tests.is_empty() {
-            tests.extend(from_ci.iter().find(is_test).cloned());
-        }
+        tests.extend(from_ci.iter().find(|found| found.role == Role::Test).cloned());
+    }
+    if tests.is_empty() {
+        tests.extend(java::tests(&names));
     }
     for found in &mut tests {
         found.used = true;
+    }
+    if tests.is_empty() {
+        tests = folders::tests(&names, read);
     }
     let mut others = linters(&names, read);
     let mut rest = from_ci;
@@ -103,12 +115,17 @@ pub fn find_checks(root: &[String], read: &dyn Fn(&str) -> Option<String>) -> Ve
     named(tests.into_iter().chain(others).collect())
 }
 
-/// Gives each check a name: its role, and the language where several have that role.
+/// Gives each check a name: its role, with its folder, and the language where several have that role.
 fn named(mut all: Vec<Found>) -> Vec<Found> {
     for at in 0..all.len() {
-        let Found { role, language, used, .. } = all[at];
-        let alone = all.iter().filter(|other| other.role == role && other.used == used).count() == 1;
-        let mut name = if alone { role.name().to_owned() } else { format!("{}-{language}", role.name()) };
+        let Found { role, language, used, ref folder, .. } = all[at];
+        let role_and_folder = match folder.as_str() {
+            "" => role.name().to_owned(),
+            folder => format!("{}-{}", role.name(), folder.replace('/', "-")),
+        };
+        let same = |other: &&Found| other.role == role && other.used == used && other.folder == *folder;
+        let alone = all.iter().filter(same).count() == 1;
+        let mut name = if alone { role_and_folder } else { format!("{role_and_folder}-{language}") };
         if all[..at].iter().any(|before| before.check.name == name) {
             name = format!("{}-{}", role.name(), at + 1);
         }
@@ -124,21 +141,15 @@ fn languages(names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> Vec<Found
     if has("Cargo.toml") {
         found.push(Found::new("rust", Role::Test, "cargo test", "cargo", "Cargo.toml"));
     }
-    if speaks_python(names, read) {
-        let from = ["pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg", "conftest.py"];
-        let from = from.into_iter().find(|name| has(name)).unwrap_or("its Python files");
-        let (run, parser) = match needs_only_unittest(names, read) {
-            true => ("python3 -m unittest", "unittest"),
-            false => ("python3 -m pytest -q", "pytest"),
-        };
-        found.push(Found::new("python", Role::Test, run, parser, from));
-    }
+    found.extend(python::tests(names, read));
     if let Some(script) = script(names, read, "test").filter(|script| !script.contains("no test specified")) {
         let run = match package_manager(names) {
             "npm" => "npm test".to_owned(),
             other => format!("{other} test"),
         };
         found.push(Found::new("node", Role::Test, &run, parser_of(&script), "package.json"));
+    } else if let Some((run, from)) = of_all_packages(names, read) {
+        found.push(Found::new("node", Role::Test, run, "auto", from));
     }
     if has("go.mod") {
         found.push(Found::new("go", Role::Test, "go test ./...", "go", "go.mod"));
@@ -211,6 +222,20 @@ fn makefile(names: &[&str], read: &dyn Fn(&str) -> Option<String>, role: Role) -
     Some(Found::new("make", role, &format!("make {target}"), "auto", file))
 }
 
+/// What runs the tests of every package, where the root is only what holds them together.
+fn of_all_packages(
+    names: &[&str],
+    read: &dyn Fn(&str) -> Option<String>,
+) -> Option<(&'static str, &'static str)> {
+    if names.contains(&"pnpm-workspace.yaml") {
+        return Some(("pnpm -r test", "pnpm-workspace.yaml"));
+    }
+    let text = read("package.json").filter(|_| names.contains(&"package.json"))?;
+    let package = serde_json::from_str::<Value>(&text).ok()?;
+    (package.get("workspaces").is_some() && package_manager(names) == "npm")
+        .then_some(("npm test --workspaces --if-present", "package.json"))
+}
+
 /// Which program runs the scripts, by its lock file.
 fn package_manager(names: &[&str]) -> &'static str {
     [("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun")]
@@ -219,48 +244,13 @@ fn package_manager(names: &[&str]) -> &'static str {
         .map_or("npm", |(_, program)| program)
 }
 
-/// Whether the tests are for the module that comes with Python, and nothing says that pytest is there.
-fn needs_only_unittest(names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> bool {
-    let configured = ["pytest.ini", "conftest.py"].iter().any(|name| names.contains(name));
-    let named = ["pyproject.toml", "setup.cfg", "tox.ini", "setup.py"];
-    let named = named
-        .iter()
-        .any(|name| names.contains(name) && read(name).is_none_or(|text| text.contains("pytest")));
-    let is_test = |name: &&&str| name.starts_with("test_") && name.ends_with(".py");
-    let texts: Vec<String> = names.iter().filter(is_test).filter_map(|name| read(name)).collect();
-    let for_unittest = |text: &String| text.contains("unittest") && !text.contains("pytest");
-    !configured && !named && !texts.is_empty() && texts.iter().all(for_unittest)
-}
-
-/// Whether pytest has something to run. A `pyproject.toml` or `setup.cfg` that only configures a linter is no reason.
-fn speaks_python(names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> bool {
-    let has = |name: &str| names.contains(&name);
-    let says = |name: &str, words: &[&str]| {
-        has(name) && read(name).is_none_or(|text| words.iter().any(|word| text.contains(word)))
-    };
-    let python_file = names.iter().any(|name| name.ends_with(".py"));
-    let test_file = names.iter().any(|name| {
-        name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
-    });
-    let hinted = python_file
-        || has("requirements.txt")
-        || ["tests/__init__.py", "tests/conftest.py"].iter().any(|name| read(name).is_some());
-    has("pytest.ini")
-        || has("conftest.py")
-        || has("tox.ini")
-        || says("pyproject.toml", &["[project]", "[build-system]", "[tool.poetry", "pytest"])
-        || says("setup.cfg", &["[metadata]", "[options]", "pytest"])
-        || test_file
-        || (has("tests") && hinted)
-}
-
 /// A script of `package.json` that runs to its end.
 fn script(names: &[&str], read: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     let text = read("package.json").filter(|_| names.contains(&"package.json"))?;
     let package = serde_json::from_str::<Value>(&text).ok()?;
     let script = package.get("scripts")?.get(name)?.as_str()?;
-    (!script.trim().is_empty() && !script.contains("--watch ") && !script.ends_with("--watch"))
-        .then(|| script.to_owned())
+    let watches = script.split_whitespace().any(|word| matches!(word, "--watch" | "--watchAll"));
+    (!script.trim().is_empty() && !watches).then(|| script.to_owned())
 }
 
 /// The parser of a script that runs one tool and leaves its output as it is; anything else is recognised when it comes.
@@ -298,11 +288,7 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<(String, String, String)> {
-        let root: Vec<String> = files
-            .iter()
-            .map(|(name, _)| (*name).to_owned())
-            .filter(|name| !name.trim_end_matches('/').contains('/'))
-            .collect();
+        let root: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
         let read =
             |name: &str| files.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
         discover(&root, &read).into_iter().map(|check| (check.name, check.run, check.parser)).collect()
@@ -346,6 +332,76 @@ mod tests {
             assert_eq!(runs(&[plain, other]), ["test: python3 -m pytest -q"], "{other:?}");
         }
         assert!(runs(&[("tests", ""), ("main.c", "")]).is_empty());
+        let inside = [("tests/test_a.py", "import unittest\n"), ("till.py", "")];
+        assert_eq!(runs(&inside), ["test: python3 -m unittest discover -s tests"]);
+        let package = [inside[0], inside[1], ("tests/__init__.py", "")];
+        assert_eq!(runs(&package), ["test: python3 -m unittest"]);
+        let both = [inside[0], plain];
+        assert_eq!(runs(&both), ["test: python3 -m pytest -q"], "it looks in one place only");
+        let configured = [inside[0], ("tests/conftest.py", "")];
+        assert_eq!(runs(&configured), ["test: python3 -m pytest -q"]);
+        let other = [inside[0], ("Makefile", "test:\n\t./t\n")];
+        assert_eq!(runs(&other), ["test: make test"], "a file of tests is not all that there is");
+    }
+
+    #[test]
+    fn java_is_built_as_the_root_says() {
+        assert_eq!(found(&[("pom.xml", "")]), [("test".into(), "mvn -B test".into(), "javac".into())]);
+        assert_eq!(runs(&[("pom.xml", ""), ("mvnw", "")]), ["test: ./mvnw -B test"]);
+        let gradle = [("settings.gradle.kts", ""), ("gradlew", "")];
+        assert_eq!(found(&gradle), [("test".into(), "./gradlew test".into(), "gradle".into())]);
+        assert_eq!(runs(&[("pom.xml", ""), ("Makefile", "test:\n")]), ["test: make test"]);
+    }
+
+    #[test]
+    fn projects_in_folders_count_where_the_root_says_nothing() {
+        let script = r#"{"scripts":{"test":"vitest run"}}"#;
+        let files = [
+            ("README.md", ""),
+            ("pnpm-lock.yaml", ""),
+            ("web app/package.json", script),
+            ("web app/src/go.mod", ""),
+            ("services/api/go.mod", ""),
+            ("backend/Cargo.toml", ""),
+            ("backend/pytest.ini", ""),
+            ("java/build.gradle", ""),
+            ("c/Makefile", "test:\n\t./t\n"),
+            ("docs/package.json", script),
+            ("scripts/test_release.py", ""),
+            (".github/package.json", script),
+            ("node_modules/x/package.json", script),
+        ];
+        assert_eq!(
+            runs(&files),
+            [
+                "test-backend-rust: cd backend && cargo test",
+                "test-backend-python: cd backend && python3 -m pytest -q",
+                "test-c: cd c && make test",
+                "test-java: cd java && gradle test",
+                "test-web app: cd 'web app' && pnpm test",
+                "test-services-api: cd services/api && go test ./...",
+            ]
+        );
+        let with_root = [("Cargo.toml", ""), files[2]];
+        assert_eq!(runs(&with_root), ["test: cargo test"]);
+        let many: Vec<String> = (0..30).map(|n| format!("p{n:02}/go.mod")).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "")).collect();
+        assert_eq!(runs(&many).len(), 10);
+        let npm = [("package.json", r#"{"workspaces":["packages/*"]}"#), ("packages/a/package.json", script)];
+        assert_eq!(runs(&npm), ["test: npm test --workspaces --if-present"]);
+        assert_eq!(runs(&[("pnpm-workspace.yaml", ""), ("package.json", "{}")]), ["test: pnpm -r test"]);
+    }
+
+    #[test]
+    fn a_script_that_watches_is_no_check() {
+        for script in ["jest --watchAll", "vitest --watch", "jest --watch --ci"] {
+            let package = format!(r#"{{"scripts":{{"test":"{script}"}}}}"#);
+            assert!(runs(&[("package.json", &package)]).is_empty(), "{script}");
+        }
+        assert_eq!(
+            runs(&[("package.json", r#"{"scripts":{"test":"jest --watchAll=false"}}"#)]),
+            ["test: npm test"]
+        );
     }
 
     #[test]

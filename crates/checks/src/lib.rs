@@ -15,13 +15,17 @@ mod go;
 mod gradle;
 mod javac;
 mod jest;
+mod join;
 mod js;
 mod js_json;
 mod json;
 mod junit;
+mod leaked;
+mod missing;
 mod mypy;
 mod node_test;
 mod places;
+mod prefixes;
 mod pyright;
 mod pytest;
 mod ruff;
@@ -38,11 +42,13 @@ mod words;
 
 use protocol::{Report, Severity};
 
-pub use affected::{Workspace, affected};
+pub use affected::{Workspace, affected, folder_of};
 pub use clean::clean;
 pub use digest::digest;
 pub use discover::{Found, Role, discover, find_checks};
-pub use since::{Known, changes, digest_since, failed_before, line};
+pub use leaked::{Leak, leaked, secret_in};
+pub use missing::missing_program;
+pub use since::{Known, changes, count, digest_since, failed_before, is_as_silent, is_cut, line, outline};
 pub use source::{files_of, locate, show_sources};
 pub use weakened::weakened;
 
@@ -117,24 +123,37 @@ pub fn parse(parser: &str, output: &str) -> Option<Report> {
         return Some(read(*parser, &clean(output)));
     }
     let output = clean(output);
+    let report = recognised(&output)?;
+    if findings(&report) > 0 || report.tests_passed > 0 {
+        return Some(report);
+    }
+    // Nothing was found: perhaps because each line begins with who wrote it.
+    let bare = prefixes::without(&output).and_then(|bare| recognised(&bare));
+    let bare = bare.filter(|bare| findings(bare) > 0 || bare.tests_passed > 0);
+    Some(bare.map_or_else(|| report.clone(), |bare| Report { tail: report.tail.clone(), ..bare }))
+}
+
+/// What the parsers find that recognise the output.
+fn recognised(output: &str) -> Option<Report> {
     // A document is its writer's, though what tests printed is quoted in it and looks like their own tool's output.
     let whole = output.trim();
-    if whole.starts_with('<') && whole.ends_with('>') && junit::Junit.recognises(&output) {
-        return Some(read(&junit::Junit, &output));
+    if whole.starts_with('<') && whole.ends_with('>') && junit::Junit.recognises(output) {
+        return Some(read(&junit::Junit, output));
     }
-    let mut best: Option<Report> = None;
-    for parser in PARSERS.iter().filter(|parser| parser.recognises(&output)) {
-        // Output that looks like two tools' (a Makefile that runs both) goes to the one that finds more wrong; the
-        // fallback is asked only when no other parser knows the output.
-        if parser.name() == "fallback" && best.is_some() {
-            continue;
-        }
-        let report = read(*parser, &output);
-        if best.as_ref().is_none_or(|best| findings(&report) > findings(best)) {
-            best = Some(report);
+    let mut reports: Vec<Report> = Vec::new();
+    for parser in PARSERS.iter().filter(|parser| parser.recognises(output)) {
+        // The fallback is asked only when no other parser knows the output.
+        if parser.name() != "fallback" || reports.is_empty() {
+            reports.push(read(*parser, output));
         }
     }
-    best
+    // Output that looks like two tools' (a Makefile that runs both) is the one's that finds more wrong, with what the others
+    // find beside it.
+    let most = reports.iter().map(findings).max()?;
+    let best = reports.iter().position(|report| findings(report) == most)?;
+    let mut best = reports.remove(best);
+    reports.into_iter().for_each(|other| join::join(&mut best, other));
+    Some(best)
 }
 
 fn findings(report: &Report) -> usize {

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use protocol::{Changes, Diagnostic, Finding, Report, Severity, TestCase, TestStatus};
 
-use crate::clean::clip;
-use crate::digest;
+use crate::clean::{clip, tail};
+use crate::{MAX_ENTRIES, digest};
 
 /// Most findings that each list of [`Changes`] holds.
 const MAX_LISTED: usize = 100;
@@ -14,6 +14,8 @@ const MAX_LISTED: usize = 100;
 const MAX_WORDS: usize = 200;
 /// Most findings that a model is told of in one line each.
 const MAX_LINES: usize = 15;
+/// Most bytes that are kept of the end of an output that names no finding.
+const MAX_KEPT_TAIL: usize = 1024;
 
 /// What is known of a check from before.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,6 +24,15 @@ pub struct Known<'a> {
     pub last: Option<&'a Report>,
     /// What a run said before the turn changed anything; None where there was none.
     pub before_turn: Option<&'a Report>,
+}
+
+impl Known<'_> {
+    /// The same where the check has not run in this turn: what it said before the turn began is then the run before. What it
+    /// failed of must be known for that.
+    pub fn from_the_beginning(self) -> Self {
+        let before = self.before_turn.filter(|before| !failed_without_a_word(before));
+        Self { last: self.last.or(before), ..self }
+    }
 }
 
 /// What changed since the run before; None where there was none.
@@ -56,6 +67,11 @@ pub fn changes(now: &Report, known: Known<'_>) -> Option<Changes> {
     Some(changes)
 }
 
+/// Whether a check that fails now without a word did so before the turn began.
+pub fn is_as_silent(now: &Report, before_turn: &Report) -> bool {
+    entries(now).next().is_none() && failed_without_a_word(before_turn)
+}
+
 /// The findings of a report that are known to have been there before the turn began, and how many there are in all.
 pub fn failed_before(now: &Report, before_turn: &Report) -> (usize, usize) {
     let mut old = counted(before_turn);
@@ -71,6 +87,50 @@ pub fn failed_before(now: &Report, before_turn: &Report) -> (usize, usize) {
     (both, all)
 }
 
+/// How many failed tests and diagnostics a report has.
+pub fn count(report: &Report) -> usize {
+    let counted = usize::try_from(report.tests_failed).unwrap_or(usize::MAX);
+    entries(report).count().max(counted)
+}
+
+/// The report with only what its findings are known again by, so that it is small enough to be kept.
+pub fn outline(report: &Report) -> Report {
+    let test = |test: &TestCase| TestCase {
+        name: test.name.clone(),
+        status: test.status,
+        file: test.file.clone(),
+        line: test.line,
+        message: Entry::Test(test).listed().message,
+        ..TestCase::default()
+    };
+    let found = |found: &Diagnostic| Diagnostic {
+        message: found.message.lines().next().unwrap_or_default().to_owned(),
+        end_line: None,
+        end_column: None,
+        source: None,
+        ..found.clone()
+    };
+    let tests: Vec<TestCase> = report.tests.iter().filter(|test| failed(test)).map(test).collect();
+    let diagnostics: Vec<Diagnostic> =
+        report.diagnostics.iter().filter(|found| counts(found)).map(found).collect();
+    let named = !tests.is_empty() || !diagnostics.is_empty();
+    let tail = if named { String::new() } else { tail(&report.tail, MAX_KEPT_TAIL).to_owned() };
+    Report { tests, diagnostics, tail, ..report.clone() }
+}
+
+/// Whether more failed than a report keeps.
+pub fn is_cut(report: &Report) -> bool {
+    let kept = entries(report).filter(|entry| matches!(entry, Entry::Test(_))).count();
+    kept >= MAX_ENTRIES
+        || report.diagnostics.len() >= MAX_ENTRIES
+        || usize::try_from(report.tests_failed).unwrap_or(usize::MAX) > kept.max(1)
+}
+
+/// Whether a report from before is of a check that failed and did not say of what.
+fn failed_without_a_word(before: &Report) -> bool {
+    entries(before).next().is_none() && *before != Report::default()
+}
+
 /// The report as a model reads it that knows the run before: how it went, what is new in full, the rest in one line each.
 pub fn digest_since(now: &Report, known: Known<'_>) -> String {
     let whole = digest(now);
@@ -84,14 +144,30 @@ pub fn digest_since(now: &Report, known: Known<'_>) -> String {
         }
         _ => whole,
     };
+    if known.last.is_some_and(|last| is_cut(last) || is_cut(now)) {
+        text.push_str(
+            "\nMore fails than is kept of a run: what is called new or fixed may only have come into view, or gone out of it.",
+        );
+    }
     if let Some(before) = known.before_turn {
         match failed_before(now, before) {
+            (both, all) if both < all && is_cut(before) => text.push_str(&format!(
+                "\n{both} of these {all} are known to have failed before this turn began; more failed then than is kept, so of the others it is not known."
+            )),
+            (0, 0) if failed_without_a_word(before) => {
+                text.push_str("\nThis check failed before this turn began, too.");
+            }
             (0, 0) => {}
+            (0, _) if failed_without_a_word(before) => text.push_str(
+                "\nThis check failed before this turn began, too; whether of the same is not known.",
+            ),
             (0, _) => text.push_str("\nNone of this failed before this turn began."),
             (both, all) if both == all => text.push_str("\nAll of this failed before this turn began."),
             (both, all) => {
                 text.push_str(&format!("\n{both} of these {all} failed before this turn began:"));
                 list(&mut text, entries_in(now, before).map(|entry| entry.listed()));
+                text.push_str(&format!("\n{} broken by this turn:", all - both));
+                list(&mut text, entries_not_in(now, before).map(|entry| entry.listed()));
             }
         }
     }
@@ -252,9 +328,45 @@ fn entries_in<'a>(now: &'a Report, before: &Report) -> impl Iterator<Item = Entr
     })
 }
 
+/// Those that are not.
+fn entries_not_in<'a>(now: &'a Report, before: &Report) -> impl Iterator<Item = Entry<'a>> {
+    let mut old = counted(before);
+    entries(now).filter(move |entry| match old.get_mut(&entry.key()).filter(|count| **count > 0) {
+        Some(count) => {
+            *count -= 1;
+            false
+        }
+        None => true,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of more failures than are kept, the one that comes into view when another is mended was not broken by anybody.
+    #[test]
+    fn what_only_came_into_view_is_not_called_broken() {
+        let failing = |range: std::ops::Range<usize>| {
+            let test = |n: usize| TestCase {
+                name: format!("test_{n}"),
+                status: TestStatus::Failed,
+                ..TestCase::default()
+            };
+            let tests: Vec<TestCase> = range.clone().map(test).take(MAX_ENTRIES).collect();
+            Report { tests, tests_failed: u32::try_from(range.len()).unwrap(), ..Report::default() }
+        };
+        let (before, now) = (failing(0..700), failing(1..700));
+        assert!(is_cut(&before) && !is_cut(&failing(0..499)));
+        let known = Known { last: Some(&before), before_turn: Some(&before) };
+        let told = digest_since(&now, known);
+        assert!(told.contains("499 of these 500 are known to have failed before this turn began"), "{told}");
+        assert!(!told.contains("broken by this turn"), "{told}");
+        assert!(told.contains("may only have come into view"), "{told}");
+        let (before, now) = (failing(0..3), failing(1..5));
+        let told = digest_since(&now, Known { last: Some(&before), before_turn: Some(&before) });
+        assert!(told.contains("2 broken by this turn") && !told.contains("come into view"), "{told}");
+    }
 
     fn report(tests: &[&str], errors: &[(&str, u32, &str)]) -> Report {
         let test = |name: &&str| TestCase {
@@ -307,7 +419,7 @@ mod tests {
         let text = digest_since(&now, Known { last: Some(&last), before_turn: Some(&last) });
         assert_eq!(
             text,
-            "2 tests failed; since the run before: 1 new, 1 fixed, 1 remaining\nNew:\nFAILED c\n  c went wrong\n  at length\nStill there:\n- b: b went wrong\nFixed:\n- a: a went wrong\n1 of these 2 failed before this turn began:\n- b: b went wrong"
+            "2 tests failed; since the run before: 1 new, 1 fixed, 1 remaining\nNew:\nFAILED c\n  c went wrong\n  at length\nStill there:\n- b: b went wrong\nFixed:\n- a: a went wrong\n1 of these 2 failed before this turn began:\n- b: b went wrong\n1 broken by this turn:\n- c: c went wrong"
         );
     }
 
@@ -332,5 +444,33 @@ mod tests {
         let clean = digest_since(&now, Known { last: None, before_turn: Some(&Report::default()) });
         assert!(clean.ends_with("\nNone of this failed before this turn began."), "{clean}");
         assert_eq!(digest_since(&now, Known::default()), digest(&now));
+    }
+
+    #[test]
+    fn what_failed_before_without_a_word_is_not_taken_for_what_passed() {
+        let silent = Report { parser: "fallback".into(), tail: "no such file".into(), ..Report::default() };
+        let known = Known { last: None, before_turn: Some(&silent) };
+        let now = report(&["b"], &[]);
+        assert!(digest_since(&now, known).ends_with("too; whether of the same is not known."));
+        assert!(digest_since(&silent, known).ends_with("\nThis check failed before this turn began, too."));
+        assert_eq!(changes(&now, known.from_the_beginning()), None, "nobody knows what is new");
+        let passed = Report::default();
+        let known = Known { last: None, before_turn: Some(&passed) };
+        assert_eq!(changes(&now, known.from_the_beginning()).unwrap().new.len(), 1);
+    }
+
+    #[test]
+    fn an_outline_is_small_and_everything_is_known_again_by_it() {
+        let mut whole = report(&["a", "b"], &[("x.rs", 3, "no value on line 3\nand much more")]);
+        whole.tests[0].source = Some(protocol::Excerpt { first: 1, text: "source".into() });
+        whole.tests.push(TestCase { name: "c".into(), status: TestStatus::Passed, ..TestCase::default() });
+        whole.tail = "the end\n".repeat(1000);
+        let outline = outline(&whole);
+        assert_eq!(failed_before(&whole, &outline), (3, 3));
+        assert_eq!(count(&outline), 3);
+        let text = format!("{outline:?}");
+        assert!(!text.contains("source: Some") && !text.contains("much more") && !text.contains("the end"));
+        let silent = Report { tail: "word\n".repeat(1000), ..Report::default() };
+        assert!(super::outline(&silent).tail.len() <= MAX_KEPT_TAIL);
     }
 }

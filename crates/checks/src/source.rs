@@ -11,21 +11,27 @@ const MAX_LINE: usize = 200;
 /// Most findings of a report that get their lines.
 const MAX_EXCERPTS: usize = 40;
 
-/// Which file of the workspace a tool means: the path as it is below the workspace, or the one file whose path ends so, as
-/// tools print that name only the package's part or the file's name.
-pub fn locate<'a>(names: &'a [String], workspace: &str, printed: &str) -> Option<&'a str> {
+/// Which file of the workspace a tool means that ran in a folder of it: the path as it is from there or below the workspace, or
+/// the one file whose path ends so, as tools print that name only the package's part or the file's name.
+pub fn locate<'a>(names: &'a [String], workspace: &str, folder: &str, printed: &str) -> Option<&'a str> {
     let path = printed.strip_prefix("file://").unwrap_or(printed);
     let inside = path.strip_prefix(workspace).and_then(|rest| rest.strip_prefix('/'));
+    let is = |path: &str| names.iter().find(|name| *name == path).map(String::as_str);
     let path = match inside {
         Some(inside) => inside,
         // An absolute path elsewhere is a file of the system or of a package.
         None if path.starts_with('/') => return None,
-        None => path.strip_prefix("./").unwrap_or(path),
+        None => {
+            if let Some(known) = joined(folder, path).and_then(|path| is(&path)) {
+                return Some(known);
+            }
+            path.strip_prefix("./").unwrap_or(path)
+        }
     };
     if path.is_empty() || path.split('/').any(|part| part == "..") {
         return None;
     }
-    if let Some(name) = names.iter().find(|name| *name == path) {
+    if let Some(name) = is(path) {
         return Some(name);
     }
     let mut ending =
@@ -34,6 +40,19 @@ pub fn locate<'a>(names: &'a [String], workspace: &str, printed: &str) -> Option
         (Some(only), None) => Some(only),
         _ => None,
     }
+}
+
+/// A path from the workspace out of one from a folder; None where it leads out.
+fn joined(folder: &str, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
 }
 
 /// The files that the report's findings are in, as the tool printed them, each once.
@@ -111,7 +130,7 @@ mod tests {
         ]
         .map(str::to_owned)
         .to_vec();
-        let found = |printed| locate(&names, "/workspace", printed);
+        let found = |printed| locate(&names, "/workspace", "", printed);
         assert_eq!(found("src/lib.rs"), Some("src/lib.rs"));
         assert_eq!(found("./src/lib.rs"), Some("src/lib.rs"));
         assert_eq!(found("/workspace/src/lib.rs"), Some("src/lib.rs"));
@@ -121,6 +140,11 @@ mod tests {
         for none in ["till_test.go", "/usr/lib.rs", "../src/lib.rs", "", "ib.rs", "/workspaces/src/lib.rs"] {
             assert_eq!(found(none), None, "{none}");
         }
+        let found = |printed| locate(&names, "/workspace", "b", printed);
+        assert_eq!(found("till_test.go"), Some("b/till_test.go"), "where it ran");
+        assert_eq!(found("../a/till_test.go"), Some("a/till_test.go"));
+        assert_eq!(found("src/lib.rs"), Some("src/lib.rs"));
+        assert_eq!(found("../../src/lib.rs"), None);
     }
 
     #[test]

@@ -57,6 +57,19 @@ fn the_tool_is_recognised_by_its_output() {
 }
 
 #[test]
+fn as_many_failures_are_named_as_are_counted() {
+    for (name, text) in &*GOLDEN {
+        let report = parse("auto", text).unwrap();
+        assert!(
+            !checks::is_cut(&report),
+            "{name}: {} counted, {} named",
+            report.tests_failed,
+            report.tests.len()
+        );
+    }
+}
+
+#[test]
 fn colours_change_nothing() {
     for (plain, coloured) in [
         ("cargo_test_many", "cargo_test_colour"),
@@ -149,6 +162,74 @@ fn both_tools_in_one_output_give_the_report_of_the_one_that_failed() {
     assert_eq!(parse("auto", &both).unwrap().parser, "pytest");
     let both = format!("{}{}", golden("cargo_test_many"), golden("pytest_pass"));
     assert_eq!(parse("auto", &both).unwrap().parser, "cargo");
+}
+
+/// Programs that run several tools at once put the name of each before its lines; CI services put the time there.
+#[test]
+fn lines_that_begin_with_who_wrote_them_are_read() {
+    let (python, script) = (golden("pytest_quiet"), golden("vitest_default"));
+    let wanted = (parse("auto", python).unwrap(), parse("auto", script).unwrap());
+    for (one, other) in [
+        ("[api] ", "[web] "),
+        ("api:test: ", "web:test: "),
+        ("packages/api test: ", "packages/web test: "),
+        ("api-1  | ", "web-1  | "),
+    ] {
+        let (mut left, mut right) = (python.lines(), script.lines());
+        let mut text = String::new();
+        loop {
+            let (first, second) = (left.next(), right.next());
+            if first.is_none() && second.is_none() {
+                break;
+            }
+            first.into_iter().for_each(|line| text.push_str(&format!("{one}{line}\n")));
+            second.into_iter().for_each(|line| text.push_str(&format!("{other}{line}\n")));
+        }
+        let both = parse("auto", &text).unwrap();
+        let names: Vec<&str> = both.tests.iter().map(|test| test.name.as_str()).collect();
+        for test in wanted.0.tests.iter().chain(&wanted.1.tests) {
+            assert!(names.contains(&test.name.as_str()), "{one}: {} is lost of {names:?}", test.name);
+        }
+        assert_eq!(both.tests_passed, wanted.0.tests_passed + wanted.1.tests_passed, "{one}");
+    }
+    let timed: String = python.lines().map(|line| format!("2026-11-18T20:00:00.0000000Z {line}\n")).collect();
+    assert_eq!(parse("auto", &timed).unwrap().tests, wanted.0.tests);
+}
+
+/// A Makefile that goes on after the first tool, or tools that write beside each other.
+#[test]
+fn what_several_tools_found_in_one_output_is_all_told() {
+    let told = |report: &Report| {
+        let tests = report.tests.iter().map(|test| test.name.clone());
+        let found = report.diagnostics.iter().filter(|found| found.severity == Severity::Error);
+        let found = found.map(|found| format!("{:?}:{:?} {}", found.file, found.line, found.message));
+        tests.chain(found).collect::<Vec<String>>()
+    };
+    let golden = |name: &str| (parse("auto", golden(name)).unwrap(), golden(name));
+    for (one, other) in [
+        ("mypy_till", "pytest_quiet"),
+        ("ruff_concise", "pytest_quiet"),
+        ("tsc", "vitest_default"),
+        ("eslint", "jest_default"),
+        ("cargo_test_many", "pytest_quiet"),
+        ("gcc", "go_test"),
+        ("tsc", "eslint"),
+        ("mypy", "ruff"),
+        ("cargo_clippy_denied", "unittest_default"),
+    ] {
+        let ((first, one_text), (second, other_text)) = (golden(one), golden(other));
+        for text in [format!("{one_text}\n{other_text}"), format!("{other_text}\n{one_text}")] {
+            let both = parse("auto", &text).unwrap();
+            let has = told(&both);
+            for wanted in told(&first).into_iter().chain(told(&second)) {
+                assert!(has.contains(&wanted), "{one} and {other}: {wanted} is lost of {has:#?}");
+            }
+            let most = told(&first).len() + told(&second).len();
+            assert!(has.len() <= most, "{one} and {other}: {} of {most}: {has:#?}", has.len());
+            let passed = first.tests_passed + second.tests_passed;
+            assert_eq!(both.tests_passed, passed, "{one} and {other}");
+        }
+    }
 }
 
 const ESCAPE: char = '\u{1b}';
@@ -285,6 +366,24 @@ proptest! {
     }
 
     #[test]
+    fn any_diff_is_read(
+        path in prop::sample::select(PATHS),
+        lines in prop::collection::vec((prop::sample::select(&["+", "-", " "][..]), prop::sample::select(CHANGED), any::<String>()), 0..30),
+        other in any::<String>(),
+    ) {
+        let mut text = format!("diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,30 +1,30 @@\n");
+        for (sign, piece, more) in lines {
+            text.push_str(&format!("{sign}{piece}{more}\n"));
+        }
+        prop_assert!(checks::weakened(&text).len() <= 50);
+        let both = format!("{text}{other}");
+        prop_assert!(checks::weakened(&both).len() <= 50);
+        prop_assert!(checks::weakened(&other).is_empty());
+        prop_assert_eq!(checks::missing_program(&other, 0), None);
+        drop(checks::missing_program(&text, 127));
+    }
+
+    #[test]
     fn damaged_output_is_parsed(
         pick in any::<prop::sample::Index>(), start in any::<prop::sample::Index>(),
         end in any::<prop::sample::Index>(), insert in any::<String>(), other in any::<prop::sample::Index>(),
@@ -381,6 +480,92 @@ fn a_parser_works_on_eight_times_the_text_about_eight_times_as_long() {
             assert!(!slow, "{name} takes more than its share of time on what begins with {begin:?}");
         }
     }
+}
+
+/// A diff of one file of which these lines are gone and come without end.
+fn changed(path: &str, piece: &str, size: usize) -> String {
+    let count = size / 2 / (piece.len() + 2);
+    let lines = |sign: char| format!("{sign}{piece}\n").repeat(count);
+    format!(
+        "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{count} +1,{count} @@\n{}{}",
+        lines('-'),
+        lines('+')
+    )
+}
+
+/// Files of every kind that is looked at.
+const PATHS: &[&str] = &[
+    "tests/test_a.py",
+    "a.test.ts",
+    "src/lib.rs",
+    "a_test.go",
+    "ATest.java",
+    "A.Tests/A.cs",
+    "tests/a.cpp",
+    "tests/ATest.php",
+    "Tests/A.swift",
+    "spec/a_spec.rb",
+    "test/a.bats",
+    "test/a_test.exs",
+    "Cargo.toml",
+    ".cargo/config.toml",
+    "CMakeLists.txt",
+    "package.json",
+    "conftest.py",
+    "Makefile",
+    "pom.xml",
+];
+
+/// What is looked for in diffs, and what could make somebody look back over and over.
+const CHANGED: &[&str] = &[
+    "def test_a(): assert x == 3",
+    "@pytest.mark.parametrize('a', [(1, 1),",
+    "    with contextlib.suppress(Exception):",
+    "it.each([[1, 1]])('a', () => { expect(x).toBe(3);",
+    "describe('a', () => {",
+    "it(\"a\", () => {",
+    "if (x) { assert(x); if (y) {",
+    "#[test] fn a() { assert_eq!(1, 2); #[cfg(any())]",
+    "#[cfg(test)] mod tests {",
+    "@Test @ValueSource(ints = {1, 2}) void a() { assertEquals(3, x());",
+    "[Fact] public void A() { Assert.Equal(3, x()); }",
+    "((((((((((",
+    "{[({[({[(",
+    "}])}])}])",
+    "\"\"\" \\ ' \" ` /* // #",
+    "test=1 skip: true assert expect(x)",
+    "@tag :skip",
+    "add_test(NAME a COMMAND b) WILL_FAIL",
+    "members = [\"a\", \"b\"]",
+    "exclude = [\"a\"]",
+    "try { } catch (e) { } return; if false {",
+];
+
+fn is_out_of_proportion_in_diffs(short: usize) -> Option<String> {
+    PATHS.iter().flat_map(|path| CHANGED.iter().map(move |piece| (path, piece))).find_map(|(path, piece)| {
+        let (few, many) = (changed(path, piece, short), changed(path, piece, short * TIMES as usize));
+        out_of_proportion(&few, &many, checks::weakened).then(|| format!("{path}: {piece}"))
+    })
+}
+
+#[test]
+fn a_diff_is_read_in_one_go() {
+    assert_eq!(is_out_of_proportion_in_diffs(4 * 1024), None);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_long_diff_takes_as_much_longer_as_it_is_longer() {
+    assert_eq!(is_out_of_proportion_in_diffs(64 * 1024), None);
+    let files = |count: usize| -> String {
+        let one = |n: usize| {
+            format!(
+                "diff --git a/test/a{n}.exs b/test/a{n}.exs\ndeleted file mode 100644\n--- a/test/a{n}.exs\n+++ /dev/null\n@@ -1 +0,0 @@\n-assert x\n"
+            )
+        };
+        (0..count).map(one).collect()
+    };
+    assert!(!out_of_proportion(&files(1000), &files(8000), checks::weakened));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The HTTP API as the commands use it: requests with their bodies, problems as errors, and a session's stream that
 //! comes back by itself when the connection breaks.
 
+mod forge;
+
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -46,6 +48,8 @@ impl Api {
             request = request.bearer_auth(token);
         }
         if method != Method::GET {
+            // Lists show where a session came from.
+            request = request.header("Slipway-Client", SessionOrigin::Cli.as_str());
             // A request that is sent twice is carried out once.
             request = request.header("Idempotency-Key", PromptId::new().to_string());
         }
@@ -186,8 +190,12 @@ impl Api {
         self.get(&format!("/sessions/{id}/diff")).await
     }
 
-    pub(crate) async fn deliver(&self, id: SessionId) -> anyhow::Result<event::Delivery> {
-        self.ask(Method::POST, &format!("/sessions/{id}/deliver"), None::<()>).await
+    pub(crate) async fn deliver(
+        &self,
+        id: SessionId,
+        request: DeliverSession,
+    ) -> anyhow::Result<event::Delivery> {
+        self.ask(Method::POST, &format!("/sessions/{id}/deliver"), Some(request)).await
     }
 
     pub(crate) async fn environments(&self) -> anyhow::Result<EnvironmentList> {

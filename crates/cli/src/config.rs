@@ -7,6 +7,7 @@ mod mcp;
 mod memory;
 mod models;
 mod outside;
+mod people;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -41,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) routes: session::Routes,
     pub(crate) sandbox: Sandbox,
     pub(crate) notify: outside::Notify,
+    #[serde(skip_serializing)]
+    pub(crate) people: BTreeMap<String, people::Person>,
     pub(crate) memory: memory::Memory,
     #[serde(skip_serializing)]
     pub(crate) forges: BTreeMap<String, outside::Forge>,
@@ -58,6 +61,8 @@ pub(crate) struct Config {
 pub(crate) struct Server {
     pub(crate) listen: SocketAddr,
     pub(crate) data_dir: PathBuf,
+    /// What the addresses of its pages begin with for people; empty where they have none.
+    pub(crate) public_url: String,
     /// File with the key that secrets are sealed with; empty for the one in the data directory.
     pub(crate) secret_key_file: PathBuf,
     pub(crate) token_env: String,
@@ -72,6 +77,7 @@ impl Default for Server {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
             data_dir: PathBuf::from("~/.local/share/slipway"),
+            public_url: String::new(),
             secret_key_file: PathBuf::new(),
             token_env: "SLIPWAY_TOKEN".to_owned(),
             allowed_hosts: Vec::new(),
@@ -248,6 +254,7 @@ impl Config {
             bail!("max_steps in [agent] is now steps in [budget.turn]: write steps = {steps} there");
         }
         config.memory.check()?;
+        people::check(&config)?;
         config.budget.budgets()?;
         models::check_routes(&config)?;
         mcp::servers(&config.mcp)?;
@@ -356,6 +363,9 @@ pub(crate) fn check_environment(name: &str, environment: &Environment) -> anyhow
     }
     if environment.repos.is_empty() {
         bail!("[environments.{name}] needs a repository: repos = [{{ url = \"…\" }}]");
+    }
+    if let Some((title, hint)) = environment.misplaced() {
+        bail!("[environments.{name}]: {title}\n  {hint}");
     }
     environment.base.parse::<sandbox::base::Source>().with_context(|| format!("[environments.{name}]"))?;
     Ok(())

@@ -87,9 +87,19 @@ impl Node {
         duty: Duty,
         role: Role,
     ) -> anyhow::Result<Self> {
-        raise_open_files();
         // The port first: when it is taken nothing else has been touched.
         let listener = bind(listen).await.map_err(|error| bind_error(listen, &error))?;
+        Self::start_on(config, listener, duty, role).await
+    }
+
+    /// On a port that is held already.
+    pub(crate) async fn start_on(
+        config: &Config,
+        listener: TcpListener,
+        duty: Duty,
+        role: Role,
+    ) -> anyhow::Result<Self> {
+        raise_open_files();
         let address = listener.local_addr()?;
         let access = access(config)?;
         access.check(address).map_err(|error| {
@@ -313,6 +323,7 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         tracing::warn!("[memory.embedding] has no key: {why}");
     }
     let memory = config.memory.options(store.secrets());
+    let author = author();
     let options = session::Options {
         store,
         images: Arc::new(sandbox::image::Images::open(&native.join("images"), Arc::clone(&driver))?),
@@ -341,7 +352,8 @@ async fn sessions(config: &Config, duty: Duty, role: Role) -> anyhow::Result<Ses
         command_timeout: Duration::from_secs(config.agent.command_timeout_s),
         idle: Duration::from_secs(config.sandbox.idle_s),
         sleep: SLEEP,
-        author: author(),
+        people: config.people(user(), &author),
+        author,
         outbox,
         maps: config.agent.maps(),
         memory,
@@ -362,11 +374,14 @@ fn user() -> String {
 
 /// Commits carry the name that the user gave to git.
 fn author() -> session::Author {
+    let asked = ["config", "--global", "--null", "--get-regexp", r"^user\.(name|email)$"];
+    let output = std::process::Command::new("git").args(asked).output();
+    // Without git there is nothing to commit either, and whoever needs it says so.
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let configured = |key: &str| {
-        let output =
-            std::process::Command::new("git").args(["config", "--global", "--get", key]).output().ok()?;
-        let value = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-        (output.status.success() && !value.is_empty()).then_some(value)
+        let values = said.split('\0').filter_map(|entry| entry.split_once('\n'));
+        let value = values.rev().find(|(name, _)| *name == key)?.1.trim().to_owned();
+        (!value.is_empty()).then_some(value)
     };
     let user = user();
     session::Author {

@@ -44,6 +44,8 @@ points! {
     SandboxMade = "sandbox-made",
     /// The model answered, and the log does not have the answer.
     ModelAnswered = "model-answered",
+    /// The log has a command, and the sandbox has not seen it.
+    ToolStarting = "tool-starting",
     /// A command runs in the sandbox, and nobody follows it.
     ToolStarted = "tool-started",
     /// A command has ended, and the log does not have the result.

@@ -57,7 +57,7 @@ pub(crate) const KILLED: &str = "was killed by signal";
 pub(crate) const LATER: &str = "it may work later";
 
 /// What git and servers say when it is the network or the server's bad moment, and nobody's mistake.
-const PASSING: [&str; 14] = [
+const PASSING: [&str; 18] = [
     "Could not resolve host",
     "Failed to connect",
     "Couldn't connect",
@@ -69,6 +69,11 @@ const PASSING: [&str; 14] = [
     "early EOF",
     "hung up unexpectedly",
     "URL returned error: 5",
+    // The words of git-lfs.
+    "connection refused",
+    "no such host",
+    "i/o timeout",
+    "Server error",
     "took longer than",
     KILLED,
     LATER,

@@ -52,6 +52,8 @@ pub(crate) struct Answer {
     pub(crate) wait: Option<Duration>,
     /// Whether it counts our requests, and there were too many.
     pub(crate) limited: bool,
+    /// Where it sends us instead.
+    pub(crate) location: Option<Url>,
 }
 
 impl Answer {
@@ -124,6 +126,8 @@ impl Http {
         };
         let mut response = request.send().await.map_err(|error| failed(&error))?;
         let (status, wait, limited) = (response.status(), retry_after(&response), is_limited(&response));
+        let location = response.headers().get("location").and_then(|place| place.to_str().ok());
+        let location = location.and_then(|place| response.url().join(place).ok());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
             if body.len() + chunk.len() > ANSWER_LIMIT {
@@ -131,7 +135,7 @@ impl Http {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, body, wait, limited })
+        Ok(Answer { status, body, wait, limited, location })
     }
 }
 
@@ -148,10 +152,8 @@ pub(crate) fn address(text: &str) -> Result<Url, String> {
 
 /// Text of others on its way into a message: bounded, on one line, without our secrets.
 pub(crate) fn tame(text: &str, secrets: &[&Token]) -> String {
-    let mut text = text.to_owned();
-    for secret in secrets.iter().map(|token| token.expose()).filter(|secret| !secret.is_empty()) {
-        text = text.replace(secret, "***");
-    }
+    let secrets: Vec<&str> = secrets.iter().map(|token| token.expose()).collect();
+    let text = crate::hidden::hidden(text, &secrets);
     let words: Vec<&str> = text.split_whitespace().collect();
     let clean: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
     match clean.char_indices().nth(SAID_LIMIT) {
@@ -218,7 +220,8 @@ mod tests {
     fn what_is_said_of_fields_becomes_a_sentence() {
         let said = |body: &str| {
             let body = body.as_bytes().to_vec();
-            Answer { status: StatusCode::BAD_REQUEST, body, wait: None, limited: false }.said(&[])
+            Answer { status: StatusCode::BAD_REQUEST, body, wait: None, limited: false, location: None }
+                .said(&[])
         };
         assert_eq!(said(r#"{"message":{"title":["is too long","is bad"]}}"#), "title is too long; is bad");
         assert_eq!(said(r#"{"message":["a","b"]}"#), "a; b");

@@ -54,7 +54,7 @@ impl Mirror {
         let to = std::path::absolute(to).map_err(|error| Error::io("find the current directory", &error))?;
         let scratch = Scratch::beside(&self.path, commit).await?;
         let full = format!("refs/heads/{branch}");
-        scratch.point(&full, commit).await?;
+        scratch.begin_at(&full, commit)?;
         let bundle = scratch.git("bundle").args(["create", "--quiet"]).arg(to);
         bundle.arg(&full).arg(format!("^{since}")).limit(LONG).succeed().await?;
         Ok(true)

@@ -4,14 +4,19 @@
 
 mod change;
 mod confined;
+mod dot_git;
+mod entries;
 mod error;
 mod forges;
 mod git;
 mod group;
 mod held;
+mod hidden;
+mod history;
 mod http;
 mod image;
 mod left;
+mod lfs;
 mod links;
 mod mirror;
 mod name;
@@ -20,6 +25,7 @@ mod pin;
 mod push;
 mod remote;
 mod scratch;
+mod submodules;
 mod take;
 mod texts;
 mod token;
@@ -28,17 +34,22 @@ mod url;
 mod webhook;
 mod whole;
 
+pub use entries::Entry;
 pub use error::Error;
 pub use forges::{
-    Change, Check, CheckState, Comment, Forge, Forges, Keyring, Login, Marks, NewPullRequest, Person,
-    PullRequest, Readiness, Repository, State, app, gitea, github, gitlab, open_once, state_of,
+    Change, Check, CheckNews, CheckState, Comment, CommentNews, Comments, Device, Forge, Forges, Grant, Hook,
+    Keyring, Kind, Login, Marks, NewPullRequest, News, Person, PullNews, PullRequest, Readiness, Repository,
+    SignIn, Site, State, Told, Typed, Unheard, app, gitea, github, gitlab, open_fence, open_once, state_of,
 };
+pub use history::Patches;
 pub use http::Refusal;
 pub use left::LeftPush;
-pub use mirror::{Mirror, Mirrors, Tip};
+pub use lfs::{Large, Pointer};
+pub use mirror::{Mirror, Mirrors, Tip, place_names, placed};
 pub use objects::{PATCH_LIMIT, READ_LIMIT};
 pub use pin::Placed;
-pub use push::Sent;
+pub use push::{Sent, Theirs};
+pub use submodules::{Moved, Reach, Submodule};
 pub use take::BUNDLE_LIMIT;
 pub use texts::Listed;
 pub use token::Token;

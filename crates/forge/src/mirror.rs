@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::forges::Forges;
 use crate::git::{Git, LONG};
 use crate::name;
+use crate::objects::Root;
 use crate::remote::{self, Listing};
 use crate::scratch::{self, Scratch};
 use crate::url::{Url, public_url};
@@ -17,6 +18,8 @@ use crate::{Error, Refusal};
 
 /// The file in a mirror that says, for people, what it is a mirror of.
 pub(crate) const URL_FILE: &str = "slipway-url";
+/// The file in a mirror that says what the remote had when all of it was fetched last. It is gone while something is fetched.
+const SEEN_FILE: &str = "slipway-seen";
 /// Where the remote's branches are.
 const BRANCHES: &str = "refs/remotes/origin/";
 /// As many branches are named in an error.
@@ -39,6 +42,8 @@ pub(crate) struct Locks {
     pub(crate) fetching: tokio::sync::Mutex<()>,
     /// Changes of refs are made beside each other, and what must be alone waits for them.
     pub(crate) changing: tokio::sync::RwLock<()>,
+    /// The root directory that was read last. A commit never changes, and the same one is asked for a dozen names in a row.
+    pub(crate) root: Mutex<Option<Arc<Root>>>,
 }
 
 impl Mirrors {
@@ -58,11 +63,23 @@ impl Mirrors {
     /// The mirror of this repository, fetched anew.
     pub async fn fetch(&self, url: &str) -> Result<Mirror, Error> {
         let url = Url::parse(url).map_err(|detail| Error::Unavailable { url: public_url(url), detail })?;
+        self.fetch_url(url).await
+    }
+
+    /// Whether a forge of the configuration serves this address.
+    pub(crate) fn serves(&self, url: &str) -> bool {
+        self.forges.of(url).is_some()
+    }
+
+    pub(crate) async fn fetch_url(&self, url: Url) -> Result<Mirror, Error> {
         let mirror = self.mirror(url);
         let _one_at_a_time = mirror.locks.fetching.lock().await;
         let url = mirror.signed().await?;
         let listing = remote::list(&url, "*").await?;
         if mirror.is_there() {
+            if mirror.has_seen(&listing) {
+                return Ok(Mirror { listing: Some(Arc::new(listing)), ..mirror.clone() });
+            }
             mirror.update(&mirror.path, &listing).await?;
         } else if listing.any().is_none() {
             // There is nothing to mirror yet.
@@ -84,6 +101,8 @@ impl Mirrors {
             locks: self.locks_of(&url.key),
             url: Arc::new(url),
             forges: self.forges.clone(),
+            listing: None,
+            place: Arc::from(""),
         }
     }
 
@@ -162,6 +181,10 @@ pub struct Mirror {
     pub(crate) url: Arc<Url>,
     pub(crate) locks: Arc<Locks>,
     forges: Forges,
+    /// What the remote has, and the mirror too, for whoever has just asked.
+    listing: Option<Arc<Listing>>,
+    /// Where the repository lies among others, for the names in patches; empty where it is alone.
+    place: Arc<str>,
 }
 
 impl Mirror {
@@ -170,8 +193,32 @@ impl Mirror {
         &self.url.public
     }
 
+    /// The same mirror for somebody who has the repository in this directory: patches name its files there.
+    #[must_use]
+    pub fn placed(self, place: &str) -> Self {
+        Self { place: Arc::from(place), ..self }
+    }
+
+    /// Options that make a patch name files where they are.
+    pub(crate) fn prefixes(&self) -> [String; 2] {
+        let below = placed(&self.place, "");
+        [format!("--src-prefix=a/{below}"), format!("--dst-prefix=b/{below}")]
+    }
+
+    /// A patch with every name where it is.
+    pub(crate) fn with_places(&self, patch: String) -> String {
+        place_names(&self.place, patch)
+    }
+
     /// The tip of the branch, or of the remote's default branch, as of the last fetch.
     pub async fn tip(&self, branch: Option<&str>) -> Result<Tip, Error> {
+        if let Some(listing) = &self.listing
+            && let Some(branch) = branch.or(listing.default.as_deref())
+            && name::is_branch(branch)
+            && let Some(commit) = listing.tip(branch)
+        {
+            return Ok(Tip { branch: branch.to_owned(), commit: commit.to_owned() });
+        }
         let branch = match branch {
             Some(branch) => branch.to_owned(),
             None => self.default_branch().await?.unwrap_or_else(|| "HEAD".into()),
@@ -209,13 +256,14 @@ impl Mirror {
             return Err(Error::Io(format!("{branch:?} cannot be the name of a branch")));
         }
         let to = std::path::absolute(to).map_err(|error| Error::io("find the current directory", &error))?;
-        self.must_have(commit).await?;
         let scratch = Scratch::beside(&self.path, commit).await?;
         let full = format!("refs/heads/{branch}");
-        scratch.point(&full, commit).await?;
-        scratch.git("symbolic-ref").args(["HEAD", &full]).succeed().await?;
+        scratch.begin_at(&full, commit)?;
         let bundle = scratch.git("bundle").args(["create", "--quiet"]).arg(to).args(["HEAD", &full]);
-        bundle.limit(LONG).succeed().await.map(drop)
+        let Err(error) = bundle.limit(LONG).succeed().await else { return Ok(()) };
+        // Git's words for a commit that is not there are about something else.
+        self.must_have(commit).await?;
+        Err(error)
     }
 
     /// The commit kept under `refs/slipway/<name>`.
@@ -267,6 +315,16 @@ impl Mirror {
         Ok(output.success().then(|| output.text()))
     }
 
+    /// Whether the commit is in a branch that the remote had when it was fetched last.
+    pub async fn is_at_remote(&self, commit: &str) -> Result<bool, Error> {
+        let commit = name::commit(commit)?;
+        if self.resolve(commit).await?.is_none() {
+            return Ok(false);
+        }
+        let git = self.git("for-each-ref").args(["--count=1", "--format=x", "--contains", commit, BRANCHES]);
+        Ok(!git.succeed().await?.stdout.is_empty())
+    }
+
     pub(crate) async fn must_have(&self, commit: &str) -> Result<(), Error> {
         match self.resolve(commit).await? {
             Some(_) => Ok(()),
@@ -289,6 +347,11 @@ impl Mirror {
         self.fetch_into(&self.path, refspec).await
     }
 
+    /// Whether the last fetch was of just this, so that another would bring nothing.
+    fn has_seen(&self, listing: &Listing) -> bool {
+        std::fs::read_to_string(self.path.join(SEEN_FILE)).is_ok_and(|seen| seen == listing.to_string())
+    }
+
     async fn update(&self, path: &Path, listing: &Listing) -> Result<(), Error> {
         self.fetch_into(path, &format!("+refs/heads/*:{BRANCHES}*")).await?;
         let head = match &listing.default {
@@ -296,11 +359,17 @@ impl Mirror {
             _ => "refs/heads/none".into(),
         };
         let point = || Git::local("symbolic-ref", path).args(["HEAD", &head]);
-        if path == self.path { self.must_change(point).await } else { point().succeed().await }.map(drop)
+        if path == self.path { self.must_change(point).await } else { point().succeed().await }?;
+        // Where the remote moved meanwhile, what it said before is not what it has when it is asked next.
+        let seen = path.join(SEEN_FILE);
+        tokio::fs::write(&seen, listing.to_string())
+            .await
+            .map_err(|error| Error::io(format_args!("write {}", seen.display()), &error))
     }
 
     async fn fetch_into(&self, path: &Path, refspec: &str) -> Result<(), Error> {
         let url = self.signed().await?;
+        forget(&path.join(SEEN_FILE))?;
         let fetch = || {
             let git = Git::remote("fetch").inside(path).args([
                 "--quiet",
@@ -324,6 +393,16 @@ impl Mirror {
     }
 }
 
+/// Removes a file that need not be there.
+fn forget(file: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format_args!("remove {}", file.display()), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Answers by way of `merge-base`, in whichever repository that runs.
 pub(crate) async fn is_ancestor(merge_base: Git, ancestor: &str, commit: &str) -> Result<bool, Error> {
     let output = merge_base.args(["--is-ancestor", ancestor, commit]).run().await?;
@@ -331,5 +410,48 @@ pub(crate) async fn is_ancestor(merge_base: Git, ancestor: &str, commit: &str) -
         Some(0) => Ok(true),
         Some(1) => Ok(false),
         _ => Err(Error::Io(format!("git merge-base failed: {}", remote::reason(&output.stderr)))),
+    }
+}
+
+/// A name of a repository where it is seen that the repository lies in a directory.
+pub fn placed(place: &str, name: &str) -> String {
+    if place.is_empty() { name.to_owned() } else { format!("{place}/{name}") }
+}
+
+/// Puts the directory before the names of a patch that git gives no prefix to: those of what was moved and copied.
+pub fn place_names(place: &str, patch: String) -> String {
+    const HEADS: [&str; 4] = ["rename from ", "rename to ", "copy from ", "copy to "];
+    if place.is_empty() || !HEADS.iter().any(|head| patch.contains(head)) {
+        return patch;
+    }
+    let mut text = String::with_capacity(patch.len() + 64);
+    for line in patch.split_inclusive('\n') {
+        // Whatever a file has in it begins with another letter.
+        match HEADS.iter().find_map(|head| Some((head, line.strip_prefix(head)?))) {
+            Some((head, name)) => {
+                let (quote, name) = name.strip_prefix('"').map_or(("", name), |name| ("\"", name));
+                text.push_str(&format!("{head}{quote}{place}/{name}"));
+            }
+            None => text.push_str(line),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_moved_is_named_where_it_is() {
+        let patch = "diff --git a/api/x b/api/y\nrename from x\nrename to \"y\\t\"\n@@ -1 +1 @@\n-rename from x\n+b\n";
+        let placed = "diff --git a/api/x b/api/y\nrename from api/x\nrename to \"api/y\\t\"\n@@ -1 +1 @@\n-rename from x\n+b\n";
+        assert_eq!(place_names("api", patch.to_owned()), placed);
+        assert_eq!(place_names("", patch.to_owned()), patch);
+        assert_eq!((placed_name("", "a"), placed_name("api", "a")), ("a".to_owned(), "api/a".to_owned()));
+    }
+
+    fn placed_name(place: &str, name: &str) -> String {
+        super::placed(place, name)
     }
 }

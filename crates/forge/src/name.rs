@@ -34,6 +34,15 @@ pub(crate) fn kept(name: &str) -> Result<String, Error> {
     }
 }
 
+/// Where the work of each of a session's turns is kept, so that no later one takes its place.
+pub(crate) fn turns(session: &str) -> Result<String, Error> {
+    if is_branch(session) && !session.contains('/') {
+        Ok(format!("refs/slipway-turns/{session}"))
+    } else {
+        Err(Error::Io(format!("{session:?} cannot be part of a ref's name")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

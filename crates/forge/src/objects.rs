@@ -1,5 +1,7 @@
 //! Reading a mirror's objects: a file, the names in the root directory, the difference between two commits.
 
+use std::sync::{Arc, PoisonError};
+
 use crate::git::{Git, LONG, Overflow};
 use crate::{Error, Mirror, name};
 
@@ -11,34 +13,78 @@ pub const PATCH_LIMIT: usize = 8 * 1024 * 1024;
 impl Mirror {
     /// A file at a commit; None when the path is not there or is not a regular file.
     pub async fn read(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Error> {
-        let commit = name::commit(commit)?;
-        if path.contains('\0') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Ok(None);
-        }
-        let output =
-            self.git("ls-tree").args(["-z", "--long", commit, "--", path]).confined().succeed().await?;
-        let Some((size, object)) = regular_file(&output.text(), path) else { return Ok(None) };
+        let Some((size, object)) = self.find(commit, path).await? else { return Ok(None) };
         if size > READ_LIMIT {
             return Err(Error::Io(format!(
                 "{path} in {} has {size} bytes, which is more than the {READ_LIMIT} that are read",
                 self.url()
             )));
         }
-        Ok(Some(self.git("cat-file").args(["blob", &object]).confined().succeed().await?.stdout))
+        self.blob(&object).await.map(Some)
+    }
+
+    /// The same of a file that nothing depends on: None, too, where it is larger than what is read.
+    pub async fn read_small(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.find(commit, path).await? {
+            Some((size, object)) if size <= READ_LIMIT => self.blob(&object).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    async fn blob(&self, object: &str) -> Result<Vec<u8>, Error> {
+        Ok(self.git("cat-file").args(["blob", object]).confined().succeed().await?.stdout)
+    }
+
+    /// Size and object of a regular file.
+    async fn find(&self, commit: &str, path: &str) -> Result<Option<(u64, String)>, Error> {
+        let commit = name::commit(commit)?;
+        if path.contains('\0') || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Ok(None);
+        }
+        let root = self.root_of(commit).await?;
+        Ok(match path.split_once('/') {
+            None => root.file(path),
+            Some((directory, _)) if !root.has_directory(directory) => None,
+            Some(_) => {
+                let listed = self.git("ls-tree").args(["-z", "--long", commit, "--", path]);
+                regular_file(&listed.confined().succeed().await?.text(), path)
+            }
+        })
     }
 
     /// Names in the root directory at a commit.
     pub async fn root(&self, commit: &str) -> Result<Vec<String>, Error> {
-        let git = self.git("ls-tree").args(["-z", "--name-only", name::commit(commit)?, "--"]);
-        let output = git.confined().succeed().await?;
-        Ok(output.text().split_terminator('\0').map(Into::into).collect())
+        let root = self.root_of(name::commit(commit)?).await?;
+        Ok(root.names().map(Into::into).collect())
     }
 
-    /// The paths in a folder of a commit; none where it has no such folder.
-    pub async fn folder(&self, commit: &str, folder: &str) -> Result<Vec<String>, Error> {
-        let inside = format!("{}/", folder.trim_end_matches('/'));
-        let git = self.git("ls-tree").args(["-z", "--name-only", name::commit(commit)?, "--", &inside]);
-        let output = git.confined().succeed().await?;
+    /// The root directory at a commit.
+    pub(crate) async fn root_of(&self, commit: &str) -> Result<Arc<Root>, Error> {
+        let last = || self.locks.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(root) = last().as_ref().filter(|root| root.commit == commit) {
+            return Ok(Arc::clone(root));
+        }
+        let listed = self.git("ls-tree").args(["-z", "--long", commit, "--"]).confined().succeed().await?;
+        let root = Arc::new(Root { commit: commit.to_owned(), listing: listed.text() });
+        *last() = Some(Arc::clone(&root));
+        Ok(root)
+    }
+
+    /// Names of the directories in the root directory at a commit.
+    pub async fn root_folders(&self, commit: &str) -> Result<Vec<String>, Error> {
+        let root = self.root_of(name::commit(commit)?).await?;
+        Ok(root.names().filter(|name| root.has_directory(name)).map(Into::into).collect())
+    }
+
+    /// The paths in folders of a commit; none of one that it does not have.
+    pub async fn in_folders(&self, commit: &str, folders: &[&str]) -> Result<Vec<String>, Error> {
+        if folders.is_empty() {
+            return Ok(Vec::new());
+        }
+        let inside: Vec<String> =
+            folders.iter().map(|folder| format!("{}/", folder.trim_end_matches('/'))).collect();
+        let git = self.git("ls-tree").args(["-z", "--name-only", name::commit(commit)?, "--"]);
+        let output = git.args(inside).confined().succeed().await?;
         Ok(output.text().split_terminator('\0').map(Into::into).collect())
     }
 
@@ -48,7 +94,7 @@ impl Mirror {
         let compare = |how: &[&str]| -> Git {
             let git = self.git("diff").limit(LONG).confined();
             let fixed = ["--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];
-            git.args(fixed).args(how).args([base, commit, "--"])
+            git.args(fixed).args(self.prefixes()).args(how).args([base, commit, "--"])
         };
         let counts = compare(&["--numstat", "-z"]).succeed().await?;
         let (files, insertions, deletions) = count(&counts.text());
@@ -58,7 +104,49 @@ impl Mirror {
             patch.truncate(patch.rfind('\n').map_or(0, |end| end + 1));
             patch.push_str(&format!("[the rest is left out: the diff is longer than {PATCH_LIMIT} bytes]\n"));
         }
+        let patch = self.with_places(patch);
         Ok(protocol::Diff { base: base.into(), patch, files, insertions, deletions })
+    }
+
+    /// The diff of two commits with all of the changed files around what changed, also of files that are not text; None where
+    /// that is longer than [`PATCH_LIMIT`].
+    pub async fn whole_files(&self, base: &str, commit: &str) -> Result<Option<String>, Error> {
+        let (base, commit) = (name::commit(base)?, name::commit(commit)?);
+        let git = self.git("diff").limit(LONG).confined();
+        let fixed = ["--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--text"];
+        let git = git.args(fixed).args(self.prefixes());
+        let git = git.args(["--unified=1000000", "--patch", base, commit, "--"]);
+        let output = git.bound(PATCH_LIMIT, Overflow::Cut).succeed().await?;
+        let patch = || self.with_places(String::from_utf8_lossy(&output.stdout).into_owned());
+        Ok((!output.cut).then(patch))
+    }
+}
+
+/// The root directory of a commit.
+#[derive(Debug)]
+pub(crate) struct Root {
+    commit: String,
+    /// As `ls-tree -z --long` gives it.
+    listing: String,
+}
+
+impl Root {
+    fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.listing.split_terminator('\0').filter_map(|entry| entry.split_once('\t'))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries().map(|(_, name)| name)
+    }
+
+    /// The size and the object of a regular file.
+    fn file(&self, name: &str) -> Option<(u64, String)> {
+        regular_file(&self.listing, name)
+    }
+
+    /// Whether it has a directory of this name.
+    pub(crate) fn has_directory(&self, name: &str) -> bool {
+        self.entries().any(|(fields, entry)| entry == name && fields.starts_with("040000 "))
     }
 }
 

@@ -63,9 +63,16 @@ impl Mirror {
     pub async fn below(&self, commit: &str, folders: &[&str]) -> Result<Vec<Placed>, Error> {
         let commit = name::commit(commit)?;
         let inside = |folder: &&str| !folder.split('/').any(|part| matches!(part, "" | "." | ".."));
-        let wanted: Vec<&str> = folders.iter().copied().filter(inside).collect();
+        let mut wanted: Vec<&str> = folders.iter().copied().filter(inside).collect();
         if wanted.len() < folders.len() {
             return Ok(Vec::new());
+        }
+        if !wanted.is_empty() {
+            let root = self.root_of(commit).await?;
+            wanted.retain(|folder| root.has_directory(folder.split('/').next().unwrap_or(folder)));
+            if wanted.is_empty() {
+                return Ok(Vec::new());
+            }
         }
         let git = self.git("ls-tree").args(["-r", "-z", "--long", "--full-tree", commit, "--"]).args(&wanted);
         let output = git.bound(LISTING, Overflow::Fail).confined().succeed().await?;

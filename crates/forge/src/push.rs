@@ -21,6 +21,17 @@ enum Standing {
     Replaces(String),
 }
 
+/// What others did to a branch of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Theirs {
+    /// Nothing: it is as we pushed it, or is not there.
+    Nothing,
+    /// They added commits, and it ends with this one.
+    Ahead(String),
+    /// They replaced commits of ours, and it ends with this one.
+    Apart(String),
+}
+
 /// What became of a push that may be given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
@@ -82,6 +93,8 @@ impl Mirror {
             Standing::UpToDate => return Ok(()),
             Standing::Replaces(expected) => expected,
         };
+        // What the commits point at is there before they are: a branch without it is of no use to anybody.
+        self.push_large(commit, branch, &running).await?;
         // The claim comes first: were it lost in a crash after the push, the branch would look like someone else's.
         let claim = format!("{PUSHED}{branch}");
         let claimed_before = self.resolve(&claim).await?;
@@ -106,6 +119,28 @@ impl Mirror {
             Ok(_) | Err(_) => {}
         }
         Err(error)
+    }
+
+    /// What others did to a branch since we pushed this commit to it; what is new is fetched.
+    pub async fn theirs(&self, branch: &str, ours: &str) -> Result<Theirs, Error> {
+        let ours = name::commit(ours)?;
+        let Some(tip) = self.remote_tip(branch).await? else { return Ok(Theirs::Nothing) };
+        let tip = name::commit(&tip)?;
+        if self.resolve(tip).await?.is_none() {
+            self.fetch_branch(branch).await?;
+        }
+        if self.is_ancestor(tip, ours).await? {
+            Ok(Theirs::Nothing)
+        } else if self.is_ancestor(ours, tip).await? {
+            Ok(Theirs::Ahead(tip.to_owned()))
+        } else {
+            Ok(Theirs::Apart(tip.to_owned()))
+        }
+    }
+
+    /// Whether a commit is in the history of another.
+    pub async fn has_in(&self, commit: &str, history: &str) -> Result<bool, Error> {
+        self.is_ancestor(name::commit(commit)?, name::commit(history)?).await
     }
 
     async fn standing(&self, commit: &str, branch: &str) -> Result<Standing, Error> {
@@ -136,7 +171,20 @@ impl Mirror {
         } else if self.is_ancestor(commit, tip).await? {
             Ok(Standing::UpToDate)
         } else {
-            Err(moved(branch))
+            Err(moved(branch, &self.others(commit, tip).await))
+        }
+    }
+
+    /// Words for the commits that the remote has and we have not. They are for show, so a failure costs only that.
+    async fn others(&self, commit: &str, tip: &str) -> String {
+        let (not_ours, last) = (format!("^{commit}"), "--format=%h %s, by %an");
+        let count = self.git("rev-list").args(["--count", tip, &not_ours, "--"]).confined().succeed().await;
+        let last = self.git("log").args(["-1", last, tip, "--"]).confined().succeed().await;
+        match (count, last) {
+            (Ok(count), Ok(last)) => {
+                format!(" ({} new, the last is {})", count.text(), remote::reason(&last.text()))
+            }
+            (Err(_), _) | (_, Err(_)) => String::new(),
         }
     }
 }
@@ -168,7 +216,7 @@ async fn send(url: &Url, git: Git, branch: &str) -> Result<(), Error> {
     let text = output.text();
     let summary = text.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
     match summary {
-        Some(summary) if summary.contains("stale info") => Err(moved(branch)),
+        Some(summary) if summary.contains("stale info") => Err(moved(branch, "")),
         Some(summary) => {
             let said = remote_lines(&output.stderr);
             let detail = if said.is_empty() { summary.into() } else { format!("{summary}: {said}") };
@@ -178,9 +226,9 @@ async fn send(url: &Url, git: Git, branch: &str) -> Result<(), Error> {
     }
 }
 
-fn moved(branch: &str) -> Error {
+fn moved(branch: &str, what: &str) -> Error {
     Error::Refused(format!(
-        "someone else pushed to {branch}, and what is theirs is not overwritten: move it to another branch there and deliver \
+        "someone else pushed to {branch}{what}, and what is theirs is not overwritten: move it to another branch there and deliver \
          again, or fork the session, which gives it a branch of its own"
     ))
 }

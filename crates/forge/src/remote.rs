@@ -2,6 +2,7 @@
 //! in a sentence that says what to do.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -44,6 +45,14 @@ impl Listing {
             }
         }
         listing
+    }
+}
+
+impl fmt::Display for Listing {
+    /// A line for each ref, as they were told.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "HEAD {}", self.default.as_deref().unwrap_or_default())?;
+        self.branches.iter().try_for_each(|(name, commit)| writeln!(f, "{commit} {name}"))
     }
 }
 

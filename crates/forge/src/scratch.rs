@@ -1,6 +1,7 @@
 //! A throwaway bare repository that borrows a mirror's objects. What comes from a sandbox is unpacked and examined here
 //! before the mirror gets any of it, and refs can be named freely here without two sessions getting in each other's way.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -24,15 +25,8 @@ impl Scratch {
         let parent = mirror.parent().unwrap_or(mirror);
         let directory = temporary(parent)?;
         let path = directory.path().join("repository.git");
-        init(&path, commit).await?;
-        let mut borrowed = mirror.join("objects").into_os_string();
-        borrowed.push("\n");
-        let list = path.join("objects/info/alternates");
-        let write = async {
-            tokio::fs::create_dir_all(path.join("objects/info")).await?;
-            tokio::fs::write(&list, borrowed.as_encoded_bytes()).await
-        };
-        write.await.map_err(|error| Error::io(format_args!("write {}", list.display()), &error))?;
+        lay_out(&path, &mirror.join("objects"), Format::of(commit))
+            .map_err(|error| Error::io(format_args!("write {}", path.display()), &error))?;
         Ok(Self { directory, path })
     }
 
@@ -51,6 +45,18 @@ impl Scratch {
         Git::local(command, &self.path)
     }
 
+    /// Lets HEAD name this branch, and the branch this commit. Nobody else is in here, so it needs none of git's locks; that the
+    /// commit is there is found out by whatever reads it.
+    pub(crate) fn begin_at(&self, reference: &str, commit: &str) -> Result<(), Error> {
+        let file = self.path.join(reference);
+        let write = || {
+            std::fs::create_dir_all(file.parent().unwrap_or(&self.path))?;
+            std::fs::write(&file, format!("{commit}\n"))?;
+            std::fs::write(self.path.join("HEAD"), format!("ref: {reference}\n"))
+        };
+        write().map_err(|error| Error::io(format_args!("write {}", file.display()), &error))
+    }
+
     pub(crate) async fn point(&self, name: &str, commit: &str) -> Result<(), Error> {
         self.git("update-ref").args(["--no-deref", name, commit]).succeed().await.map(drop)
     }
@@ -64,9 +70,52 @@ pub(crate) fn temporary(parent: &Path) -> Result<TempDir, Error> {
         .map_err(|error| Error::io(format_args!("make a directory in {}", parent.display()), &error))
 }
 
+/// How a repository names its objects.
+#[derive(Clone, Copy)]
+enum Format {
+    Sha1,
+    Sha256,
+}
+
+impl Format {
+    /// As this commit id tells.
+    fn of(commit: &str) -> Self {
+        if commit.len() == 64 { Self::Sha256 } else { Self::Sha1 }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+        }
+    }
+}
+
+/// Makes an empty bare repository that borrows the objects of another, as git's manual describes one. Starting git for it
+/// would take as long as what is then done in it.
+fn lay_out(path: &Path, borrowed: &Path, format: Format) -> io::Result<()> {
+    for directory in ["objects/info", "objects/pack", "refs/heads"] {
+        std::fs::create_dir_all(path.join(directory))?;
+    }
+    let mut borrowed = borrowed.as_os_str().to_owned();
+    borrowed.push("\n");
+    std::fs::write(path.join("objects/info/alternates"), borrowed.as_encoded_bytes())?;
+    let config = match format {
+        Format::Sha1 => "[core]\n\trepositoryformatversion = 0\n\tbare = true\n".to_owned(),
+        Format::Sha256 => {
+            let name = format.name();
+            format!(
+                "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = {name}\n"
+            )
+        }
+    };
+    std::fs::write(path.join("config"), config)?;
+    std::fs::write(path.join("HEAD"), "ref: refs/heads/none\n")
+}
+
 /// Makes an empty bare repository with the object format of this commit id.
 pub(crate) async fn init(path: &Path, commit: &str) -> Result<(), Error> {
-    let format = if commit.len() == 64 { "sha256" } else { "sha1" };
+    let format = Format::of(commit).name();
     Git::local("init", path)
         .args(["--bare", "--quiet", "--template=", "--initial-branch=none"])
         .arg(format!("--object-format={format}"))

@@ -11,7 +11,7 @@ use crate::confined::{self, ONE_THREAD, outgrown};
 use crate::git::{Failure, Git, LARGE, LONG, Output, Overflow};
 use crate::mirror::is_ancestor;
 use crate::scratch::Scratch;
-use crate::{Error, Mirror, name, remote, unfolds};
+use crate::{Error, Mirror, dot_git, name, remote, unfolds};
 
 /// Larger bundles are refused.
 pub const BUNDLE_LIMIT: u64 = 256 * 1024 * 1024;
@@ -20,16 +20,30 @@ pub const BUNDLE_LIMIT: u64 = 256 * 1024 * 1024;
 const LINK_LIMIT: usize = 4096;
 /// A repository whose paths take more bytes than this is not taken; enough for about a million files.
 const LISTING_LIMIT: usize = 64 * 1024 * 1024;
+/// The mode of a submodule.
+const SUBMODULE: &str = "160000";
 /// Where the scratch repository has what came.
 const INCOMING: &str = "refs/slipway/incoming";
 
 impl Mirror {
     /// Takes the branch out of a bundle from a sandbox, verified: only that ref, descends from `base`, fsck, size
-    /// limits, no new submodules, no links out of the repository. Stores it under `refs/slipway/<name>` and gives the
-    /// commit. The bundle needs to hold no more than `base..branch`.
-    pub async fn take(&self, bundle: &Path, branch: &str, base: &str, name: &str) -> Result<String, Error> {
+    /// limits, no new submodules, no links out of the repository. Stores it under `refs/slipway/<name>`, and under
+    /// the name of a turn beside that, and gives the commit. The bundle needs to hold no more than `base..branch`.
+    pub async fn take(
+        &self,
+        bundle: &Path,
+        branch: &str,
+        base: &str,
+        name: &str,
+        turn: Option<&str>,
+    ) -> Result<String, Error> {
         let base = name::commit(base)?;
         let kept = name::kept(name)?;
+        let of_turn = match turn {
+            Some(turn) if name::is_branch(turn) => Some(format!("{}/{turn}", name::turns(name)?)),
+            Some(turn) => return Err(Error::Io(format!("{turn:?} cannot be part of a ref's name"))),
+            None => None,
+        };
         if !name::is_branch(branch) {
             return Err(Error::Refused(format!("{branch:?} cannot be the name of a branch")));
         }
@@ -55,19 +69,19 @@ impl Mirror {
         }
         has_an_end(&scratch, &commit).await?;
         examine(&scratch, base, &commit).await?;
-        self.accept(&scratch, &kept).await?;
+        self.accept(&scratch, &kept, of_turn.as_deref()).await?;
         Ok(commit)
     }
 
     /// The mirror holds everything else already, so this moves the new objects only, through git's fsck.
-    async fn accept(&self, scratch: &Scratch, kept: &str) -> Result<(), Error> {
+    async fn accept(&self, scratch: &Scratch, kept: &str, of_turn: Option<&str>) -> Result<(), Error> {
         let fetch = || {
             self.git("fetch")
                 .setting("fetch.fsckObjects=true")
                 .setting("transfer.fsckObjects=true")
                 .args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--"])
                 .arg(scratch.repository())
-                .arg(format!("+{INCOMING}:{kept}"))
+                .args(std::iter::once(kept).chain(of_turn).map(|name| format!("+{INCOMING}:{name}")))
                 .limit(LONG)
                 .confined()
         };
@@ -175,17 +189,19 @@ async fn examine(scratch: &Scratch, base: &str, commit: &str) -> Result<(), Erro
         let change = String::from_utf8_lossy(change);
         let path = String::from_utf8_lossy(path).into_owned();
         let parts: Vec<&str> = change.trim_start_matches(':').split(' ').collect();
-        let [_, mode, _, object, status] = parts[..] else {
+        let [before, mode, _, object, status] = parts[..] else {
             return Err(Error::Io(format!("git diff-tree gave a line that is not understood: {change:?}")));
         };
         if status == "D" {
             continue;
         }
-        if path.split('/').any(|part| part.eq_ignore_ascii_case(".git")) {
+        if dot_git::leads_inside(&path) {
             return Err(Error::Refused(format!("{path:?} is inside a .git directory")));
         }
         match mode {
-            "160000" => return Err(Error::Refused(format!("{path:?} adds or moves a submodule"))),
+            // Whether one that was moved may go is decided when it is to be delivered.
+            SUBMODULE if before == SUBMODULE => {}
+            SUBMODULE => return Err(Error::Refused(submodule(&path, object))),
             "120000" => links.push((path, object.to_owned())),
             _ => {}
         }
@@ -222,7 +238,7 @@ async fn examine_links(scratch: &Scratch, links: Vec<(String, String)>) -> Resul
 }
 
 /// One object out of the answer to `--batch=%(objectsize)`: its size, a newline, its bytes, a newline.
-fn next_object(answer: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn next_object(answer: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = answer.iter().position(|&byte| byte == b'\n')?;
     let size: usize = std::str::from_utf8(&answer[..end]).ok()?.parse().ok()?;
     let start = end + 1;
@@ -238,7 +254,17 @@ fn stays_inside(path: &str, target: &str) -> bool {
     let depth = path.split('/').count() - 1;
     let parts: Vec<&str> = target.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let up = parts.iter().take_while(|part| **part == "..").count();
-    up <= depth && parts[up..].iter().all(|part| *part != ".." && !part.eq_ignore_ascii_case(".git"))
+    up <= depth && parts[up..].iter().all(|part| *part != ".." && !dot_git::leads_inside(part))
+}
+
+/// What is said of a submodule that is new. Its commits are in another repository, which is not the session's: whoever is given
+/// the branch could not find them.
+fn submodule(path: &str, commit: &str) -> String {
+    let commit = commit.get(..12).unwrap_or(commit);
+    format!(
+        "{path:?} adds a submodule (a repository in the repository, at {commit}), which is not delivered: remove its \
+         .git directory to deliver its files, or remove it"
+    )
 }
 
 /// Git at work on what came.

@@ -18,6 +18,16 @@ impl Token {
         (!token.0.is_empty()).then_some(token)
     }
 
+    /// The secret itself, for where it is sealed.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it stands in a text, in one of the usual spellings.
+    pub fn is_told_in(&self, text: &str) -> bool {
+        crate::hidden::is_told_in(text, &self.0)
+    }
+
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

@@ -50,6 +50,8 @@ pub(crate) struct Url {
     credentials: Option<Credentials>,
     /// Whether the credentials came from a forge.
     is_from_forge: bool,
+    /// Whether it is reached without any login, neither of a forge nor of the user that runs this.
+    is_anonymous: bool,
     path: Option<PathBuf>,
 }
 
@@ -78,8 +80,7 @@ impl Url {
         if url.chars().any(char::is_control) {
             return Err("the address has control characters in it".into());
         }
-        let key: String =
-            Sha256::digest(url.as_bytes()).iter().take(12).map(|b| format!("{b:02x}")).collect();
+        let key = key_of(url);
         let parts = split(url);
         let new = |operand: &str, credentials, path| Self {
             key,
@@ -87,6 +88,7 @@ impl Url {
             operand: operand.into(),
             credentials,
             is_from_forge: false,
+            is_anonymous: false,
             path,
         };
         match parts.scheme.as_deref() {
@@ -160,12 +162,25 @@ impl Url {
     /// Whether a login would be of use: it is reached over HTTP, and brings none of its own.
     pub(crate) fn takes_login(&self) -> bool {
         self.credentials.is_none()
+            && !self.is_anonymous
             && (self.operand.starts_with("http://") || self.operand.starts_with("https://"))
     }
 
     /// Adds the address as the next operand, after `--`, and the credentials by way of the environment.
     pub(crate) fn operand_of(&self, git: Git) -> Git {
-        let git = git.arg("--").arg(&self.operand);
+        self.signed(git.arg("--").arg(&self.operand))
+    }
+
+    /// What git is given as the address.
+    pub(crate) fn operand(&self) -> &str {
+        &self.operand
+    }
+
+    /// Adds the credentials by way of the environment.
+    pub(crate) fn signed(&self, git: Git) -> Git {
+        if self.is_anonymous {
+            return git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        }
         let Some(Credentials { origin, user, password }) = &self.credentials else { return git };
         let mut settings = vec![(format!("credential.{origin}.username"), user.as_str())];
         if password.is_some() {
@@ -180,13 +195,100 @@ impl Url {
         git.env("SLIPWAY_USER", user).env("SLIPWAY_PASSWORD", password.as_deref().unwrap_or_default())
     }
 
+    /// The same address, reached without any login.
+    pub(crate) fn without_logins(self) -> Self {
+        let key = key_of(&format!("anonymous {}", self.key));
+        Self { key, credentials: None, is_anonymous: true, ..self }
+    }
+
+    /// The host, where there is one.
+    pub(crate) fn host(&self) -> Option<String> {
+        let host = match self.operand.split_once("://") {
+            Some(("file", _)) => return None,
+            Some((_, rest)) => {
+                let authority = rest.split('/').next().unwrap_or_default();
+                let host = authority.rsplit('@').next().unwrap_or_default();
+                host.rsplit_once(':')
+                    .filter(|(host, port)| !host.is_empty() && is_number(port))
+                    .map_or(host, |(host, _)| host)
+            }
+            None if self.path.is_some() => return None,
+            None => self.operand.split(':').next().unwrap_or_default().rsplit('@').next().unwrap_or_default(),
+        };
+        Some(host.to_ascii_lowercase()).filter(|host| !host.is_empty())
+    }
+
+    /// Host and port of an address over HTTP.
+    pub(crate) fn web_host(&self) -> Option<(String, u16)> {
+        let (scheme, rest) = self.operand.split_once("://")?;
+        let port = match scheme {
+            "http" => 80,
+            "https" => 443,
+            _ => return None,
+        };
+        let authority = rest.split('/').next().unwrap_or_default();
+        let named = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        Some((self.host()?, named.unwrap_or(port)))
+    }
+
+    /// An address of the same host, reached in the way and with the login that another address has. The error is a sentence.
+    pub(crate) fn reached_as(&self, other: &Self) -> Result<Self, String> {
+        if self.credentials.is_some() {
+            return Err(format!(
+                "{} has a login in it, which a list of submodules must not have",
+                self.public
+            ));
+        }
+        let Some((_, _)) = other.web_host() else { return Ok(self.clone()) };
+        let origin: String = other.operand.split('/').take(3).collect::<Vec<_>>().join("/");
+        let path = match self.operand.split_once("://") {
+            Some(("http" | "https", _)) if !self.operand.starts_with(&format!("{origin}/")) => {
+                // Another port or scheme of the host is another server.
+                return Err(format!("{} is not at {origin}, where the repository is", self.public));
+            }
+            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+            None => self.operand.split_once(':').map_or("", |(_, path)| path),
+        };
+        let whole = format!("{origin}/{}", path.trim_start_matches('/'));
+        let mut url = Self::parse(&whole)?;
+        if let Some(credentials) = &other.credentials {
+            url.credentials = Some(credentials.clone());
+            url.is_from_forge = other.is_from_forge;
+            url.key = key_of(&format!("{} {whole}", other.key));
+        }
+        url.is_anonymous = other.is_anonymous;
+        Ok(url)
+    }
+
+    /// Where the objects of its large files are.
+    pub(crate) fn large_store(&self) -> String {
+        let address = self.operand.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+        if let Some(path) = &self.path {
+            return format!("file://{}", path.display());
+        }
+        if self.web_host().is_none() {
+            return self.operand.clone();
+        }
+        let git = if address.ends_with(".git") { "" } else { ".git" };
+        format!("{address}{git}/info/lfs")
+    }
+
     /// Takes the password out of a text of git's, should a server or helper have repeated it.
     pub(crate) fn redact(&self, text: &str) -> String {
         match self.credentials.as_ref().and_then(|c| c.password.as_deref()) {
-            Some(password) if !password.is_empty() => text.replace(password, "***"),
-            _ => text.to_owned(),
+            Some(password) => crate::hidden::hidden(text, &[password]),
+            None => text.to_owned(),
         }
     }
+}
+
+/// What a mirror's directory is called.
+fn key_of(url: &str) -> String {
+    Sha256::digest(url.as_bytes()).iter().take(12).map(|b| format!("{b:02x}")).collect()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 struct Parts {

@@ -9,8 +9,8 @@ use crate::git::{Git, LONG};
 use crate::mirror::{Locks, Mirrors, URL_FILE};
 use crate::{Error, name, remote, scratch};
 
-/// The refs of sessions' work.
-const KEPT: &str = "refs/slipway/";
+/// The refs of sessions' work, as it is and as each turn left it.
+const KEPT: [&str; 2] = ["refs/slipway/", "refs/slipway-turns/"];
 
 /// What a bundle does not say of its mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,12 +98,16 @@ async fn heads(inside: &Path, bundle: &Path) -> Result<Vec<(String, String)>, Er
 
 async fn add_work(mirror: &Path, locks: &Locks, bundle: &Path) -> Result<(), Error> {
     let known =
-        Git::local("for-each-ref", mirror).args(["--format=%(refname)", KEPT]).succeed().await?.text();
+        Git::local("for-each-ref", mirror).arg("--format=%(refname)").args(KEPT).succeed().await?.text();
     let known: HashSet<&str> = known.lines().collect();
     let missing: Vec<String> = heads(mirror, bundle)
         .await?
         .into_iter()
-        .filter(|(_, name)| name.starts_with(KEPT) && name::is_branch(name) && !known.contains(name.as_str()))
+        .filter(|(_, name)| {
+            KEPT.iter().any(|kept| name.starts_with(kept))
+                && name::is_branch(name)
+                && !known.contains(name.as_str())
+        })
         .map(|(_, name)| format!("{name}:{name}"))
         .collect();
     // A list of refs has to fit on a command line.

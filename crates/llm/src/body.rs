@@ -93,8 +93,14 @@ impl Body {
         }
     }
 
-    /// Takes the end of the body; what was no stream is read now.
-    pub(crate) fn end(self, fold: &mut dyn Fold, sink: &mut Sink<'_>) -> Result<(), Trouble> {
+    /// Takes the end of the body; what was no stream is read now, and so is a last event that nothing ends but this.
+    pub(crate) fn end(mut self, fold: &mut dyn Fold, sink: &mut Sink<'_>) -> Result<(), Trouble> {
+        if let Self::Events { decoder, any, .. } = &mut self
+            && let Some(event) = decoder.rest().filter(is_whole)
+        {
+            *any = true;
+            fold.event(&event, sink)?;
+        }
         let text = match &self {
             Self::Events { any: true, .. } => return Ok(()),
             Self::Events { beginning: text, .. } | Self::Unknown(text) | Self::Whole(text) => {
@@ -111,4 +117,9 @@ impl Body {
         }
         Err(Fault::malformed(format!("is neither JSON nor a stream of events: {}", excerpt(text))).into())
     }
+}
+
+/// Whether an event has all its data. All formats send objects, of which no beginning is one.
+fn is_whole(event: &sse::Event) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(&event.data).is_ok() || event.data.trim() == "[DONE]"
 }

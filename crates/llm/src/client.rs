@@ -116,6 +116,8 @@ struct Learned {
     refused: HashSet<u64>,
     /// Most tokens of an answer, thoughts included, where a key may send only so many.
     most: Option<u32>,
+    /// Whether its API is below the version that the configured address lacks.
+    versioned: bool,
 }
 
 /// A call that was accepted.
@@ -137,7 +139,7 @@ pub struct Client {
     outward: reqwest::Client,
     timeouts: Timeouts,
     /// What servers turned out not to understand, so that only their first call pays for it.
-    learned: Arc<Mutex<HashMap<(String, String), Learned>>>,
+    learned: Arc<Mutex<HashMap<String, Learned>>>,
 }
 
 impl Client {
@@ -233,8 +235,11 @@ impl Client {
         tracing::debug!(model = model.name, elapsed = ?started.elapsed(), "the model server accepted the call");
         let mut first_token = None;
         let mut timed = |delta: Delta| {
-            if matches!(delta, Delta::Usage(_) | Delta::Accepted { .. }) {
-                return sink(delta);
+            match delta {
+                // It must not count either where the answer never becomes whole.
+                Delta::Usage(usage) if is_absurd(&usage, model, sent) => return,
+                Delta::Usage(_) | Delta::Accepted { .. } => return sink(delta),
+                Delta::Text(_) | Delta::Reasoning(_) | Delta::Call { .. } => {}
             }
             first_token.get_or_insert_with(|| started.elapsed());
             let delta = if answer_is_call { delta_as_text(delta) } else { Some(delta) };
@@ -309,15 +314,17 @@ impl Client {
 
     /// Sends the request, at most once more for each thing that the server turns out not to understand.
     async fn open(&self, model: &Model, request: &Request) -> Result<Opened, Error> {
-        let url = model.endpoint()?;
         let key = model.key_text()?;
         let headers = model.request_headers(key.as_deref().map(String::as_str))?;
-        let place = (url.to_string(), model.model.clone());
         let first = Quirks::of(model);
         let maker = model.maker();
-        let mut learned = self.known(&place);
+        let mut learned = self.known(&maker);
+        let lacking = model.lacking_version();
+        let mut versioned = learned.versioned;
+        let mut as_configured = None;
         let mut notes = Vec::new();
         loop {
+            let url = model.endpoint_below(lacking.filter(|_| versioned))?;
             let quirks = learned.quirks.unwrap_or(first);
             let brief = learned.most.map(|most| model.at_most(most));
             let model = brief.as_ref().unwrap_or(model);
@@ -325,15 +332,29 @@ impl Client {
                 prepare(model, request, quirks, &learned.refused);
             let body = wire::text(&wire::body(model, &prepared, quirks));
             let sent = body.len() as u64;
-            let response = self.send(model, url.clone(), headers.clone(), body).await?;
+            let response = self.send(model, url, headers.clone(), body).await?;
             let status = response.status();
             if status.is_success() {
+                if versioned != learned.versioned {
+                    // Only now it is known that this is the place.
+                    learned.versioned = versioned;
+                    self.remember(&maker, &learned);
+                }
                 notes.extend(changed);
                 return Ok(Opened { response: Ok(response), answer_is_call, notes, sent });
             }
             let hints = hints::from_headers(response.headers());
             let body = self.complaint(model, response).await;
             let complaint = Complaint::from_response(status.as_u16(), hints, &body);
+            if lacking.is_some() && !versioned && complaint.knows_no_such_place() {
+                (versioned, as_configured) = (true, Some(complaint));
+                continue;
+            }
+            // What is not there either says less than what was asked for.
+            let complaint = match as_configured.take() {
+                Some(first) if complaint.knows_no_such_place() => first,
+                Some(_) | None => complaint,
+            };
             let foreign = signatures(request, &maker).filter(|mark| !learned.refused.contains(mark));
             let foreign: Vec<u64> = foreign.collect();
             let seen = images::latest(request, &learned.refused);
@@ -361,20 +382,26 @@ impl Client {
             };
             tracing::warn!(model = model.name, "{taught}");
             notes.push(taught.to_owned());
-            self.remember(&place, &learned);
+            self.remember(&maker, &learned);
         }
     }
 
-    fn known(&self, place: &(String, String)) -> Learned {
-        let known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(place).cloned().unwrap_or_default()
+    /// The version of the API that a server turned out to have its API below, where the configured address lacks it.
+    pub(crate) fn version(&self, model: &Model) -> Option<&'static str> {
+        model.lacking_version().filter(|_| self.known(&model.maker()).versioned)
     }
 
-    fn remember(&self, place: &(String, String), learned: &Learned) {
+    fn known(&self, maker: &str) -> Learned {
+        let known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(maker).cloned().unwrap_or_default()
+    }
+
+    fn remember(&self, maker: &str, learned: &Learned) {
         let mut known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = known.entry(place.clone()).or_default();
+        let entry = known.entry(maker.to_owned()).or_default();
         entry.quirks = learned.quirks.or(entry.quirks);
         entry.most = learned.most.or(entry.most);
+        entry.versioned |= learned.versioned;
         if entry.refused.len() > REFUSED_LIMIT {
             entry.refused.clear();
         }
@@ -438,12 +465,15 @@ impl Client {
         let idle = self.idle(model);
         let mut progress = Progress::Open;
         let mut settled = None;
+        // Whether more of the answer came after its end, as from servers that call each piece the last one.
+        let mut early = false;
         let mut received = 0;
         let mut told = Usage::default();
         loop {
             let now = tokio::time::Instant::now();
             let until = match progress {
                 Progress::Open => now + idle,
+                Progress::Settled if early => now + idle,
                 // Signs of life do not put it off.
                 Progress::Settled => *settled.get_or_insert(now + SETTLED_WAIT.min(idle)),
                 Progress::Closed => {
@@ -455,7 +485,8 @@ impl Client {
                 Ok(Ok(Some(piece))) => piece,
                 Ok(Ok(None)) => return Ok(Ended::Body),
                 // The answer itself is whole; only its usage is lost.
-                Ok(Err(_)) | Err(_) if progress == Progress::Settled => return Ok(Ended::Whole),
+                Ok(Err(_)) if progress == Progress::Settled && !early => return Ok(Ended::Whole),
+                Err(_) if progress == Progress::Settled => return Ok(Ended::Whole),
                 Ok(Err(error)) => {
                     tracing::debug!(cause = root_cause(&error), "the connection to the model server broke");
                     return Err(Trouble::Fault(Fault::BrokeOff));
@@ -466,8 +497,10 @@ impl Client {
             if received > ANSWER_LIMIT {
                 return Err(Trouble::Fault(Fault::malformed("does not end")));
             }
+            let before = fold.so_far().0.bytes();
             let pushed = body.push(&piece, fold, sink);
             let (parts, usage) = fold.so_far();
+            early |= progress == Progress::Settled && parts.bytes() > before;
             // Whoever gives the call up must know it by then.
             if usage != std::mem::replace(&mut told, usage) {
                 sink(Delta::Usage(usage));
@@ -477,10 +510,11 @@ impl Client {
                 Err(_) if progress == Progress::Settled => return Ok(Ended::Whole),
                 pushed => pushed?.max(progress),
             };
-            if progress == Progress::Open && parts.is_endless() {
+            let open = progress == Progress::Open || early && progress == Progress::Settled;
+            if open && parts.is_endless() {
                 return Ok(Ended::Endless);
             }
-            if progress == Progress::Open && parts.bytes() > most {
+            if open && parts.bytes() > most {
                 return Ok(Ended::TooLong);
             }
         }
@@ -613,15 +647,43 @@ fn unreachable(model: &Model, error: &reqwest::Error) -> Error {
     }
     let address = model.address();
     let cause = root_cause(error);
-    let advice = if model.base_url.is_some() {
-        format!("is it running? Check base_url of [models.{}] in slipway.toml.", model.name)
-    } else {
-        "check this machine's network and proxy.".to_owned()
+    let advice = match (unlike_https(&cause), &model.base_url) {
+        (Some(Unlike::NoTls), Some(_)) => format!(
+            "it does not speak https there. Write http:// in base_url of [models.{}] in slipway.toml, or the port where it does.",
+            model.name
+        ),
+        (Some(Unlike::Untrusted), Some(_)) => format!(
+            "this machine does not trust its certificate. Add the authority that made it to this machine's certificates, or \
+             name the server in base_url of [models.{}] in slipway.toml as its certificate does.",
+            model.name
+        ),
+        (None, Some(_)) => {
+            format!("is it running? Check base_url of [models.{}] in slipway.toml.", model.name)
+        }
+        (_, None) => "check this machine's network and proxy.".to_owned(),
     };
     Error::new(
         Class::Unreachable,
         format!("Cannot reach the model server at {address} ({}): {advice}", excerpt(&cause)),
     )
+}
+
+/// What of a server's answer is not as https has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unlike {
+    /// It speaks something else, most likely plain HTTP.
+    NoTls,
+    /// Its certificate is not one for this address that is trusted here.
+    Untrusted,
+}
+
+/// The same from the words of the TLS library, which are for programmers.
+fn unlike_https(cause: &str) -> Option<Unlike> {
+    match cause {
+        cause if cause.contains("InvalidContentType") => Some(Unlike::NoTls),
+        cause if cause.contains("invalid peer certificate") => Some(Unlike::Untrusted),
+        _ => None,
+    }
 }
 
 /// The innermost cause, which is the one that says something.

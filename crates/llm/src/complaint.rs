@@ -55,7 +55,9 @@ impl Complaint {
     pub(crate) fn from_json(value: &Value) -> Option<Self> {
         // Gemini wraps its errors in an array.
         let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
-        let error = value.get("error").filter(|error| !error.is_null())?;
+        // Some, such as older ones of vLLM, give the error bare, also in the middle of a stream.
+        let bare = || Some(value).filter(|value| value.get("object").is_some_and(|kind| kind == "error"));
+        let error = value.get("error").filter(|error| !error.is_null()).or_else(bare)?;
         let field = |name: &str| error.get(name).filter(|value| !value.is_null());
         let status = field("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
         let kind =
@@ -196,6 +198,13 @@ impl Complaint {
             || words.iter().any(|words| said.contains(words))
     }
 
+    /// Whether the server has nothing at that address, which is told from not having the model.
+    pub(crate) fn knows_no_such_place(&self) -> bool {
+        // Gemini's addresses have the word in them.
+        let said = self.message.to_lowercase().replace("/models", "");
+        matches!(self.status, Some(404 | 405)) && !said.contains("model")
+    }
+
     /// Whether the server says that it has no such model.
     pub(crate) fn names_no_model(&self) -> bool {
         let said = format!("{} {}", self.kind, self.message).to_lowercase();
@@ -309,6 +318,12 @@ impl Complaint {
                 "The conversation is too long for model \"{name}\"{what}. Shorten it, or choose a model with a larger \
                  context."
             ),
+            Class::UnknownModel if self.knows_no_such_place() => format!(
+                "The server at {} has no model API there, or does not know the model {:?}{what}. Check base_url and model of \
+                 [models.{name}] in slipway.toml.",
+                model.address(),
+                model.model
+            ),
             Class::UnknownModel => format!(
                 "The server at {} does not know the model {:?}{what}. Check model and base_url of [models.{name}] in \
                  slipway.toml.",
@@ -366,7 +381,12 @@ impl Complaint {
 /// A wait in words.
 fn plain(wait: Duration) -> String {
     let seconds = wait.as_secs_f64().ceil();
-    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", (seconds / 60.0).ceil()) }
+    let minutes = (seconds / 60.0).ceil();
+    match seconds {
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{minutes:.0} min"),
+        _ => format!("{:.0} h", (minutes / 60.0).ceil()),
+    }
 }
 
 /// How servers say that the conversation is too long; none has a code for it that others share.
@@ -387,6 +407,15 @@ const OVERFLOW: &[&str] = &[
     "too many input tokens",
     "reduce the length of the messages",
     "longer than the model's context",
+    "maximum model length",
+    "model token limit",
+    "max length exceeded",
+    "exceeds max length",
+    "`max_new_tokens` must be <=",
+    "prompt token count",
+    "too many tokens:",
+    "payload size exceeds",
+    "total message size",
     "exceeds the maximum number of tokens",
 ];
 

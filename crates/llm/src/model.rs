@@ -125,13 +125,31 @@ impl Model {
 
     /// The URL of one call.
     pub(crate) fn endpoint(&self) -> Result<Url, Error> {
-        self.url(&self.path()).map(|mut url| {
+        self.endpoint_below(None)
+    }
+
+    /// The same at a server whose API is below a version that the base lacks.
+    pub(crate) fn endpoint_below(&self, version: Option<&str>) -> Result<Url, Error> {
+        self.url(&format!("{}{}", version.unwrap_or_default(), self.path())).map(|mut url| {
             if self.provider.format() == Format::Gemini {
                 // Without it, the stream is one array that ends only with the answer.
                 url.query_pairs_mut().append_pair("alt", "sse");
             }
             url
         })
+    }
+
+    /// The version of the API that the configured base lacks, if it names none. Vendors document addresses without one for
+    /// programs that add it by themselves.
+    pub(crate) fn lacking_version(&self) -> Option<&'static str> {
+        let facts = self.provider.facts();
+        let place = self.base_url.as_deref()?.split('?').next()?;
+        let is_version = |part: &str| {
+            part.strip_prefix('v')
+                .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+        };
+        let lacks = matches!(facts.path, Path::Usual) && !place.split('/').skip(3).any(is_version);
+        lacks.then_some(if facts.format == Format::Gemini { "/v1beta" } else { "/v1" })
     }
 
     /// The base with something behind its path; a query that the base has stays.

@@ -184,7 +184,7 @@ pub(crate) fn delta_as_text(delta: Delta) -> Option<Delta> {
 pub(crate) fn completion_as_text(mut completion: Completion) -> Completion {
     let is_answer = |part: &Part| matches!(part, Part::Call(call) if call.tool == ANSWER_TOOL);
     if !completion.parts.iter().any(is_answer) {
-        return completion;
+        return written_as_text(completion);
     }
     completion.parts.retain(|part| is_answer(part) || matches!(part, Part::Reasoning { .. }));
     for part in &mut completion.parts {
@@ -195,6 +195,29 @@ pub(crate) fn completion_as_text(mut completion: Completion) -> Completion {
     if completion.stop == Stop::Tools {
         completion.stop = Stop::End;
     }
+    completion
+}
+
+/// The same of an answer whose call was written as text, as small models do behind servers that do not hold them to it. What
+/// cannot be read as an object stays as it is.
+fn written_as_text(mut completion: Completion) -> Completion {
+    let texts = completion.parts.iter().filter_map(|part| match part {
+        Part::Text { text } => Some(text.as_str()),
+        Part::Reasoning { .. } | Part::Call(_) => None,
+    });
+    let said: String = texts.collect();
+    let text = said.trim();
+    let inside = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
+    let text = inside.and_then(|text| text.strip_suffix("```")).unwrap_or(text);
+    let Ok(written @ Value::Object(_)) = serde_json::from_str::<Value>(text) else { return completion };
+    let arguments = ["arguments", "parameters", "input"].iter().find_map(|name| written.get(name)).cloned();
+    let answer = match arguments {
+        Some(Value::String(text)) if written["name"] == ANSWER_TOOL => text,
+        Some(arguments @ Value::Object(_)) if written["name"] == ANSWER_TOOL => arguments.to_string(),
+        Some(_) | None => text.trim().to_owned(),
+    };
+    completion.parts.retain(|part| !matches!(part, Part::Text { .. }));
+    completion.parts.push(Part::Text { text: answer });
     completion
 }
 
@@ -241,6 +264,31 @@ mod tests {
 
     fn text(text: &str) -> Part {
         Part::Text { text: text.into() }
+    }
+
+    #[test]
+    fn an_answer_whose_call_was_written_as_text_is_the_answer() {
+        let told = |text: &str| {
+            let parts = vec![Part::Text { text: text.into() }];
+            let completion = Completion { parts, stop: Stop::End, usage: Default::default() };
+            match completion_as_text(completion).parts.as_slice() {
+                [Part::Text { text }] => text.clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        for written in [
+            "```json\n{\"name\": \"answer\", \"arguments\": {\"n\": 1}}\n```",
+            r#"{"name": "answer", "parameters": {"n":1}}"#,
+            r#"{"name": "answer", "arguments": "{\"n\":1}"}"#,
+            "```\n{\"n\":1}\n```",
+            r#"{"n":1}"#,
+        ] {
+            assert_eq!(told(written), r#"{"n":1}"#, "{written}");
+        }
+        // An answer that has such fields itself, and what is none.
+        for other in [r#"{"name":"Ann","input":{"n":1}}"#, "It is 1.", "```json\n{\"n\":"] {
+            assert_eq!(told(other), other);
+        }
     }
 
     #[test]

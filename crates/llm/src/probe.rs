@@ -1,10 +1,10 @@
-//! What a model turns out to do when it is asked: one small request with a tool, one for an answer of a given shape, and
-//! a look at what the server says about itself.
+//! What a model turns out to do when it is asked: one small request with a tool, where that is not called as it should be one
+//! for an answer of a given shape, and a look at what the server says about itself.
 
 use std::time::Duration;
 
 use protocol::chat::{AnswerSchema, Call, Completion, Message, Part, Request, Stop, ToolSpec};
-use protocol::{ToolMode, Usage};
+use protocol::{EditFormat, ToolMode, Usage};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -34,8 +34,8 @@ pub struct Findings {
     pub reports_usage: bool,
     /// How it calls tools.
     pub tool_calls: ToolCalls,
-    /// Whether its answer kept to a schema; why not, if not.
-    pub structured: Result<(), String>,
+    /// Whether its answer kept to a schema; why not, if not. None where nothing depends on it, and it was not asked.
+    pub structured: Option<Result<(), String>>,
     /// How long the first piece of an answer took.
     pub first_token: Duration,
     /// The context that the server says it serves.
@@ -44,6 +44,8 @@ pub struct Findings {
     pub usage: Usage,
     /// The mode that fits.
     pub tool_mode: ToolMode,
+    /// How files are changed in that mode.
+    pub edit_format: EditFormat,
     /// What was learned about the server.
     pub notes: Vec<String>,
 }
@@ -83,9 +85,16 @@ impl Client {
             Err(error) => return Err(error),
         };
         let (tool_calls, note) = judged;
-        let shaped = self.ask(model, &shaped_request()).await;
+        let known = model.profile().tool_mode;
+        // That says nothing of what it can do.
+        let declined = first.completion.stop == Stop::Refusal;
+        let shaped = match tool_calls {
+            ToolCalls::Native => None,
+            _ => Some(self.ask(model, &shaped_request()).await),
+        };
         let says_nothing = |answer: &Answer| is_empty(&answer.completion.parts);
-        if says_nothing(&first) && shaped.as_ref().map_or(true, says_nothing) {
+        let answered = shaped.as_ref().and_then(|shaped| shaped.as_ref().ok());
+        if says_nothing(&first) && answered.is_none_or(says_nothing) {
             return Err(Error::new(
                 Class::BadResponse,
                 format!(
@@ -99,23 +108,30 @@ impl Client {
         let mut notes = first.notes;
         notes.extend(note);
         let structured = match shaped {
-            Ok(answer) => {
+            None => None,
+            Some(Ok(answer)) => {
                 usage += answer.completion.usage;
                 notes.extend(
                     answer.notes.into_iter().filter(|note| !notes.contains(note)).collect::<Vec<_>>(),
                 );
-                keeps_shape(&answer.completion, &model.secrets())
+                Some(keeps_shape(&answer.completion, &model.secrets()))
             }
-            Err(error) if matches!(error.class, Class::Auth | Class::Unpaid) => return Err(error),
+            Some(Err(error)) if matches!(error.class, Class::Auth | Class::Unpaid) => return Err(error),
             // What was found before is true all the same.
-            Err(error) => Err(error.message),
+            Some(Err(error)) => Some(Err(error.message)),
         };
         let served = self.served_context(model).await;
         let context = served.filter(|tokens| CONTEXTS.contains(tokens));
         if let Some(few) = served.filter(|tokens| (1..*CONTEXTS.start()).contains(tokens)) {
             notes.push(format!("the server says that it reads {few} tokens, which are too few to work with"));
         }
-        let tool_mode = fitting(model.profile().tool_mode, &tool_calls, structured.is_ok());
+        let tool_mode = match declined {
+            true => known,
+            false => fitting(known, &tool_calls, matches!(structured, Some(Ok(())))),
+        };
+        let mut fitted = model.clone();
+        fitted.overrides.tool_mode = Some(tool_mode);
+        let edit_format = fitted.profile().edit_format;
         Ok(Findings {
             streams: first.streamed,
             reports_usage: first.usage_told,
@@ -125,6 +141,7 @@ impl Client {
             context,
             usage,
             tool_mode,
+            edit_format,
             notes,
         })
     }
@@ -138,7 +155,8 @@ impl Client {
         if !matches!(model.provider.format(), Format::Chat | Format::Responses) {
             return None;
         }
-        let list = self.look(model, model.url("/models").ok()?).await?;
+        let version = self.version(model).unwrap_or_default();
+        let list = self.look(model, model.url(&format!("{version}/models")).ok()?).await?;
         let entries = list.get("data").and_then(Value::as_array)?;
         let entry =
             entries.iter().find(|entry| entry.get("id").and_then(Value::as_str) == Some(&model.model));
@@ -187,8 +205,9 @@ impl Client {
 fn fitting(known: ToolMode, calls: &ToolCalls, keeps_shape: bool) -> ToolMode {
     match (known, calls) {
         (ToolMode::Native, ToolCalls::Native) => ToolMode::Native,
+        // That it called a tool once does not say that it does so in a long conversation.
+        (ToolMode::JsonStep, ToolCalls::Native) => ToolMode::JsonStep,
         (ToolMode::Native | ToolMode::JsonStep, _) if keeps_shape => ToolMode::JsonStep,
-        (ToolMode::JsonStep, ToolCalls::Native) => ToolMode::Native,
         (ToolMode::Native | ToolMode::JsonStep | ToolMode::Fenced, _) => ToolMode::Fenced,
     }
 }
@@ -328,7 +347,7 @@ mod tests {
             (Native, ToolCalls::AsText, true, JsonStep),
             (Native, ToolCalls::No, false, Fenced),
             (JsonStep, ToolCalls::AsText, true, JsonStep),
-            (JsonStep, ToolCalls::Native, false, Native),
+            (JsonStep, ToolCalls::Native, false, JsonStep),
             (JsonStep, ToolCalls::No, false, Fenced),
             (Fenced, ToolCalls::Native, true, Fenced),
         ] {

@@ -198,14 +198,17 @@ impl Model {
             Some(size) if family.is_some_and(|family| size < family.native_from) => ToolMode::JsonStep,
             _ => ToolMode::Native,
         };
+        let tool_mode = said.tool_mode.unwrap_or(tool_mode);
         let edit_format = match size {
+            // Who writes fenced blocks writes whole files, however large it is.
+            _ if tool_mode == ToolMode::Fenced => EditFormat::Whole,
             Some(size) if size <= WHOLE_UP_TO => EditFormat::Whole,
             _ => family.map_or(EditFormat::Replace, |family| family.edit_format),
         };
         Profile {
             context,
             max_output: said.max_output.unwrap_or(max_output),
-            tool_mode: said.tool_mode.unwrap_or(tool_mode),
+            tool_mode,
             edit_format: said.edit_format.unwrap_or(edit_format),
             images: said.images.unwrap_or_else(|| sees(&name)),
             source,
@@ -297,6 +300,9 @@ mod tests {
         }
         assert_eq!(profile(Provider::Ollama, "qwen2.5-coder:7b").edit_format, EditFormat::Whole);
         assert_eq!(profile(Provider::Ollama, "gpt-oss:20b").edit_format, EditFormat::Replace);
+        let mut large = sample(Provider::OpenAi, "gpt-5.4");
+        large.overrides.tool_mode = Some(ToolMode::Fenced);
+        assert_eq!(large.profile().edit_format, EditFormat::Whole, "blocks hold whole files");
     }
 
     #[test]

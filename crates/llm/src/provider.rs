@@ -136,6 +136,28 @@ impl Provider {
         Self::OpenAiCompatible,
     ];
 
+    /// Most images that a request to it should have.
+    pub const fn images(self) -> usize {
+        match self {
+            Self::Bedrock | Self::BedrockResponses | Self::BedrockAnthropic => 20,
+            Self::Anthropic
+            | Self::OpenAi
+            | Self::OpenAiResponses
+            | Self::Gemini
+            | Self::GeminiNative
+            | Self::OpenRouter
+            | Self::Azure
+            | Self::AzureResponses
+            | Self::Vertex
+            | Self::VertexAnthropic
+            | Self::VertexGemini
+            | Self::Ollama
+            | Self::Vllm
+            | Self::LlamaCpp
+            | Self::OpenAiCompatible => 50,
+        }
+    }
+
     /// The table.
     pub(crate) const fn facts(self) -> Facts {
         match self {

@@ -27,8 +27,7 @@ pub fn retry_delay(error: &Error, attempt: u32) -> Option<Duration> {
     }
     let doubled = |first: u64| Duration::from_secs(first << attempt.saturating_sub(1).min(8)).min(CAP);
     let delay = match error.class {
-        Class::Unreachable => doubled(1),
-        Class::BadResponse => Duration::from_secs(1),
+        Class::Unreachable | Class::BadResponse => doubled(1),
         _ => doubled(2),
     };
     let delay = match error.retry_after {
@@ -138,7 +137,7 @@ mod tests {
         };
         within(Class::RateLimited, &[2, 4, 8, 16, 30]);
         within(Class::Unreachable, &[1, 2, 4]);
-        within(Class::BadResponse, &[1, 1]);
+        within(Class::BadResponse, &[1, 2]);
     }
 
     #[test]

@@ -51,6 +51,14 @@ impl Decoder {
         self.keep(bytes)
     }
 
+    /// What the bytes ended in, where they ended before the empty line that completes an event.
+    pub(crate) fn rest(&mut self) -> Option<Event> {
+        let mut events = Vec::new();
+        self.end_line(&mut events);
+        self.end_line(&mut events);
+        events.pop()
+    }
+
     fn keep(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
         if self.line.len() + self.data.len() + bytes.len() > EVENT_LIMIT {
             return Err(TooLarge);
@@ -123,6 +131,19 @@ mod tests {
             assert_eq!(decode([head, tail]), expected, "split at {split}");
         }
         assert_eq!(decode(text.as_bytes().chunks(1)), expected);
+    }
+
+    #[test]
+    fn what_the_bytes_end_in_can_be_had() {
+        let rest = |text: &str| {
+            let mut decoder = Decoder::default();
+            decoder.push(text.as_bytes(), &mut Vec::new()).unwrap();
+            decoder.rest()
+        };
+        assert_eq!(rest("data: a\n\nevent: end\ndata: {}"), Some(event("end", "{}")));
+        assert_eq!(rest("data: a\n\ndata: b\n"), Some(event("", "b")));
+        assert_eq!(rest("data: a\n\ndata: b\r"), Some(event("", "b")));
+        assert_eq!([rest("data: a\n\n"), rest("data: a\n\n: bye"), rest("")], [None, None, None]);
     }
 
     #[test]

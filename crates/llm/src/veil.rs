@@ -52,7 +52,9 @@ impl Veil {
             }
             Delta::Call { index, tool, arguments } => {
                 self.end(sink);
-                sink(Delta::Call { index, tool, arguments: covered(arguments, &self.secrets) });
+                let tool = tool.map(|tool| covered(tool, &self.secrets));
+                let arguments = covered(arguments, &self.secrets);
+                sink(Delta::Call { index, tool, arguments });
             }
             delta @ (Delta::Usage(_) | Delta::Accepted { .. }) => sink(delta),
         }
@@ -88,7 +90,13 @@ impl Veil {
                         (*text, *signature) = (shown, None);
                     }
                 }
-                Part::Call(call) => call.arguments = covered(take(&mut call.arguments), &self.secrets),
+                Part::Call(call) => {
+                    for said in [&mut call.id, &mut call.tool, &mut call.arguments] {
+                        *said = covered(take(said), &self.secrets);
+                    }
+                    // It is sent back, and providers take only letters and digits.
+                    call.id = call.id.replace(COVER, "hidden");
+                }
             }
         }
     }

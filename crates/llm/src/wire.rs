@@ -42,8 +42,8 @@ const OPENROUTER_MARK: &str = "openrouter:";
 /// What Gemini accepts in place of a signature that is not known.
 const GEMINI_UNSIGNED: &str = "skip_thought_signature_validator";
 
-/// How many blocks before a mark Anthropic looks for what it has in its cache, less a few to be safe.
-const CACHE_REACH: usize = 16;
+/// How many positions before a mark Anthropic looks for what it has in its cache: 20 with the mark's own, less one to be safe.
+const CACHE_REACH: usize = 18;
 
 /// Where the pieces of the answer go while it streams.
 pub(crate) type Sink<'a> = dyn FnMut(Delta) + Send + 'a;
@@ -172,7 +172,9 @@ pub(crate) fn fold(model: &Model, request: &Request) -> Box<dyn Fold> {
     let parts = Parts::after(request);
     match model.provider.format() {
         Format::Chat => Box::new(chat::Fold::new(parts)),
-        Format::Responses => Box::new(responses::Fold::new(parts)),
+        Format::Responses => {
+            Box::new(responses::Fold::new(parts, responses::most(model, request, Quirks::of(model))))
+        }
         Format::Anthropic => Box::new(anthropic::Fold::new(parts)),
         Format::Gemini => Box::new(gemini::Fold::new(parts)),
     }

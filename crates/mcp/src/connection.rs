@@ -29,8 +29,12 @@ use crate::{host, http};
 /// Most tools of one server, and most pages that it may list them in.
 const TOOLS: usize = 500;
 const PAGES: usize = 50;
+/// Longest name of a tool, in bytes.
+const NAME: usize = 256;
 /// Longest message of a program.
 const MESSAGE: usize = 16 * 1024 * 1024;
+/// How long one that let somebody wait in vain may take to show that it is not stuck.
+const PROBE: Duration = Duration::from_secs(5);
 /// How long a server may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(3);
 
@@ -40,6 +44,10 @@ pub struct Connection {
     service: RunningService<RoleClient, Listener>,
     peer: Peer<RoleClient>,
     changed: Arc<AtomicBool>,
+    /// Whether something could not be sent: the server may have forgotten who speaks, or whoever signed in did so again.
+    worn: AtomicBool,
+    /// Whether an answer did not come in time: the server may be stuck.
+    doubtful: AtomicBool,
     limit: Duration,
     tail: Tail,
     process: Option<Process>,
@@ -127,7 +135,16 @@ impl Connection {
             Err(_) => return Err(Error::slow(limit, &tail)),
         };
         let peer = service.peer().clone();
-        Ok(Self { service, peer, changed, limit, tail, process })
+        Ok(Self {
+            service,
+            peer,
+            changed,
+            worn: AtomicBool::new(false),
+            doubtful: AtomicBool::new(false),
+            limit,
+            tail,
+            process,
+        })
     }
 
     /// The server's tools, in its own order.
@@ -141,7 +158,8 @@ impl Connection {
                 let page = PaginatedRequestParams::default().with_cursor(cursor);
                 let page = self.peer.list_tools(Some(page)).await?;
                 for tool in page.tools.iter().map(Tool::new) {
-                    if tools.len() < TOOLS && !tools.iter().any(|known| known.name == tool.name) {
+                    let known = tools.iter().any(|known| known.name == tool.name);
+                    if tools.len() < TOOLS && is_name(&tool.name) && !known {
                         tools.push(tool);
                     }
                 }
@@ -172,9 +190,20 @@ impl Connection {
         }
     }
 
-    /// Whether it can be used no more.
+    /// Whether it can be used no more; a new one may.
     pub fn is_closed(&self) -> bool {
-        self.peer.is_transport_closed() || self.service.is_closed()
+        self.worn.load(Ordering::Acquire) || self.peer.is_transport_closed() || self.service.is_closed()
+    }
+
+    /// Whether a call has a chance: a server that let somebody wait in vain must answer something easy first.
+    pub async fn is_usable(&self) -> bool {
+        if self.is_closed() || !self.doubtful.load(Ordering::Acquire) {
+            return !self.is_closed();
+        }
+        let answers = tokio::time::timeout(self.limit.min(PROBE), self.peer.list_tools(None)).await;
+        let answers = answers.is_ok_and(|answer| answer.is_ok());
+        self.doubtful.store(!answers, Ordering::Release);
+        answers
     }
 
     /// What the server says of itself.
@@ -199,10 +228,25 @@ impl Connection {
         asked: impl Future<Output = Result<T, rmcp::ServiceError>>,
     ) -> Result<T, Error> {
         match tokio::time::timeout(self.limit, asked).await {
-            Ok(answer) => answer.map_err(|error| Error::asking(&error, &self.tail)),
-            Err(_) => Err(Error::slow(self.limit, &self.tail)),
+            Ok(answer) => answer.map_err(|error| {
+                // Nothing tells a session that the server forgot from one that only this request was refused for; a new one
+                // costs little.
+                if matches!(error, rmcp::ServiceError::TransportSend(_)) {
+                    self.worn.store(true, Ordering::Release);
+                }
+                Error::asking(&error, &self.tail)
+            }),
+            Err(_) => {
+                self.doubtful.store(true, Ordering::Release);
+                Err(Error::slow(self.limit, &self.tail))
+            }
         }
     }
+}
+
+/// Whether a tool can be called so: by what people can read in one line.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= NAME && !name.chars().any(char::is_control)
 }
 
 /// Why a program could not be spoken with. One that ended has said why by then, if it says anything.

@@ -34,6 +34,13 @@ const SAME_STATEMENT: f64 = 0.75;
 const NEGATIONS: [&str; 10] =
     ["avoid", "cannot", "forbidden", "neither", "never", "no", "nor", "not", "stop", "without"];
 
+/// Small words that say the opposite of each other.
+const OPPOSITES: [(&str, &str); 6] =
+    [("after", "before"), ("down", "up"), ("in", "out"), ("may", "must"), ("off", "on"), ("over", "under")];
+
+/// What comes after one of these is not what it would be before it: "npm, not yarn", "migrate before the deploy".
+const TURNS: [&str; 7] = ["after", "before", "instead", "not", "over", "rather", "than"];
+
 /// A number after one of these is a name: ticket 12 and ticket 13 are two things.
 const NAMED_BY_NUMBER: [&str; 12] = [
     "bug", "chapter", "code", "error", "exit", "incident", "issue", "pr", "request", "sqlstate", "status",
@@ -52,7 +59,9 @@ pub(crate) fn compare(old: &str, new: &str) -> Likeness {
     if a.words.symmetric_difference(&b.words).any(|word| a.names.contains(word) || b.names.contains(word)) {
         return Likeness::Other;
     }
-    match (a.denies == b.denies, a.values == b.values) {
+    let alike = (a.denies == b.denies) != a.opposes(&b);
+    match (alike, a.values == b.values) {
+        (true, true) if share >= SAME_STATEMENT && a.is_turned(&b) => Likeness::Contrary,
         (true, true) if share >= SAME_WORDS => Likeness::Same,
         (true, true) if share >= MANY_WORDS && meaning(old, new) >= SAME_MEANING => Likeness::Same,
         (false, true) if share >= SAME_STATEMENT => Likeness::Contrary,
@@ -80,23 +89,59 @@ struct Gist {
     values: Vec<String>,
     /// Whether it has an odd number of negations.
     denies: bool,
+    /// Which words of [`OPPOSITES`] it has.
+    sides: BTreeSet<&'static str>,
+    /// The words right after one of [`TURNS`].
+    turned: BTreeSet<String>,
 }
 
 impl Gist {
     fn of(text: &str) -> Self {
-        let mut gist =
-            Self { words: BTreeSet::new(), names: BTreeSet::new(), values: Vec::new(), denies: false };
+        let mut gist = Self {
+            words: BTreeSet::new(),
+            names: BTreeSet::new(),
+            values: Vec::new(),
+            denies: false,
+            sides: BTreeSet::new(),
+            turned: BTreeSet::new(),
+        };
         let mut before = String::new();
+        let mut turns = false;
         // The first word of a sentence is no name because of its capital.
         let mut begins = true;
         for token in text.split_whitespace() {
             let word = token.trim_matches(|c: char| !c.is_alphanumeric() && c != '#' && c != '_');
             let lower = word.to_lowercase();
             gist.take(word, &lower, &before, begins);
+            let sides = OPPOSITES.iter().flat_map(|(one, other)| [*one, *other]);
+            gist.sides.extend(sides.filter(|side| *side == lower));
+            if TURNS.contains(&lower.as_str()) {
+                turns = true;
+            } else if turns && !lower.is_empty() && !is_glue(&lower) {
+                gist.turned.insert(root(&lower));
+                turns = false;
+            }
             begins = token.ends_with(['.', ':', ';', '!', '?']);
             before = lower;
         }
         gist
+    }
+
+    /// Whether one says "before" where the other says "after".
+    fn opposes(&self, other: &Self) -> bool {
+        let has = |gist: &Self, one: &str, not: &str| gist.sides.contains(one) && !gist.sides.contains(not);
+        let against = |(one, two): &&(&str, &str)| {
+            has(self, one, two) && has(other, two, one) || has(self, two, one) && has(other, one, two)
+        };
+        OPPOSITES.iter().filter(against).count() % 2 == 1
+    }
+
+    /// Whether two things have changed places.
+    fn is_turned(&self, other: &Self) -> bool {
+        let of = |one: &Self, other: &Self| {
+            one.turned.difference(&other.turned).any(|word| other.words.contains(word))
+        };
+        of(self, other) && of(other, self)
     }
 
     fn take(&mut self, word: &str, lower: &str, before: &str, begins: bool) {
@@ -150,6 +195,9 @@ mod tests {
             ("The storefront is installed with pnpm.", "storefront is installed with pnpm"),
             ("Run the tests with `just test`", "Running tests: run the test with `just test`."),
             ("Never deploy on Fridays", "We never deploy on a Friday."),
+            ("Use npm, not yarn", "Here one uses npm and not yarn."),
+            ("Run migrations before the deploy", "The migrations are run before each deploy"),
+            ("The flag is on in staging", "In staging the flag is on"),
         ] {
             assert_eq!(compare(a, b), Likeness::Same, "{a} | {b}");
             assert_eq!(compare(b, a), Likeness::Same, "{b} | {a}");
@@ -165,6 +213,12 @@ mod tests {
             ("Deploy on Fridays", "Do not deploy on Fridays"),
             ("Snapshots are committed", "Snapshots aren't committed"),
             ("The cache is cleared by hand after v1.2", "The cache is cleared by hand after v2.0"),
+            ("Clear the cache before the deploy", "Clear the cache after the deploy"),
+            ("The feature flag is on in staging", "The feature flag is off in staging"),
+            ("Reviews must be done by two people", "Reviews may be done by two people"),
+            ("Use npm, not yarn", "Use yarn, not npm"),
+            ("Install with yarn instead of npm", "Install with npm instead of yarn"),
+            ("Run migrations before the deploy", "Run the deploy before migrations"),
         ] {
             assert_eq!(compare(a, b), Likeness::Contrary, "{a} | {b}");
             assert_eq!(compare(b, a), Likeness::Contrary, "{b} | {a}");

@@ -1,11 +1,11 @@
 //! A text as words. Names in code are words by themselves and by their parts, so that `formatInZone` is found by "zone", and
-//! `BILLING_KEY` by "billing".
+//! `BILLING_KEY` by "billing". Chinese and Japanese have no spaces between words: there each two signs that stand together are one.
 
 use crate::stop_words::{is_asking, is_glue};
 
 /// The parts of a text in order: words in lower case, names in code taken apart.
 pub(crate) fn parts(text: &str) -> Vec<String> {
-    runs(text).flat_map(split).map(str::to_lowercase).collect()
+    runs(text).flat_map(split).flat_map(pairs).map(str::to_lowercase).collect()
 }
 
 /// The parts of a text that say what it is about.
@@ -38,6 +38,32 @@ fn without_asking(words: Vec<String>) -> Vec<String> {
 fn distinct(words: Vec<String>) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     words.into_iter().filter(|word| seen.insert(word.clone())).collect()
+}
+
+/// Each two signs that stand together in scripts without spaces; what else there is between them as it is.
+fn pairs(part: &str) -> Vec<&str> {
+    if !part.contains(is_unspaced) {
+        return vec![part];
+    }
+    let mut found = Vec::new();
+    let mut rest = part;
+    while let Some(first) = rest.chars().next() {
+        let same = |c: char| is_unspaced(c) == is_unspaced(first);
+        let end = rest.find(|c: char| !same(c)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        rest = after;
+        let signs: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
+        match is_unspaced(first) && signs.len() > 2 {
+            true => found.extend(signs.windows(3).map(|signs| &run[signs[0]..signs[2]])),
+            false => found.push(run),
+        }
+    }
+    found
+}
+
+/// Chinese characters, Hiragana and Katakana.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}')
 }
 
 /// Letters and digits that stand together.
@@ -90,6 +116,12 @@ mod tests {
     #[test]
     fn a_name_is_indexed_whole_too() {
         assert_eq!(index("use formatInZone, format"), ["use", "format", "in", "zone", "formatinzone"]);
+    }
+
+    #[test]
+    fn without_spaces_each_two_signs_are_a_word() {
+        assert_eq!(parts("部署前运行 make 迁移v2"), ["部署", "署前", "前运", "运行", "make", "迁移", "v2"]);
+        assert_eq!(parts("猫 カード"), ["猫", "カー", "ード"]);
     }
 
     #[test]

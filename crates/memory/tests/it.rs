@@ -202,6 +202,54 @@ fn notes_are_edited_and_removed() {
 }
 
 #[test]
+fn notes_are_found_in_scripts_without_spaces() {
+    let place = Place::new();
+    let memory = place.open();
+    let chinese = "部署之前必须先运行数据库迁移脚本";
+    let japanese = "決済サービスのテストはモックサーバーが必要です";
+    for text in [chinese, japanese, "The storefront is installed with pnpm."] {
+        memory.remember(by_person(text)).unwrap();
+    }
+    for (asked, wanted) in [
+        ("部署之前数据库迁移脚本失败了", chinese),
+        ("決済サービスのテストがモックサーバーで失敗する", japanese),
+    ] {
+        assert_eq!(found(&memory, asked, Occasion::Offer, "2026-01-02"), [wanted], "{asked}");
+    }
+    assert_eq!(found(&memory, "数据库迁移", Occasion::Asked, "2026-01-02")[0], chinese);
+    for other in ["请把按钮的颜色改成蓝色", "画像の読み込みを速くしてください", "请修复登录页面的错误"]
+    {
+        assert_eq!(found(&memory, other, Occasion::Offer, "2026-01-02"), [""; 0], "{other}");
+    }
+}
+
+/// Whoever has the file of a memory does not find in it what was forgotten.
+#[test]
+fn what_is_removed_is_not_in_the_file_any_more() {
+    let place = Place::new();
+    let memory = place.open();
+    for n in 0..40 {
+        memory.remember(by_agent(&format!("Worker queue_{n} is drained by hand"))).unwrap();
+    }
+    let id = id_of(&memory.remember(by_person("The depot in Zanzibar closes in winter")).unwrap());
+    for n in 40..80 {
+        memory.remember(by_agent(&format!("Worker queue_{n} is drained by hand"))).unwrap();
+    }
+    let written = || {
+        let files = std::fs::read_dir(place.dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let bytes: Vec<u8> = files.flat_map(|path| std::fs::read(path).unwrap()).collect();
+        let has =
+            |word: &str| bytes.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()));
+        has("zanzibar")
+    };
+    assert!(written(), "this would see nothing");
+    memory.remove(id).unwrap();
+    assert!(!written());
+    assert_eq!(memory.list(None).unwrap().len(), 80);
+    assert_eq!(found(&memory, "worker queue_70 drained", Occasion::Asked, "2026-01-02").len(), 5);
+}
+
+#[test]
 fn what_is_no_note_is_refused() {
     let place = Place::new();
     let memory = place.open();

@@ -49,6 +49,9 @@ pub struct EditSession {
     /// The whole policy of the session from its next call on; an empty one for none. The environment's holds beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<crate::Policy>,
+    /// Put it away, or bring it back. What goes on in it goes on, and a new prompt brings it back too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<bool>,
 }
 
 /// `POST /sessions/{id}/prompts`.
@@ -123,6 +126,16 @@ pub struct StopSession {
     /// Pause the queue too, so that no waiting prompt begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pause: bool,
+}
+
+/// `POST /sessions/{id}/deliver`; the body may be left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeliverSession {
+    /// Push also what looks like a secret: whoever asks has seen that it is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_secrets: bool,
 }
 
 /// `POST /sessions/{id}/approvals/{approval}`.
@@ -258,9 +271,12 @@ pub struct Session {
     /// The turn under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
-    /// The last delivery.
+    /// The last delivery; of several repositories the one that matters most: one that is under way, or did not work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// The last delivery of each repository, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deliveries: Vec<Delivery>,
     /// Whether a notification is still on its way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notifying: bool,
@@ -273,6 +289,16 @@ pub struct Session {
     /// The skills that it has, each at the revision that it had when the session began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<crate::PinnedSkill>,
+    /// What lists show of it beside.
+    #[serde(flatten)]
+    pub listing: crate::Listing,
+}
+
+impl Session {
+    /// The last delivery of each repository, however many there are.
+    pub fn all_deliveries(&self) -> &[Delivery] {
+        if self.deliveries.is_empty() { self.delivery.as_slice() } else { &self.deliveries }
+    }
 }
 
 /// Where a session was forked from.
@@ -340,14 +366,6 @@ impl Status {
             Self::OutOfBudget => "out_of_budget",
         }
     }
-}
-
-/// `GET /sessions`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct SessionList {
-    /// Newest first.
-    pub sessions: Vec<Session>,
 }
 
 /// A page of events.

@@ -71,11 +71,64 @@ pub struct Environment {
     /// MCP servers whose tools the agent has: names of the configuration file, or programs in the sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp: Vec<crate::McpUse>,
+    /// How its pull requests are opened and looked after.
+    #[serde(default, skip_serializing_if = "crate::PullRequestRules::is_default")]
+    pub pull_request: crate::PullRequestRules,
 }
 
 impl Environment {
     fn default_base() -> String {
         "host".to_owned()
+    }
+
+    /// Where each repository lies in the workspace, in their order: in a directory, or, as `""`, in the workspace itself.
+    pub fn places(&self) -> Vec<String> {
+        match self.repos.as_slice() {
+            [Repo { path: None, .. }] => vec![String::new()],
+            repos => {
+                repos.iter().map(|repo| repo.path.as_deref().unwrap_or(repo.name()).to_owned()).collect()
+            }
+        }
+    }
+
+    /// Why the repositories cannot lie where they are to, if they cannot: what is wrong, and what to do.
+    pub fn misplaced(&self) -> Option<(String, &'static str)> {
+        let places = self.places();
+        for (repo, place) in self.repos.iter().zip(&places) {
+            if place.is_empty() && repo.path.is_none() && places.len() == 1 {
+                continue;
+            }
+            let hint = match repo.path {
+                Some(_) => {
+                    "path is a directory below the workspace, such as \"api\" or \"libs/api\": letters, digits, dots, \
+                            dashes and underscores"
+                }
+                None => "say where it is to lie: repos = [{ url = \"…\", path = \"api\" }, …]",
+            };
+            if let Some(why) = not_a_place(place) {
+                return Some((
+                    format!("a repository cannot lie in \"{}\": {why}", place.escape_debug()),
+                    hint,
+                ));
+            }
+        }
+        for (at, one) in places.iter().enumerate() {
+            for other in &places[at + 1..] {
+                if one == other {
+                    let title =
+                        format!("two repositories would lie in the directory \"{one}\" of the workspace");
+                    return Some((title, "give one of them another path: { url = \"…\", path = \"…\" }"));
+                }
+                let nested = |inner: &str, outer: &str| {
+                    inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
+                };
+                if nested(one, other) || nested(other, one) {
+                    let title = format!("one repository would lie in another: \"{one}\" and \"{other}\"");
+                    return Some((title, "give each a directory that none of the others is in"));
+                }
+            }
+        }
+        None
     }
 
     fn asks() -> bool {
@@ -120,8 +173,29 @@ impl Default for Environment {
             skills: Vec::new(),
             hooks: Vec::new(),
             mcp: Vec::new(),
+            pull_request: crate::PullRequestRules::default(),
         }
     }
+}
+
+/// Why something is no directory for a repository, if it is none.
+fn not_a_place(place: &str) -> Option<&'static str> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '+');
+    if place.starts_with('/') {
+        return Some("it is not below the workspace");
+    }
+    for part in place.split('/') {
+        match part {
+            ".." => return Some("it leads out of the workspace"),
+            "" | "." => return Some("it is no path of directories"),
+            _ if part.eq_ignore_ascii_case(".git") => return Some("that is git's own directory"),
+            _ if part.starts_with('-') || !part.chars().all(plain) => {
+                return Some("it has letters that do not go into such a path");
+            }
+            _ => {}
+        }
+    }
+    (place.len() > 200).then_some("it is too long")
 }
 
 /// What can wait for a person's approval.
@@ -150,6 +224,24 @@ pub struct Repo {
     /// The branch that sessions start from; the remote's default branch when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// The directory of the workspace that it lies in: its name when absent. The only repository of an environment lies in the
+    /// workspace itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+impl Repo {
+    /// The repository at an address, with everything else as it is by itself.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { url: url.into(), branch: None, path: None }
+    }
+
+    /// What the repository is called: the end of its address.
+    pub fn name(&self) -> &str {
+        let address = self.url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+        let name = address.rsplit(['/', ':']).next().unwrap_or_default();
+        name.strip_suffix(".git").unwrap_or(name)
+    }
 }
 
 /// One command that prepares the workspace.
@@ -310,5 +402,51 @@ pub struct Check {
 impl Check {
     fn default_parser() -> String {
         "auto".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(repos: &[(&str, Option<&str>)]) -> Environment {
+        let repo =
+            |(url, path): &(&str, Option<&str>)| Repo { path: path.map(str::to_owned), ..Repo::at(*url) };
+        Environment { repos: repos.iter().map(repo).collect(), ..Environment::default() }
+    }
+
+    #[test]
+    fn each_repository_has_a_place() {
+        let one = with(&[("https://git.test/acme/shop.git", None)]);
+        assert_eq!((one.places(), one.misplaced()), (vec![String::new()], None));
+        let two = with(&[("git@git.test:api.git", None), ("/srv/git/web/", Some("apps/web"))]);
+        assert_eq!((two.places(), two.misplaced()), (vec!["api".to_owned(), "apps/web".to_owned()], None));
+        assert_eq!(with(&[("/srv/shop", Some("shop"))]).places(), ["shop"]);
+    }
+
+    #[test]
+    fn places_that_cannot_be_are_told() {
+        for (repos, words) in [
+            (
+                &[("/a/api", None), ("/b/api.git", None)][..],
+                "two repositories would lie in the directory \"api\"",
+            ),
+            (&[("/a/x", Some("a")), ("/b/y", Some("a/b"))], "one repository would lie in another"),
+            (&[("/a/x", Some("../x")), ("/b/y", None)], "leads out of the workspace"),
+            (&[("/a/x", Some("/x")), ("/b/y", None)], "not below the workspace"),
+            (&[("/a/x", Some("")), ("/b/y", None)], "no path of directories"),
+            (&[("/a/x", Some("a/.git")), ("/b/y", None)], "git's own"),
+            (&[("/a/my shop", None), ("/b/y", None)], "letters"),
+            (&[("/a/x", Some(".."))], "leads out"),
+        ] {
+            let (title, hint) = with(repos).misplaced().unwrap();
+            assert!(title.contains(words), "{title}");
+            assert!(!hint.is_empty());
+        }
+        assert_eq!(
+            with(&[("/a/ab", None), ("/b/a", None)]).misplaced(),
+            None,
+            "a name may begin with another"
+        );
     }
 }

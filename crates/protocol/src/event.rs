@@ -4,17 +4,19 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetWarning, Budgets};
+pub use crate::compaction::{Compaction, CompactionLevel};
 use crate::item::{Item, ItemStatus};
 use crate::mistake::{Mistake, Mistakes};
-use crate::report::Weakening;
+use crate::report::{KnownCheck, Weakening};
 use crate::usage::{Spend, Usage};
 use crate::{
     ApprovalId, Code, CommandId, ItemId, LineageId, PromptId, SandboxId, SessionId, SnapshotId, Timestamp,
     TurnId,
 };
 
-pub use crate::delivery::{Delivery, DeliveryState};
+pub use crate::delivery::{Delivery, DeliveryState, Reply, ReplyState, Review, ReviewState};
 pub use crate::ephemeral::{Channel, Ephemeral, EphemeralBody};
+pub use crate::machine::{EgressDecision, LimitKind, SandboxState, ServiceState};
 
 /// A durable event with its envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -98,6 +100,23 @@ pub enum EventBody {
         /// What its turns and all of it may use.
         #[serde(default, skip_serializing_if = "Budgets::is_unlimited")]
         budgets: Budgets,
+        /// Where it came from, as whoever made it said.
+        #[serde(default, skip_serializing_if = "crate::SessionOrigin::is_api")]
+        origin: crate::SessionOrigin,
+    },
+    /// Lists show it no more, unless they are asked for what was put away. What goes on in it goes on.
+    #[serde(rename = "session.archived")]
+    SessionArchived {
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
+    },
+    /// Lists show it again.
+    #[serde(rename = "session.unarchived")]
+    SessionUnarchived {
+        /// The command that did it, where it had an idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<CommandId>,
     },
     /// The title changed.
     #[serde(rename = "session.renamed")]
@@ -364,6 +383,17 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checks: Vec<String>,
     },
+    /// What the checks said before the turn changed anything, known from where the session began: they were run once on the
+    /// environment's image, which is of the same commit. Recorded when a check is first run in the turn.
+    #[serde(rename = "checks.known")]
+    ChecksKnown {
+        /// The turn.
+        turn: TurnId,
+        /// The commit.
+        commit: String,
+        /// The checks of which something is known.
+        checks: Vec<KnownCheck>,
+    },
     /// The model did something that could not be used. It was told, and it is counted.
     #[serde(rename = "mistake.made")]
     MistakeMade {
@@ -436,6 +466,9 @@ pub enum EventBody {
     /// A notification moved on its way to whoever is told.
     #[serde(rename = "notification.updated")]
     NotificationUpdated(crate::Notification),
+    /// What is said below a pull request came this far.
+    #[serde(rename = "reply.updated")]
+    ReplyUpdated(Reply),
     /// The tools of MCP servers that the turn offers from here on, all of them. They stay as they are until the next such
     /// event, whatever the servers offer meanwhile.
     #[serde(rename = "tools.listed")]
@@ -490,6 +523,8 @@ impl EventBody {
             | Self::QueuePaused { command, .. }
             | Self::QueueResumed { command }
             | Self::SessionRenamed { command, .. }
+            | Self::SessionArchived { command }
+            | Self::SessionUnarchived { command }
             | Self::ModelChanged { command, .. }
             | Self::BudgetChanged { command, .. }
             | Self::PolicyChanged { command, .. }
@@ -505,6 +540,8 @@ impl EventBody {
             Self::SessionCreated { .. } => "session.created",
             Self::SessionRenamed { .. } => "session.renamed",
             Self::SessionRestored { .. } => "session.restored",
+            Self::SessionArchived { .. } => "session.archived",
+            Self::SessionUnarchived { .. } => "session.unarchived",
             Self::ModelChanged { .. } => "model.changed",
             Self::BudgetChanged { .. } => "budget.changed",
             Self::BudgetWarned(_) => "budget.warned",
@@ -527,6 +564,7 @@ impl EventBody {
             Self::ContextCompacted(_) => "context.compacted",
             Self::RetryScheduled { .. } => "retry.scheduled",
             Self::ChecksPassed { .. } => "checks.passed",
+            Self::ChecksKnown { .. } => "checks.known",
             Self::MistakeMade { .. } => "mistake.made",
             Self::SandboxChanged { .. } => "sandbox.changed",
             Self::SnapshotTaken { .. } => "snapshot.taken",
@@ -535,6 +573,7 @@ impl EventBody {
             Self::ServiceChanged { .. } => "service.changed",
             Self::DeliveryUpdated(_) => "delivery.updated",
             Self::NotificationUpdated(_) => "notification.updated",
+            Self::ReplyUpdated(_) => "reply.updated",
             Self::MemoryChanged { .. } => "memory.changed",
             Self::SkillsPinned { .. } => "skills.pinned",
             Self::ToolsListed { .. } => "tools.listed",
@@ -593,6 +632,9 @@ pub struct Receipt {
     /// Lines removed.
     #[serde(default)]
     pub deletions: u32,
+    /// The commit that holds the work as the turn left it; absent where nothing was ever kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// What ran to its end, in order, where the turn is not done; the first hundred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completed: Vec<Work>,
@@ -667,115 +709,4 @@ pub enum PlanState {
     Skipped,
     /// It did not work.
     Failed,
-}
-
-/// How the model's context became shorter. With the events before it, this says exactly what the model is sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Compaction {
-    /// The turn.
-    pub turn: TurnId,
-    /// What was done.
-    pub level: CompactionLevel,
-    /// What began with this event or later stays as it is; absent when nothing does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_from: Option<u64>,
-    /// What the model reads in place of what came before; absent when only outputs were left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// Tokens of the context before, as far as they can be told.
-    pub tokens_before: u64,
-    /// The same afterwards.
-    pub tokens_after: u64,
-}
-
-/// How much of a context is given up; each level gives up more than the one before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum CompactionLevel {
-    /// Old outputs of tools are left out.
-    Masked,
-    /// The older part became a summary.
-    Summarised,
-    /// All of it was left behind: the model begins again with the prompt and the state of the work.
-    Fresh,
-}
-
-/// State of a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum SandboxState {
-    /// There is none yet: the image that it starts from is being built. The detail says which step is under way.
-    Building,
-    /// It is being made.
-    Creating,
-    /// The workspace is being prepared: clone and set-up steps.
-    Preparing,
-    /// It takes reads; writes wait until the workspace is at the tip of its branch.
-    Syncing,
-    /// It takes commands.
-    Ready,
-    /// It was stopped on purpose.
-    Stopped,
-    /// It died.
-    Lost,
-}
-
-/// Connections out of a sandbox that were decided alike.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct EgressDecision {
-    /// The sandbox.
-    pub sandbox: SandboxId,
-    /// The host that was asked for; an address where no name is known.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-    /// Whether they were let through.
-    pub allowed: bool,
-    /// The rule that let them through, or why they were refused.
-    pub rule: String,
-    /// How many connections began, or how often it was asked. 0 where more bytes went over connections that were told
-    /// before, so that connections and bytes can be summed.
-    pub connections: u32,
-    /// Bytes out of the sandbox, since this was last told.
-    #[serde(default)]
-    pub sent: u64,
-    /// Bytes into the sandbox, since this was last told.
-    #[serde(default)]
-    pub received: u64,
-}
-
-/// The limits of a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum LimitKind {
-    /// Memory of all processes.
-    Memory,
-    /// Processes and threads.
-    Processes,
-    /// Open files of one process.
-    OpenFiles,
-    /// Bytes on disk.
-    DiskBytes,
-    /// Files and directories on disk.
-    DiskInodes,
-    /// Bytes in `/dev/shm`.
-    SharedMemory,
-    /// Its life.
-    WallClock,
-}
-
-/// How a service is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum ServiceState {
-    /// It does not run.
-    Down,
-    /// It was started again and is up.
-    Up,
 }

@@ -63,6 +63,52 @@ pub struct ImageInfo {
     pub bytes: u64,
     /// How long its build took.
     pub duration_ms: u64,
+    /// How the environment's checks went on it, before any session changed anything. They run when it is ready, so nobody
+    /// waits for them; empty where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ImageCheck>,
+}
+
+/// A check that is run once on an image, so that sessions can tell what failed before they began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ImageCheck {
+    /// The check's name.
+    pub name: String,
+    /// Its command.
+    pub run: String,
+    /// How far it is, or how it went.
+    pub state: ImageCheckState,
+    /// What failed: tests and diagnostics, at least one where it failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
+    /// How long it took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// Why nothing is known, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// How far a check on an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ImageCheckState {
+    /// It waits for those before it.
+    Pending,
+    /// It runs.
+    Running,
+    /// It passed.
+    Passed,
+    /// It failed.
+    Failed,
+    /// It could not be run to its end, so nobody knows what fails.
+    Unknown,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A step of a build.

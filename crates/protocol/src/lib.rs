@@ -7,15 +7,19 @@ pub mod api;
 pub mod backup;
 pub mod budget;
 pub mod chat;
+mod compaction;
 pub mod delivery;
 pub mod egress;
 pub mod environment;
 pub mod ephemeral;
 pub mod error;
 pub mod event;
+pub mod files;
 pub mod id;
 pub mod image;
 pub mod item;
+pub mod listing;
+pub mod machine;
 pub mod mcp;
 pub mod memory;
 pub mod mistake;
@@ -24,9 +28,13 @@ pub mod notification;
 pub mod picture;
 pub mod policy;
 pub mod profile;
+pub mod pull_request;
 pub mod report;
+pub mod review;
 pub mod secret;
+pub mod settings;
 pub mod socket;
+pub mod statistics;
 pub mod team;
 pub mod usage;
 
@@ -42,6 +50,7 @@ pub use event::{
     Actor, ActorKind, EgressDecision, Ephemeral, EphemeralBody, Event, EventBody, LimitKind, Outcome,
     Receipt, Work,
 };
+pub use files::*;
 pub use id::{
     ApprovalId, CommandId, ItemId, LineageId, NoteId, PromptId, SandboxId, SessionId, SnapshotId, TurnId,
     UserId,
@@ -49,6 +58,7 @@ pub use id::{
 pub use image::*;
 pub use item::{Item, ItemKind, ItemStatus};
 pub use jiff::Timestamp;
+pub use listing::*;
 pub use mcp::{McpMissing, McpProgram, McpTool, McpUse};
 pub use memory::*;
 pub use mistake::{Mistake, Mistakes};
@@ -57,11 +67,16 @@ pub use notification::{Notification, NotificationKind, NotificationState};
 pub use picture::{IMAGE_LIMIT, IMAGE_PATH, IMAGES_PER_PROMPT, ImageData, ImageFile, ImageKind};
 pub use policy::{AskedCall, DiffSummary, FileChange, Permission, Policy, PolicyRule};
 pub use profile::{EditFormat, ToolMode};
+pub use pull_request::*;
 pub use report::{
-    Changes, Diagnostic, Excerpt, Finding, Report, Severity, TestCase, TestStatus, Weakening, WeakeningKind,
+    Changes, Diagnostic, Excerpt, Finding, KnownCheck, Report, Severity, TestCase, TestStatus, Weakening,
+    WeakeningKind,
 };
+pub use review::*;
 pub use secret::{SecretList, SetSecret, StoredSecret};
+pub use settings::*;
 pub use socket::{ClientMessage, ServerBody, ServerMessage};
+pub use statistics::*;
 pub use team::{Hook, HookDeed, HookPoint, HookRun, PinnedSkill, SkillSource};
 pub use usage::{Spend, Spent, Usage};
 

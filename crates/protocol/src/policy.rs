@@ -1,6 +1,8 @@
 //! Policies: which calls of the model run, which wait for a person, and which are refused. What is written here is data;
 //! `agent::policy` decides by it.
 
+mod path;
+
 use std::fmt;
 
 use serde::de::{self, Visitor};
@@ -8,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::ItemId;
+
+pub use path::alternatives;
 
 /// How many actions come between two looks of a person, where only `true` is said.
 pub const AFTER_EVERY: u32 = 5;
@@ -42,8 +46,8 @@ pub struct PolicyRule {
     /// `read` means `search` too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Files, from the workspace unless it begins with a slash: `*` within a name, `**` over directories, `?` for a letter.
-    /// Without a slash it means files of this name in every directory.
+    /// Files, from the workspace unless it begins with a slash: `*` within a name, `**` over directories, `?` for a letter,
+    /// `{a,b}` for either. Without a slash it means files of this name in every directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// A command of the shell, such as `git push *`: `*` stands for anything, and a `*` after a space for nothing, too. Each
@@ -133,7 +137,7 @@ impl PolicyRule {
         if command.is_some() && tool.as_deref().is_some_and(|tool| tool != "shell") {
             return Err("has a command, which only the tool shell has".to_owned());
         }
-        Ok(())
+        path.as_deref().map_or(Ok(()), path::check)
     }
 }
 
@@ -279,6 +283,7 @@ mod tests {
             (r#"{"then":"ask","path":"a","host":"b"}"#, "a rule of its own"),
             (r#"{"then":"ask","tool":"read","command":"b"}"#, "only the tool shell"),
             (r#"{"then":"ask","path":"a\nb"}"#, "cannot be seen"),
+            (r#"{"then":"deny","path":"sub/../.env"}"#, "write where it leads"),
         ] {
             let error = check(rule).unwrap_err();
             assert!(error.contains(says) && error.contains("rule 1"), "{rule}: {error}");

@@ -125,6 +125,19 @@ pub enum TestStatus {
     Skipped,
 }
 
+/// What is known of a check from before a turn changed anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KnownCheck {
+    /// The check's name.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// What failed, without the lines around it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+}
+
 /// What a check's run changed since the one before. What moved to another line of its file is the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -199,4 +212,6 @@ pub enum WeakeningKind {
     CheckChanged,
     /// A command's failure is ignored.
     FailureIgnored,
+    /// A part of the changes could not be looked at, so what is in it is not known.
+    NotLookedAt,
 }

@@ -31,6 +31,12 @@ pub enum ClientMessage {
         /// The session.
         session: SessionId,
     },
+    /// Be told when something in the list of sessions changed. Answered by `list.changed`, which also comes when something did.
+    #[serde(rename = "list.subscribe")]
+    ListSubscribe {},
+    /// Be told of it no more.
+    #[serde(rename = "list.unsubscribe")]
+    ListUnsubscribe {},
     /// A person writes a prompt; all who follow the session are told.
     Typing {
         /// The session, which must be followed.
@@ -200,6 +206,9 @@ pub enum ServerBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         problem: Option<Problem>,
     },
+    /// Something in the list of sessions may have changed: ask for it again.
+    #[serde(rename = "list.changed")]
+    ListChanged {},
     /// A message could not be understood; nothing was done.
     Error {
         /// What is wrong with it.

@@ -13,6 +13,8 @@ mod environment;
 mod memory;
 #[path = "golden/policy.rs"]
 mod policy;
+#[path = "golden/pull_request.rs"]
+mod pull_request;
 #[path = "golden/secret.rs"]
 mod secret;
 #[path = "golden/socket.rs"]
@@ -26,7 +28,7 @@ use std::path::PathBuf;
 
 use protocol::event::{
     Channel, CheckOutcome, Compaction, CompactionLevel, Delivery, DeliveryState, EgressDecision, LimitKind,
-    PlanItem, PlanState, SandboxState,
+    PlanItem, PlanState, Reply, ReplyState, Review, ReviewState, SandboxState,
 };
 use protocol::item::{CheckReport, Output, ToolCall};
 use protocol::*;
@@ -94,6 +96,7 @@ fn report() -> Report {
 
 fn delivery() -> Delivery {
     Delivery {
+        repository: None,
         state: DeliveryState::Pushed,
         branch: "slipway/fix-cart-00000001".to_owned(),
         commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
@@ -102,11 +105,13 @@ fn delivery() -> Delivery {
         number: None,
         error: None,
         command: None,
+        review: None,
     }
 }
 
 fn opened() -> Delivery {
     Delivery {
+        repository: None,
         state: DeliveryState::Opened,
         url: Some("https://github.com/acme/shop/pull/7".to_owned()),
         number: Some(7),
@@ -128,6 +133,7 @@ fn events() -> Vec<Event> {
                 model: "main".to_owned(),
                 forked_from: None,
                 budgets: Budgets::default(),
+                origin: SessionOrigin::default(),
             },
         ),
         (&ana, EventBody::SessionRenamed { title: "Fix the cart total".to_owned(), command: None }),
@@ -356,6 +362,7 @@ fn events() -> Vec<Event> {
                     files_changed: 1,
                     insertions: 2,
                     deletions: 1,
+                    commit: None,
                     completed: Vec::new(),
                     skipped: vec![protocol::event::Work {
                         item: ItemId::from_u128(12),
@@ -384,8 +391,11 @@ fn events() -> Vec<Event> {
                     snapshot: SnapshotId::from_u128(6),
                 }),
                 budgets: budgets(),
+                origin: SessionOrigin::default(),
             },
         ),
+        (&ana, EventBody::SessionArchived { command: None }),
+        (&ana, EventBody::SessionUnarchived { command: None }),
         (
             &system,
             EventBody::EgressDecided(EgressDecision {
@@ -466,6 +476,7 @@ fn events() -> Vec<Event> {
                 turn,
                 level: CompactionLevel::Summarised,
                 keep_from: Some(7),
+                unread: None,
                 text: Some("Summary of what was done".to_owned()),
                 tokens_before: 90_000,
                 tokens_after: 20_000,
@@ -533,7 +544,31 @@ fn events() -> Vec<Event> {
     let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned();
     let passed =
         EventBody::ChecksPassed { turn, left: Some(tree.clone()), tree, checks: vec!["test".to_owned()] };
-    let bodies = bodies.chain([(&system, passed)]);
+    let known = EventBody::ChecksKnown {
+        turn,
+        commit: "0123".to_owned(),
+        checks: vec![
+            KnownCheck { name: "lint".to_owned(), passed: true, report: None },
+            KnownCheck { name: "test".to_owned(), passed: false, report: Some(Report::default()) },
+        ],
+    };
+    let bodies = bodies.chain([(&system, passed), (&system, known)]);
+    let review = Some(Review { state: ReviewState::Merged, at: at(), draft: false });
+    let reviewed = EventBody::DeliveryUpdated(Delivery { review, ..opened() });
+    let of_one = Delivery { repository: Some("apps/web".to_owned()), ..opened() };
+    let of_one = EventBody::DeliveryUpdated(of_one);
+    let replied = EventBody::ReplyUpdated(Reply {
+        key: format!("{prompt}.answer"),
+        state: ReplyState::Failed,
+        prompt,
+        remote: "https://github.com/acme/shop".to_owned(),
+        number: 7,
+        thread: Some("41".to_owned()),
+        text: "Done.".to_owned(),
+        attempts: 2,
+        error: Some("github.com answered 500".to_owned()),
+    });
+    let bodies = bodies.chain([(&system, reviewed), (&system, replied), (&agent, of_one)]);
     bodies.zip(1..).map(|((actor, body), seq)| event(seq, actor.clone(), body)).collect()
 }
 

@@ -6,6 +6,21 @@ use guest::ProcessSpec;
 
 use crate::WORKSPACE;
 
+/// Starts a command that somebody wrote: with `bash` right away, which is there most often, and where it is not, with a shell
+/// that looks for one. What a guest refuses it has not begun.
+pub async fn start(
+    guest: &guest::Client,
+    id: &str,
+    text: &str,
+    timeout: Option<Duration>,
+) -> Result<guest::Process, guest::Error> {
+    let argv = ["bash", "-c", text].map(str::to_owned).to_vec();
+    match guest.start(id, &ProcessSpec { argv, ..script("", &[], timeout) }).await {
+        Err(guest::Error::Refused(_)) => guest.start(id, &command(text, timeout)).await,
+        other => other,
+    }
+}
+
 /// A command that somebody wrote, for `bash` where there is one.
 pub fn command(text: &str, timeout: Option<Duration>) -> ProcessSpec {
     const CHOOSE: &str =

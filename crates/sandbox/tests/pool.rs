@@ -43,6 +43,7 @@ fn target(size: u32, key: &str) -> Target {
         built_at: Timestamp::now(),
         duration_ms: 0,
         bytes: 0,
+        notes: Vec::new(),
     };
     Target {
         size,

@@ -146,24 +146,26 @@ async fn one_that_is_late_says_what_it_was_asked_and_what_it_answered() {
         return;
     }
     let host = Host::new().await;
+    // A second is enough to say no; a program that has to start before it can answer gets more on a busy machine.
     let quick = |service: Service| Service { timeout_s: Some(1), ..service };
-    let sick = quick(service("sick", &server(8083, "503", "0"), http("http://127.0.0.1:8083/")));
+    let patient = |service: Service| Service { timeout_s: Some(6), ..service };
+    let sick = patient(service("sick", &server(8083, "503", "0"), http("http://127.0.0.1:8083/")));
     let error = host.start(&[sick]).await.unwrap_err();
     assert!(
         error.starts_with(
-            "service sick runs but was not up within 1 s (probe: http://127.0.0.1:8083/, last: status 503)"
+            "service sick runs but was not up within 6 s (probe: http://127.0.0.1:8083/, last: status 503)"
         ),
         "{error}"
     );
     assert!(error.contains("timeout_s"), "{error}");
-    let deaf = quick(service("deaf", "echo hello; exec sleep 600", tcp(8084)));
+    let deaf = patient(service("deaf", "echo hello; exec sleep 600", tcp(8084)));
     let error = host.start(&[deaf]).await.unwrap_err();
     assert!(error.contains("last: nothing listens there") && error.contains("hello"), "{error}");
-    let never = quick(service("never", "exec sleep 600", run("echo not yet; exit 4")));
+    let never = patient(service("never", "exec sleep 600", run("echo not yet; exit 4")));
     let error = host.start(&[never]).await.unwrap_err();
     assert!(error.contains("(probe: `echo not yet; exit 4`, last: not yet)"), "{error}");
     let silent = "if test -e asked; then exec sleep 600; fi; touch asked; echo status 500; exit 1";
-    let hangs = quick(service("hangs", "exec sleep 600", run(silent)));
+    let hangs = patient(service("hangs", "exec sleep 600", run(silent)));
     let error = host.start(&[hangs]).await.unwrap_err();
     assert!(error.contains("last: status 500)"), "not that the last question was broken off: {error}");
     let mute = quick(service("mute", "exec sleep 600", run("exec sleep 600")));

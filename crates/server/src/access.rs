@@ -11,7 +11,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use protocol::{Actor, Code, Problem};
+use protocol::{Actor, Code, PersonSource, Problem};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -19,6 +19,7 @@ use crate::Error;
 use crate::authorize::{Identity, unknown};
 use crate::listen::Ends;
 use crate::problem::{Failure, bad_request};
+use crate::site::is_public;
 
 /// The WebSocket subprotocol that carries a session's events.
 pub const WEBSOCKET_PROTOCOL: &str = "slipway.v1";
@@ -76,6 +77,15 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
+/// How somebody came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// Where they are known from.
+    pub(crate) source: PersonSource,
+    /// Whether a token is demanded.
+    pub(crate) needs_token: bool,
+}
+
 /// Decides on each request before any route sees it.
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -104,23 +114,28 @@ impl Door {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Identity, Problem> {
+    ) -> Result<(Identity, Admission), Problem> {
         let host = requested_host(uri, headers)?;
         self.check_host(&host, ends.local)?;
         self.check_origin(&host, method, headers)?;
         if matches!(self.access, Access::Loopback) && !is_loopback(ends.peer.ip()) {
             return Err(forbidden("this server answers only programs on its own machine"));
         }
-        match (self.who(offered_token(headers)), uri.path()) {
-            (Some(name), _) => Ok(Identity(Some(Actor::user(name)))),
-            // The page has no data and tells a person with a browser what to do next.
-            (None, "/") => Ok(Identity(None)),
-            (None, _) => Err(unknown()),
+        let needs_token = matches!(self.access, Access::Token(_));
+        match self.who(offered_token(headers)) {
+            Some((name, source)) => {
+                Ok((Identity(Some(Actor::user(name))), Admission { source, needs_token }))
+            }
+            // The app has no data, and asks a person with a browser for a token.
+            None if is_public(method, uri.path()) => {
+                Ok((Identity(None), Admission { source: PersonSource::Local, needs_token }))
+            }
+            None => Err(unknown()),
         }
     }
 
     /// The user that a token is of; without one, the local user where none is demanded.
-    fn who(&self, token: Option<&str>) -> Option<&str> {
+    fn who(&self, token: Option<&str>) -> Option<(&str, PersonSource)> {
         let matches = |secret: &Secret| token.is_some_and(|token| secret.matches(token.as_bytes()));
         // All are compared, so that the time tells nothing.
         let person = self.people.iter().fold(
@@ -134,7 +149,8 @@ impl Door {
             // Whoever has people's tokens is not to act for the local user by a slip of the pen.
             Access::Loopback => self.people.is_empty() || token.is_none(),
         };
-        person.or(local.then_some(self.local_user.as_str()))
+        let person = person.map(|name| (name, PersonSource::Config));
+        person.or(local.then_some((self.local_user.as_str(), PersonSource::Local)))
     }
 
     fn check_host(&self, host: &Authority, local: SocketAddr) -> Result<(), Problem> {
@@ -186,8 +202,9 @@ pub(crate) async fn guard(State(door): State<Arc<Door>>, mut request: Request, n
         None => Err(forbidden("the request came over no connection")),
     };
     match admitted {
-        Ok(identity) => {
+        Ok((identity, admission)) => {
             request.extensions_mut().insert(identity);
+            request.extensions_mut().insert(admission);
             next.run(request).await
         }
         Err(problem) => Failure::from(problem).into_response(),
@@ -384,7 +401,7 @@ mod tests {
             lines.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
             let uri = Uri::from_static("/api/v1/sessions");
             let admitted = door.admit(local(), &Method::GET, &uri, &headers(&lines));
-            admitted.ok().and_then(|identity| identity.0).map(|actor| actor.id)
+            admitted.ok().and_then(|(identity, _)| identity.0).map(|actor| actor.id)
         };
         assert_eq!(who(Access::Loopback, None).as_deref(), Some("local"));
         assert_eq!(who(Access::Loopback, Some("anns")).as_deref(), Some("ann"));

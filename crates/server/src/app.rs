@@ -1,6 +1,8 @@
 //! What the routes share. The sessions can be reached only by naming who wants to do what with which thing, so no
 //! route can forget to ask.
 
+use std::sync::Arc;
+
 use protocol::Problem;
 use session::Sessions;
 
@@ -15,11 +17,17 @@ pub(crate) struct App {
     life: Life,
     limits: Limits,
     seats: Seats,
+    people: Arc<[String]>,
 }
 
 impl App {
-    pub(crate) fn new(sessions: Sessions, life: Life, limits: Limits) -> Self {
-        Self { sessions, life, limits, seats: Seats::default() }
+    pub(crate) fn new(sessions: Sessions, life: Life, limits: Limits, people: Vec<String>) -> Self {
+        Self { sessions, life, limits, seats: Seats::default(), people: people.into() }
+    }
+
+    /// Who has a token of their own.
+    pub(crate) fn people(&self) -> &[String] {
+        &self.people
     }
 
     /// The sessions, for a caller that may do this.
@@ -31,6 +39,11 @@ impl App {
     ) -> Result<&Sessions, Problem> {
         authorize(Some(&caller.0), action, resource)?;
         Ok(&self.sessions)
+    }
+
+    /// The sessions, for what is let in by its own signature and not by the door.
+    pub(crate) fn unguarded(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// The server's life, for streams and commands.

@@ -49,6 +49,8 @@ pub enum Resource<'a> {
     Secrets,
     /// One secret.
     Secret(&'a str),
+    /// Where whoever asks has signed in.
+    Logins,
     /// The notes across sessions.
     Memory,
     /// Everything at once, in an archive.
@@ -111,6 +113,7 @@ mod tests {
             Resource::Models,
             Resource::Secrets,
             Resource::Secret("a"),
+            Resource::Logins,
             Resource::Memory,
             Resource::Backup,
         ] {

@@ -17,6 +17,8 @@ use crate::problem::{Failure, bad_request, with_status};
 pub(crate) const MAX_BODY: usize = 1024 * 1024;
 /// Largest body of a prompt, with all images that it may have in base64.
 const MAX_BODY_WITH_IMAGES: usize = MAX_BODY + IMAGES_PER_PROMPT * IMAGE_LIMIT.div_ceil(3) * 4;
+/// Largest body of a webhook.
+const MAX_WEBHOOK: usize = 4 * MAX_BODY;
 /// A client has this long to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same for a body with images.
@@ -31,6 +33,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Room {
     bytes: usize,
     time: Duration,
+    /// What whoever sends more can do instead.
+    hint: &'static str,
 }
 
 impl Room {
@@ -39,10 +43,20 @@ impl Room {
         let place = path.strip_prefix("/api/v1/sessions").map(|rest| rest.split('/').collect::<Vec<_>>());
         match place.as_deref() {
             Some([""] | ["", _, "prompts" | "fork"]) => {
-                Self { bytes: MAX_BODY_WITH_IMAGES, time: IMAGES_TIMEOUT }
+                let hint = "a prompt has at most 8 images of 5 MiB; put more into the repository and name them in the prompt";
+                Self { bytes: MAX_BODY_WITH_IMAGES, time: IMAGES_TIMEOUT, hint }
             }
-            _ => Self { bytes: MAX_BODY, time: BODY_TIMEOUT },
+            _ => {
+                let hint = "put long texts into a file of the repository and name it in the prompt";
+                Self { bytes: MAX_BODY, time: BODY_TIMEOUT, hint }
+            }
         }
+    }
+
+    /// That of what forges tell. One event is far below it, but for pushes, which do not matter here.
+    pub(crate) fn of_webhook() -> Self {
+        let hint = "let the webhook send pull requests, comments and checks only";
+        Self { bytes: MAX_WEBHOOK, time: BODY_TIMEOUT, hint }
     }
 }
 
@@ -87,13 +101,8 @@ pub(crate) async fn read_body(headers: &HeaderMap, body: Body, room: Room) -> Re
         // Whether or not the client is done by then, it gets the same answer.
         tokio::time::timeout(DRAIN_TIMEOUT, drain).await.unwrap_or(());
     }
-    let hint = if room.bytes > MAX_BODY {
-        "a prompt has at most 8 images of 5 MiB; put more into the repository and name them in the prompt"
-    } else {
-        "put long texts into a file of the repository and name it in the prompt"
-    };
     let title = format!("the body is larger than {} MiB", room.bytes / MAX_BODY);
-    Err(Problem::new(Code::TooLarge, title).hint(hint))
+    Err(Problem::new(Code::TooLarge, title).hint(room.hint))
 }
 
 /// A body that was read before, and had to fit then.

@@ -2,7 +2,7 @@
 //!
 //! Everything the server needs arrives as arguments of [`serve`]: a bound listener, [`Options`] and a future that
 //! ends it. Each request passes the door ([`Access`], host, origin), then [`authorize`], then one route; what is
-//! asked for is done by `session`.
+//! asked for is done by `session`. Only webhooks of forges are let in by their signatures instead.
 
 mod access;
 mod app;
@@ -16,6 +16,7 @@ mod patience;
 mod problem;
 mod routes;
 mod shell;
+mod site;
 mod socket;
 
 #[cfg(test)]
@@ -71,6 +72,13 @@ impl Options {
     }
 }
 
+/// The API's description, as `GET /api/v1/openapi.json` gives it, in a form that people and version control can read.
+pub fn openapi() -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(&routes::openapi::document())?;
+    text.push('\n');
+    Ok(text)
+}
+
 /// Names this process among all servers, so that a client can tell whether the one that answers is the one it means.
 pub fn instance() -> &'static str {
     static INSTANCE: OnceLock<String> = OnceLock::new();
@@ -105,8 +113,12 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
     options.check(address).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error))?;
     let Options { sessions, access, local_user, allowed_hosts, allowed_origins, people, limits } = options;
     let life = listen::Life::default();
+    let named = people.iter().map(|(name, _)| name.clone()).collect();
     let door = Arc::new(access::Door::new(access, local_user, people, allowed_hosts, allowed_origins));
-    let api = routes::sessions_api(app::App::new(sessions, life.clone(), limits));
-    listen::run(listener, shell::wrap(door, api), life, shutdown).await;
+    let app = app::App::new(sessions, life.clone(), limits, named);
+    let hooks = routes::forge_hooks::routes(app.clone());
+    let api = routes::sessions_api(app);
+    let router = shell::wrap(door, api, site::Site::built()).merge(shell::surrounded(hooks));
+    listen::run(listener, router, life, shutdown).await;
     Ok(())
 }

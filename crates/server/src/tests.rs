@@ -19,6 +19,7 @@ use self::client::{get as get_request, post as post_request, send};
 use crate::access::{Access, Door, Secret};
 use crate::idempotency::{Commands, Holds, commands};
 use crate::listen::{self, Life};
+use crate::site::{File, Site};
 use crate::{extract, shell};
 
 struct Server {
@@ -28,11 +29,15 @@ struct Server {
 }
 
 async fn start(access: Access, routes: Router, life: Life) -> Server {
+    start_with(access, routes, life, Site::of(&[])).await
+}
+
+async fn start_with(access: Access, routes: Router, life: Life, site: Site) -> Server {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let door = Arc::new(Door::new(access, "local".into(), vec![], vec![], vec![]));
     let (stop, stopped) = oneshot::channel::<()>();
-    let ended = tokio::spawn(listen::run(listener, shell::wrap(door, routes), life, stopped));
+    let ended = tokio::spawn(listen::run(listener, shell::wrap(door, routes, site), life, stopped));
     Server { address, stop, ended }
 }
 
@@ -77,6 +82,72 @@ async fn a_token_is_demanded_everywhere_but_on_the_page() {
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     let html = String::from_utf8(page.body.to_vec()).unwrap();
     assert!(html.contains("Slipway is running") && !html.contains("<script"), "{html}");
+}
+
+/// What a build of the app leaves, in the order of names.
+static APP: &[File] = &[
+    File { name: "assets/index-abc.js", sum: "01", content: b"start()", brotli: Some(b"compressed") },
+    File { name: "index.html", sum: "02", content: b"<!doctype html><title>app</title>", brotli: None },
+    File { name: "manifest.webmanifest", sum: "03", content: b"{}", brotli: None },
+    File { name: "sw.js", sum: "04", content: b"self", brotli: None },
+];
+
+#[tokio::test]
+async fn the_app_is_served_to_everybody_and_only_the_api_demands_a_token() {
+    let access = Access::Token(Secret::new("tell-nobody").unwrap());
+    let server = start_with(access, Router::new(), Life::default(), Site::of(APP)).await;
+    let to = server.address;
+    for path in ["/", "/index.html", "/sessions/ses_1", "/statistics", "/sessions/a%2Fb?x=1.5"] {
+        let page = send(to, get_request(path), "").await;
+        assert_eq!(
+            (page.status, page.header("content-type")),
+            (StatusCode::OK, Some("text/html; charset=utf-8"))
+        );
+        assert_eq!(page.header("cache-control"), Some("no-cache"), "{path}");
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.contains("script-src 'self'") && !policy.contains("script-src 'self' '"), "{policy}");
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+    }
+    for path in ["/api/v1/health", "/api/v1/nothing", "/api/index.html", "/api"] {
+        assert_eq!(send(to, get_request(path), "").await.problem(), "unauthorized", "{path}");
+    }
+    assert_eq!(send(to, post_request("/"), "{}").await.problem(), "unauthorized");
+    for path in ["/assets/gone.js", "/favicon.ico", "/../Cargo.toml", "/assets/..%2Findex.html"] {
+        assert_eq!(send(to, get_request(path), "").await.problem(), "not_found", "{path}");
+    }
+    let foreign = get_request("/").header("host", "rebound.example");
+    assert_eq!(send(to, foreign, "").await.problem(), "forbidden");
+}
+
+#[tokio::test]
+async fn files_of_the_app_are_compressed_and_kept_by_those_who_have_them() {
+    let server = start_with(Access::Loopback, Router::new(), Life::default(), Site::of(APP)).await;
+    let to = server.address;
+    let script = "/assets/index-abc.js";
+    let plain = send(to, get_request(script), "").await;
+    assert_eq!((&plain.body[..], plain.header("content-encoding")), (&b"start()"[..], None));
+    assert_eq!(plain.header("content-type"), Some("text/javascript; charset=utf-8"));
+    assert_eq!(plain.header("cache-control"), Some("public, max-age=31536000, immutable"));
+    assert_eq!(plain.header("vary"), Some("Accept-Encoding"));
+    let small = send(to, get_request(script).header("accept-encoding", "gzip, br"), "").await;
+    assert_eq!((&small.body[..], small.header("content-encoding")), (&b"compressed"[..], Some("br")));
+    assert_ne!(small.header("etag"), plain.header("etag"), "they are not the same bytes");
+
+    let tag = plain.header("etag").unwrap().to_owned();
+    let known = send(to, get_request(script).header("if-none-match", format!("\"x\", {tag}")), "").await;
+    assert_eq!((known.status, known.body.len()), (StatusCode::NOT_MODIFIED, 0));
+    let other = send(to, get_request(script).header("if-none-match", "\"x\""), "").await;
+    assert_eq!(other.status, StatusCode::OK);
+
+    let worker = send(to, get_request("/sw.js"), "").await;
+    assert_eq!(worker.header("service-worker-allowed"), Some("/"));
+    assert_eq!(worker.header("cache-control"), Some("no-cache"));
+    let manifest = send(to, get_request("/manifest.webmanifest"), "").await;
+    assert_eq!(manifest.header("content-type"), Some("application/manifest+json"));
+    let head = hyper::Request::head("/").header("host", to.to_string());
+    let head = send(to, head, "").await;
+    assert_eq!((head.status, head.body.len()), (StatusCode::OK, 0));
 }
 
 #[tokio::test]

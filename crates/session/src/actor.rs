@@ -11,8 +11,8 @@ use std::time::Duration;
 use failpoint::Point;
 use protocol::event::Delivery;
 use protocol::{
-    Actor, ApprovalId, Code, Decide, Decision, Diff, EditSession, Event, EventBody, ItemStatus, Outcome,
-    Problem, PromptId, Session, Status, Stopped, TurnId,
+    Actor, ApprovalId, Code, Decide, Decision, DeliverSession, Diff, EditSession, Event, EventBody,
+    ItemStatus, Outcome, Problem, PromptId, Session, Status, Stopped, TurnId,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -67,6 +67,7 @@ enum Input {
     },
     Deliver {
         cause: Cause,
+        request: DeliverSession,
         answer: Answer<Delivery>,
     },
     Diff {
@@ -164,8 +165,8 @@ impl Handle {
     }
 
     /// Delivers again.
-    pub(crate) async fn deliver(&self, cause: Cause) -> Result<Delivery, Problem> {
-        self.ask(|answer| Input::Deliver { cause, answer }).await
+    pub(crate) async fn deliver(&self, cause: Cause, request: DeliverSession) -> Result<Delivery, Problem> {
+        self.ask(|answer| Input::Deliver { cause, request, answer }).await
     }
 
     /// The work so far.
@@ -225,7 +226,7 @@ pub(crate) struct Service {
     /// When it is tried again to record what could not be recorded.
     retry_at: Option<Instant>,
     /// Who asked for a delivery while one was under way.
-    asked: Vec<(Cause, Answer<Delivery>)>,
+    asked: Vec<(Cause, DeliverSession, Answer<Delivery>)>,
     /// The title, while a model writes it.
     naming: Option<AbortOnDropHandle<()>>,
 }
@@ -327,9 +328,9 @@ impl Service {
                 respond(answer, result);
                 self.go_on_unasked().await;
             }
-            Input::Deliver { cause, answer } => {
+            Input::Deliver { cause, request, answer } => {
                 self.settle().await;
-                self.deliver(cause, answer);
+                self.deliver(cause, request, answer);
                 self.go_on_unasked().await;
             }
             Input::Diff { answer } => {
@@ -438,10 +439,10 @@ impl Service {
         }
     }
 
-    fn deliver(&mut self, cause: Cause, answer: Answer<Delivery>) {
+    fn deliver(&mut self, cause: Cause, request: DeliverSession, answer: Answer<Delivery>) {
         // Whoever asks again, such as after a restart, wants to know what becomes of that one.
         if let Some(Work { kind: Kind::Delivery(_), .. }) = &self.work {
-            return self.asked.push((cause, answer));
+            return self.asked.push((cause, request, answer));
         }
         // What a command asked for was brought to its end by now, and is not begun anew for it.
         if let Some(command) = cause.begun_before() {
@@ -464,7 +465,7 @@ impl Service {
         }
         self.begin_delivery(|context, stop, over| async move {
             let _act = context.outside.begin();
-            let delivered = delivery::again(&context, &stop, &cause).await;
+            let delivered = delivery::again(&context, &stop, &cause, request).await;
             over.store(true, Ordering::Release);
             respond(answer, delivered);
             Ok(())
@@ -486,10 +487,11 @@ impl Service {
     /// turn is that turn's.
     fn resume_delivery(&mut self) {
         let pending = self.context.recorder.stream().with_state(|state| {
-            let delivery = state.delivery().filter(|delivery| delivery.state.is_pending())?;
-            delivery.commit.clone().filter(|_| state.turn().is_none())
+            state.delivery().filter(|one| one.state.is_pending() && state.turn().is_none()).cloned()
         });
-        let Some(commit) = pending else { return };
+        let Some(commit) = pending.and_then(|one| delivery::whole_commit(&self.context, &one)) else {
+            return;
+        };
         self.begin_delivery(|context, stop, over| async move {
             let _act = context.outside.begin();
             let delivered = delivery::deliver(&context, &stop, &Actor::system().into(), &commit).await;
@@ -556,12 +558,12 @@ impl Service {
 
     async fn after_work(&mut self, ended: Result<Result<(), store::Error>, tokio::task::JoinError>) {
         let was_stopped = self.work.take().is_some_and(|work| work.stop.is_given());
-        for (cause, answer) in std::mem::take(&mut self.asked) {
+        for (cause, request, answer) in std::mem::take(&mut self.asked) {
             if was_stopped {
                 respond(answer, Err(delivery::was_stopped()));
             } else {
                 // The first of them finds what was delivered, and the others wait for it.
-                self.deliver(cause, answer);
+                self.deliver(cause, request, answer);
             }
         }
         let session = self.context.recorder.session();

@@ -2,8 +2,8 @@
 
 use protocol::event::Delivery;
 use protocol::{
-    Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, EditPrompt, EditSession, Event, EventBody,
-    Place, Problem, PromptId, Queue, Session, SessionId, SetQueue, StopSession, Stopped,
+    Actor, ApprovalId, Code, CreatePrompt, Decide, Decision, DeliverSession, EditPrompt, EditSession, Event,
+    EventBody, Place, Problem, PromptId, Queue, Session, SessionId, SetQueue, StopSession, Stopped,
 };
 
 use crate::actor::{Change, Changed, Handle};
@@ -144,7 +144,7 @@ impl Sessions {
     fn check_edit(&self, mut edit: EditSession) -> Result<EditSession, Problem> {
         if edit == EditSession::default() {
             return Err(Problem::new(Code::BadRequest, "nothing is to be changed")
-                .hint("give a new title, another model, other budgets, or another policy"));
+                .hint("give a new title, another model, other budgets, another policy, or say whether it is archived"));
         }
         if let Some(title) = &mut edit.title {
             *title = title
@@ -197,14 +197,19 @@ impl Sessions {
     }
 
     /// Delivers, unless the same command did so before: then what came of that is the answer.
-    pub(crate) async fn deliver_once(&self, id: SessionId, cause: Cause) -> Result<Delivery, Problem> {
+    pub(crate) async fn deliver_once(
+        &self,
+        id: SessionId,
+        cause: Cause,
+        request: DeliverSession,
+    ) -> Result<Delivery, Problem> {
         let handle = self.registry.open(id).await?;
         if let Some(then) = cause.done(&handle).await?
             && let Some(ended) = then.delivery().filter(|delivery| !delivery.state.is_pending())
         {
             return delivery::answer(ended.clone());
         }
-        handle.deliver(cause).await
+        handle.deliver(cause, request).await
     }
 
     /// Decides an approval. Whoever is first decides: the same decision again gives the first one, another one is a

@@ -44,20 +44,30 @@ pub(crate) async fn find(options: &Options, name: &str) -> Result<NamedEnvironme
 pub(crate) async fn put(
     options: &Options,
     name: &str,
-    mut recipe: Environment,
+    recipe: Environment,
     command: Option<Command>,
 ) -> Result<NamedEnvironment, Problem> {
-    check_name(name)?;
     refuse_configured(options, name)?;
+    let recipe = verified(options, name, recipe).await?;
+    let command = command.map(Command::name);
+    options.store.put_environment_for(command.as_deref(), name, &recipe).await.map_err(problem::store)?;
+    Ok(stored(name, recipe))
+}
+
+/// The recipe as it would be stored, after everything that is looked at before that.
+pub(crate) async fn verified(
+    options: &Options,
+    name: &str,
+    mut recipe: Environment,
+) -> Result<Environment, Problem> {
+    check_name(name)?;
     uncover(options, name, &mut recipe).await?;
     check_recipe(options, &recipe)?;
     for repo in &recipe.repos {
         let mirror = options.mirrors.fetch(&repo.url).await.map_err(|error| problem::forge(&error))?;
         mirror.tip(repo.branch.as_deref()).await.map_err(|error| problem::forge(&error))?;
     }
-    let command = command.map(Command::name);
-    options.store.put_environment_for(command.as_deref(), name, &recipe).await.map_err(problem::store)?;
-    Ok(stored(name, recipe))
+    Ok(recipe)
 }
 
 /// An environment as it is in the catalogue after it was put there.
@@ -157,18 +167,20 @@ fn check_name(name: &str) -> Result<(), Problem> {
 /// What can be seen in a recipe without its repository.
 pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<(), Problem> {
     let refuse = |title: String, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
-    match recipe.repos.as_slice() {
-        [] => {
+    if recipe.repos.is_empty() {
+        return refuse("the environment has no repository".to_owned(), "add one: repos = [{ url = \"…\" }]");
+    }
+    if let Some((title, hint)) = recipe.misplaced() {
+        return refuse(title, hint);
+    }
+    let mut addresses = std::collections::BTreeSet::new();
+    for repo in &recipe.repos {
+        let public = forge::public_url(&repo.url);
+        let address = public.trim_end_matches('/').trim_end_matches(".git").to_lowercase();
+        if !addresses.insert(address) {
             return refuse(
-                "the environment has no repository".to_owned(),
-                "add one: repos = [{ url = \"…\" }]",
-            );
-        }
-        [_] => {}
-        [_, ..] => {
-            return refuse(
-                "the environment has several repositories".to_owned(),
-                "only one is supported so far: name the one that the agent works on",
+                format!("the environment has the repository {public} twice"),
+                "a session has one branch of a repository: take one of them out",
             );
         }
     }
@@ -184,6 +196,7 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
     check_secrets(&recipe.secrets)?;
     check_limits(&recipe.limits)?;
     check_policy(&recipe.policy)?;
+    recipe.pull_request.template.as_deref().map_or(Ok(()), crate::outbox::check_template)?;
     crate::team::check_hooks(&recipe.hooks)?;
     crate::team::check_skills(&recipe.skills)?;
     crate::mcp::check(&options.mcp, &recipe.mcp)?;
@@ -305,7 +318,8 @@ pub(crate) fn check_policy(policy: &protocol::Policy) -> Result<(), Problem> {
     if let Err(why) = policy.check() {
         return refuse(why, "a rule is { then = \"ask\", tool, path, command, host, reason }".to_owned());
     }
-    let tools: Vec<&str> = agent::tools::names().collect();
+    // Beside the model's tools, what is pushed has rules of its own.
+    let tools: Vec<&str> = agent::tools::names().chain([agent::policy::DELIVER]).collect();
     for rule in &policy.rules {
         let known =
             |tool: &&str| tool.contains('*') || tools.contains(tool) || agent::tools::is_of_server(tool);

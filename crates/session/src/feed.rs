@@ -181,8 +181,13 @@ impl Feed {
     }
 
     async fn replay(&mut self, recorder: &Recorder) -> Result<(), Problem> {
-        let (page, damage) = recorder.read_sound(self.sent, PAGE).await.map_err(problem::store)?;
+        let (mut page, damage) = recorder.read_sound(self.sent, PAGE).await.map_err(problem::store)?;
         self.broken = damage.map(|damage| Box::new(problem::store(damage)));
+        if self.broken.is_none() {
+            // What is on the disk and not folded yet comes in a moment: whoever sees an event finds what follows from it.
+            let folded = recorder.stream().with_state(|state| state.seq());
+            page.retain(|event| event.seq <= folded);
+        }
         if !page.is_empty() || self.broken.is_some() {
             self.pending.extend(page.iter().map(Frame::durable));
             return Ok(());

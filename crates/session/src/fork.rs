@@ -74,6 +74,7 @@ impl Registry {
             model,
             forked_from: Some(ForkedFrom { session: source, snapshot: snapshot.id }),
             budgets: created.budgets,
+            origin: protocol::SessionOrigin::default(),
         };
         let past = Past::read(&recorder, snapshot.id).await.map_err(problem::store)?;
         let from = options.store.session_dir(source);

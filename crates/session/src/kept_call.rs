@@ -21,7 +21,8 @@ pub(crate) const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) turn: TurnId,
-    /// Calls of the turn that were recorded before it. As soon as it is recorded itself there are more.
+    /// Calls of the turn that were recorded before it, without those beside it, which come whenever they are over. As soon as
+    /// it is recorded itself there are more.
     pub(crate) calls: u32,
     pub(crate) model: String,
     pub(crate) usage: Usage,
@@ -60,6 +61,16 @@ pub(crate) fn keep(dir: &Path, kept: &Kept) {
     };
     if let Err(error) = written() {
         tracing::warn!(path = %dir.join(FILE).display(), %error, "what a call has used could not be kept");
+    }
+}
+
+/// Forgets the call that was kept last: it is in the log, or used nothing.
+pub(crate) fn forget(dir: &Path) {
+    match std::fs::remove_file(dir.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %dir.join(FILE).display(), %error, "what a call has used could not be forgotten");
+        }
+        _ => {}
     }
 }
 

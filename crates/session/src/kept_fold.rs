@@ -15,10 +15,12 @@ const PAGE: usize = 500;
 /// change it: a fold that other code made is not used.
 const FORMAT: u64 = fingerprint(&[
     include_bytes!("state.rs"),
+    include_bytes!("state/facts.rs"),
     include_bytes!("state/ledger.rs"),
     include_bytes!("state/permits.rs"),
     include_bytes!("state/processes.rs"),
     include_bytes!("state/offered.rs"),
+    include_bytes!("state/left.rs"),
     include_bytes!("budget.rs"),
     env!("CARGO_PKG_VERSION").as_bytes(),
 ]);

@@ -15,33 +15,42 @@ mod environments;
 mod exits;
 mod failure;
 mod feed;
+mod files;
+mod forge_hooks;
 mod fork;
 mod history;
 mod intake;
+mod joint;
 mod kept_call;
 mod kept_fold;
 mod kept_time;
 mod limits;
 #[cfg(feature = "load")]
 mod load;
+mod logins;
 mod maps;
 mod mcp;
 mod naming;
 mod notes;
 mod outbox;
+mod people;
 mod pictures;
 mod position;
 mod presence;
 mod problem;
 mod process;
+mod pull_requests;
 mod recorder;
 mod registry;
+mod review;
 mod routes;
 mod runner;
 mod secrets;
+mod settings;
 mod skills;
 mod spend;
 mod state;
+mod statistics;
 mod stop;
 mod stopwatch;
 mod team;
@@ -54,9 +63,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{
-    Actor, Code, CreatePrompt, CreateSession, Diff, EgressDecision, EgressStatus, Environment, EventPage,
-    ForkSession, GarbageReport, ImageFile, ImageStatus, ItemId, Model, NamedEnvironment, Problem, PromptId,
-    Session, SessionId, SnapshotList, StopSession, Stopped, WarmStatus, event,
+    Actor, Code, CreatePrompt, CreateSession, DeliverSession, Diff, EgressDecision, EgressLog, EgressStatus,
+    Environment, EventPage, ForkSession, GarbageReport, ImageFile, ImageStatus, ItemId, Model,
+    NamedEnvironment, Problem, PromptId, Session, SessionFilter, SessionId, SessionList, SessionOrigin,
+    SnapshotList, StopSession, Stopped, WarmStatus, event,
 };
 
 pub use budget::validate as validate_budgets;
@@ -70,11 +80,14 @@ pub use mcp::Sealed;
 pub use memory::Occasion;
 pub use notes::MemoryOptions;
 pub use outbox::{Outbox, Patience};
+pub use people::{Author, People};
 pub use position::Position;
 pub use problem::store as store_problem;
+pub use pull_requests::Bundle;
 use registry::Registry;
 pub use routes::{Routes, Task};
 pub use spend::SpendFilter;
+pub use statistics::StatisticsFilter;
 pub use terminal::{Terminal, TerminalInput, TerminalOutput, TerminalSpec};
 pub use workspace::{Arrival, SetUp, bring_to_tip, prepare};
 
@@ -129,8 +142,10 @@ pub struct Options {
     pub idle: Duration,
     /// A session that nobody uses leaves memory after this long; its next use brings it back.
     pub sleep: Duration,
-    /// Who the commits are by.
+    /// Who is at work where no person is known.
     pub author: Author,
+    /// Whom the commits are by.
+    pub people: People,
     /// Pull requests and notifications.
     pub outbox: Outbox,
     /// How maps of large repositories are made; None where nobody wants any.
@@ -150,21 +165,6 @@ pub enum Duty {
     Work,
     /// That of one command that only looks: nothing is touched, and whoever comes next finds it as it was.
     Look,
-}
-
-/// The author of the commits that sessions make.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Author {
-    /// A name.
-    pub name: String,
-    /// A mail address.
-    pub email: String,
-}
-
-impl Default for Author {
-    fn default() -> Self {
-        Self { name: "Slipway".to_owned(), email: "slipway@localhost".to_owned() }
-    }
 }
 
 /// How to end.
@@ -202,10 +202,31 @@ impl Sessions {
         actor: Actor,
         request: CreateSession,
     ) -> Result<Session, Problem> {
+        self.create_from(id, actor, SessionOrigin::Api, request).await
+    }
+
+    /// The same, with where it comes from.
+    pub async fn create_from(
+        &self,
+        id: SessionId,
+        actor: Actor,
+        origin: SessionOrigin,
+        request: CreateSession,
+    ) -> Result<Session, Problem> {
         match self.registry.made(id).await? {
             Some(session) => Ok(session),
-            None => self.registry.create(id, actor, request).await,
+            None => self.registry.create(id, actor, origin, request).await,
         }
+    }
+
+    /// The sessions that fit, a page of them, the last changed first, and how many there are in each part of the inbox.
+    pub async fn list_some(&self, filter: &SessionFilter) -> Result<SessionList, Problem> {
+        self.registry.list_some(filter).await
+    }
+
+    /// Where the sandboxes of a session wanted to connect to.
+    pub async fn egress_log(&self, id: SessionId) -> Result<EgressLog, Problem> {
+        Ok(self.registry.open(id).await?.recorder().stream().with_state(|state| state.egress_log()))
     }
 
     /// Every session, newest first.
@@ -239,7 +260,17 @@ impl Sessions {
 
     /// Pushes the branch of the last turn that was done, again if need be.
     pub async fn deliver(&self, id: SessionId, cause: impl Into<Cause>) -> Result<event::Delivery, Problem> {
-        self.deliver_once(id, cause.into()).await
+        self.deliver_with(id, cause, DeliverSession::default()).await
+    }
+
+    /// The same, with what whoever asks says to it.
+    pub async fn deliver_with(
+        &self,
+        id: SessionId,
+        cause: impl Into<Cause>,
+        request: DeliverSession,
+    ) -> Result<event::Delivery, Problem> {
+        self.deliver_once(id, cause.into(), request).await
     }
 
     /// A page of the log after a position. More than there is cannot be asked for: `after` is at most the last event's

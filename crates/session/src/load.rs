@@ -23,6 +23,7 @@ impl Sessions {
             model: "none".to_owned(),
             forked_from: None,
             budgets: protocol::Budgets::default(),
+            origin: protocol::SessionOrigin::default(),
         };
         let paused = EventBody::QueuePaused { reason: "it is only measured".to_owned(), command: None };
         recorder.append(&Actor::system(), vec![created, paused]).await.map_err(problem::store)?;

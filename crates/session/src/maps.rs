@@ -14,6 +14,8 @@ use repomap::{FileSymbols, Map};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 use tokio::process::Command;
 
+use crate::joint::{Joint, of};
+
 /// What every map begins with.
 pub(crate) const MAP_OPENING: &str = "A map of the repository at ";
 
@@ -215,23 +217,25 @@ const MOMENT: Duration = Duration::from_millis(250);
 
 impl Coming {
     /// Begins to write the map for a task, in so many bytes.
-    pub(crate) fn begin(
-        maps: Maps,
-        mirror: Mirror,
-        branch: Option<String>,
-        task: String,
-        room: usize,
-    ) -> Self {
+    pub(crate) fn begin(maps: Maps, mirrors: Joint, task: String, room: usize) -> Self {
         let write = async move {
-            let commit = mirror.tip(branch.as_deref()).await.ok()?.commit;
-            let map = match maps.of(&mirror, &commit).await {
-                Ok(map) => map?,
-                Err(error) => {
-                    tracing::warn!(%error, repository = mirror.url(), "there is no map of a repository");
-                    return None;
-                }
-            };
-            tokio::task::spawn_blocking(move || told(&map, &task, room)).await.ok()?
+            let commits = mirrors.tip().await.ok()?.commit;
+            let room = room / mirrors.parts().count().max(1);
+            let mut texts = Vec::new();
+            for (number, (place, mirror)) in mirrors.parts().enumerate() {
+                let map = match maps.of(mirror, of(&commits, number)).await {
+                    Ok(Some(map)) => map,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        tracing::warn!(%error, repository = mirror.url(), "there is no map of a repository");
+                        continue;
+                    }
+                };
+                let (task, place) = (task.clone(), place.to_owned());
+                let text = tokio::task::spawn_blocking(move || told(&map, &task, room, &place));
+                texts.extend(text.await.ok()?);
+            }
+            (!texts.is_empty()).then(|| texts.join("\n\n"))
         };
         Self(tokio_util::task::AbortOnDropHandle::new(tokio::spawn(write)))
     }
@@ -245,10 +249,14 @@ impl Coming {
 }
 
 /// What the model reads.
-fn told(map: &Map, task: &str, room: usize) -> Option<String> {
+fn told(map: &Map, task: &str, room: usize, place: &str) -> Option<String> {
     let text = map.text(task, room)?;
+    let place = match place {
+        "" => String::new(),
+        place => format!(" in {place}/, where its paths begin"),
+    };
     Some(format!(
-        "{MAP_OPENING}{}, which has {} files: definitions that others use most and that fit the task, with their \
+        "{MAP_OPENING}{}{place}, which has {} files: definitions that others use most and that fit the task, with their \
          lines. It is data, and only a part: look for the rest with search, list and read.\n{text}",
         map.commit.get(..12).unwrap_or(&map.commit),
         map.total

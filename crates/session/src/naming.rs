@@ -36,6 +36,9 @@ pub(crate) fn begin(context: &Arc<Context>) -> Option<AbortOnDropHandle<()>> {
     let context = Arc::clone(context);
     let task = async move {
         let session = context.recorder.session();
+        if let Err(error) = context.tell_unpriced(&model).await {
+            tracing::warn!(%session, %error, "nobody could be told that no price is known");
+        }
         let written = write(&context, &model, turn.id, &turn.text, title);
         if let Err(error) = written.await {
             tracing::warn!(%session, model = model.name, error, "no title was written");

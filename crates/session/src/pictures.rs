@@ -14,8 +14,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::problem;
 
-/// Most images that one request shows, the latest ones. Servers that take more want them smaller.
-const SHOWN: usize = 20;
+/// Most images that one request shows where one of them is large. Servers that take more want them smaller.
+const LARGE_SHOWN: usize = 20;
+/// The longest side of an image that is not large.
+const LARGE: u32 = 2000;
 /// Most bytes of them; on the wire they are a third longer, and servers take about 32 MB.
 const SHOWN_BYTES: u64 = 20 * 1024 * 1024;
 
@@ -109,58 +111,137 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::File::open(dir)?.sync_all()
 }
 
-/// The request with the bytes of its images, if it has any. What cannot be read stays without, and the model is told.
-pub(crate) async fn shown(dir: PathBuf, request: &Request) -> Option<Request> {
-    let files: Vec<ImageFile> = images(request).map(|image| image.file.clone()).collect();
+/// The request with the bytes of its images, if it has any, and of no more than `most` of them. What cannot be read stays
+/// without, and the model is told.
+pub(crate) async fn shown(dir: PathBuf, request: &Request, most: usize) -> Option<Request> {
+    let files: Vec<Vec<ImageFile>> = request
+        .messages
+        .iter()
+        .map(|message| images(message).into_iter().map(|image| image.file.clone()).collect())
+        .collect();
+    let first = first_shown(&files, most);
+    let files: Vec<ImageFile> = files.into_iter().flatten().collect();
     if files.is_empty() {
         return None;
     }
-    let read = tokio::task::spawn_blocking(move || read(&dir, files)).await;
+    let read = tokio::task::spawn_blocking(move || read(&dir, &files[first..])).await;
     let read = read.unwrap_or_else(|error| {
         tracing::error!(%error, "images could not be read");
         HashMap::new()
     });
     let mut request = request.clone();
-    for message in &mut request.messages {
-        let images: Vec<&mut Image> = match message {
+    let images = request.messages.iter_mut().flat_map(|message| -> Vec<&mut Image> {
+        match message {
             Message::User { images, .. } => images.iter_mut().collect(),
             Message::Tools { results } => results.iter_mut().flat_map(|result| &mut result.images).collect(),
             Message::Assistant { .. } => Vec::new(),
-        };
-        for image in images {
-            if let Some(data) = read.get(&image.file.name) {
-                image.data = Arc::clone(data);
-            }
+        }
+    });
+    // One that is shown again later stays left out where it was left out before: what a provider has cached goes on to hold.
+    for image in images.skip(first) {
+        if let Some(data) = read.get(&image.file.name) {
+            image.data = Arc::clone(data);
         }
     }
     Some(request)
 }
 
-fn images(request: &Request) -> impl Iterator<Item = &Image> {
-    request.messages.iter().flat_map(|message| -> Vec<&Image> {
-        match message {
-            Message::User { images, .. } => images.iter().collect(),
-            Message::Tools { results } => results.iter().flat_map(|result| &result.images).collect(),
-            Message::Assistant { .. } => Vec::new(),
-        }
-    })
+fn images(message: &Message) -> Vec<&Image> {
+    match message {
+        Message::User { images, .. } => images.iter().collect(),
+        Message::Tools { results } => results.iter().flat_map(|result| &result.images).collect(),
+        Message::Assistant { .. } => Vec::new(),
+    }
 }
 
-/// The latest images in base64, as many as one request may have.
-fn read(dir: &Path, files: Vec<ImageFile>) -> HashMap<String, Arc<str>> {
-    let (mut read, mut bytes) = (HashMap::new(), 0);
-    for file in files.into_iter().rev() {
+/// The first image that a request shows, of those of its messages. When there are too many, half of what may be shown goes at
+/// once, so that requests begin with the bytes of those before them until as many have come again; but nothing that came last,
+/// which the model has not seen. It follows from the conversation alone, so that a restart sends the same bytes.
+fn first_shown(messages: &[Vec<ImageFile>], most: usize) -> usize {
+    let all: Vec<&ImageFile> = messages.iter().flatten().collect();
+    let bytes = |range: std::ops::Range<usize>| all[range].iter().map(|file| file.bytes).sum::<u64>();
+    let (mut first, mut end) = (0, 0);
+    for images in messages.iter().filter(|images| !images.is_empty()) {
+        let new = end..end + images.len();
+        end = new.end;
+        let large = all[first..end].iter().any(|file| file.width.max(file.height) > LARGE);
+        let most = if large { most.min(LARGE_SHOWN) } else { most };
+        if end - first <= most && bytes(first..end) <= SHOWN_BYTES {
+            continue;
+        }
+        let count = new.len().clamp(most / 2, most);
+        let size = bytes(new).clamp(SHOWN_BYTES / 2, SHOWN_BYTES);
+        while first < end && (end - first > count || bytes(first..end) > size) {
+            first += 1;
+        }
+    }
+    first
+}
+
+/// Images in base64, by name.
+fn read(dir: &Path, files: &[ImageFile]) -> HashMap<String, Arc<str>> {
+    let mut read = HashMap::new();
+    for file in files {
         if read.contains_key(&file.name) {
             continue;
         }
-        bytes += file.bytes;
-        if read.len() == SHOWN || bytes > SHOWN_BYTES {
-            break;
-        }
         match std::fs::read(dir.join(&file.name)) {
-            Ok(content) => drop(read.insert(file.name, STANDARD.encode(content).into())),
+            Ok(content) => drop(read.insert(file.name.clone(), STANDARD.encode(content).into())),
             Err(error) => tracing::warn!(%error, name = file.name, "an image beside a log cannot be read"),
         }
     }
     read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(count: usize, images: usize, bytes: u64, width: u32) -> Vec<Vec<ImageFile>> {
+        let file = |number| ImageFile {
+            name: format!("img_{number}.png"),
+            media_type: "image/png".into(),
+            bytes,
+            width,
+            height: 10,
+        };
+        (0..count).map(|step| (0..images).map(|image| file(step * images + image)).collect()).collect()
+    }
+
+    /// The first image that is shown in each request of a turn.
+    fn firsts(messages: &[Vec<ImageFile>], most: usize) -> Vec<usize> {
+        (1..=messages.len()).map(|count| first_shown(&messages[..count], most)).collect()
+    }
+
+    #[test]
+    fn images_are_left_out_in_batches() {
+        let firsts_of = |width| {
+            let mut firsts = firsts(&steps(100, 1, 1000, width), 50);
+            firsts.dedup();
+            firsts
+        };
+        assert_eq!(firsts_of(2000), [0, 26, 52]);
+        assert_eq!(firsts_of(2001), [0, 11, 22, 33, 44, 55, 66, 77, 88]);
+        let heavy = firsts(&steps(100, 1, 5 << 20, 10), 50);
+        assert_eq!(heavy[..8], [0, 0, 0, 0, 3, 3, 3, 6]);
+        for (images, most) in [(1, 50), (3, 20), (7, 20), (20, 20), (50, 50)] {
+            for (count, first) in (1..).zip(firsts(&steps(60, images, 1000, 10), most)) {
+                let shown = count * images - first;
+                assert!(shown <= most && shown >= images, "{images} of {most}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_came_last_is_shown_as_far_as_a_request_can_have_it() {
+        for (before, last, expected) in [(40, 30, 30), (10, 40, 50), (10, 45, 45), (0, 60, 50), (49, 2, 25)] {
+            let mut messages = steps(before, 1, 1000, 10);
+            messages.extend(steps(1, last, 1000, 10));
+            assert_eq!(before + last - first_shown(&messages, 50), expected, "{before} and {last}");
+        }
+        // Four of these fit; an answer with three keeps them, whatever went before.
+        let mut messages = steps(3, 1, 5 << 20, 10);
+        messages.extend(steps(1, 3, 5 << 20, 10));
+        assert_eq!(first_shown(&messages, 50), 3);
+    }
 }

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use protocol::event::{Reply, ReplyState};
 use protocol::{Actor, Event, EventBody, Notification, NotificationState, SessionId};
 use store::{Draft, Log, Store};
 
 use crate::feed::Stream;
 use crate::history::Remembered;
 use crate::kept_fold;
-use crate::outbox::{self, Sender};
+use crate::outbox::{self, Sender, Voice};
 use crate::state::State;
 
 /// How long a row of the index may be behind the log. What was appended has others waiting for the disk and the processor.
@@ -29,6 +30,8 @@ pub(crate) struct Recorder {
     indexing: tokio::sync::Mutex<()>,
     /// Who sends the notifications, once it is known that there are to be some.
     notifies: OnceLock<Arc<Sender>>,
+    /// Who says what is said below pull requests.
+    replies: OnceLock<Arc<Voice>>,
     remembered: Remembered,
 }
 
@@ -43,6 +46,7 @@ impl Recorder {
             index_due: AtomicBool::new(false),
             indexing: tokio::sync::Mutex::default(),
             notifies: OnceLock::new(),
+            replies: OnceLock::new(),
             remembered: Remembered::default(),
         })
     }
@@ -51,6 +55,11 @@ impl Recorder {
     pub(crate) fn notify(&self, sender: Arc<Sender>) {
         // Whoever was first sends.
         self.notifies.get_or_init(|| sender);
+    }
+
+    /// From now on, what is to be said below pull requests is said.
+    pub(crate) fn reply(&self, voice: Arc<Voice>) {
+        self.replies.get_or_init(|| voice);
     }
 
     /// The conversation so far, where it is in memory.
@@ -97,8 +106,9 @@ impl Recorder {
             let ((bodies, answer), intents) = this.stream.with_state(|state| {
                 let decided = decide(state);
                 // In the same append: what is to be told cannot be lost, nor what is lost be told.
-                let intents =
+                let mut intents =
                     this.notifies.get().map(|_| outbox::intents(state, &decided.0)).unwrap_or_default();
+                intents.extend(outbox::answers(state, &decided.0));
                 (decided, intents)
             });
             let drafts = bodies.into_iter().map(|body| Draft { actor: actor.clone(), body });
@@ -120,15 +130,23 @@ impl Recorder {
         }
     }
 
-    /// Sends the notifications that were intended just now.
+    /// Sends the notifications and replies that were intended just now.
     fn send(self: &Arc<Self>, events: &[Event]) {
-        let Some(sender) = self.notifies.get() else { return };
         for event in events {
-            if let EventBody::NotificationUpdated(
-                new @ Notification { state: NotificationState::Intended, attempts: 0, .. },
-            ) = &event.body
-            {
-                sender.send(self, new.clone());
+            match (&event.body, self.notifies.get(), self.replies.get()) {
+                (
+                    EventBody::NotificationUpdated(
+                        new @ Notification { state: NotificationState::Intended, attempts: 0, .. },
+                    ),
+                    Some(sender),
+                    _,
+                ) => sender.send(self, new.clone()),
+                (
+                    EventBody::ReplyUpdated(new @ Reply { state: ReplyState::Intended, attempts: 0, .. }),
+                    _,
+                    Some(voice),
+                ) => voice.say(self, new.clone()),
+                _ => {}
             }
         }
     }
@@ -168,9 +186,9 @@ impl Recorder {
         // In order: an older row must not be written over a newer one.
         let _order = self.indexing.lock().await;
         self.index_due.store(false, Ordering::Release);
-        let Some(session) = self.stream.with_state(|state| state.to_session()) else { return };
-        if let Err(error) = self.store.index(&session).await {
-            tracing::warn!(session = %session.id, %error, "the index of sessions could not be written");
+        let Some(row) = self.stream.with_state(|state| state.to_row()) else { return };
+        if let Err(error) = self.store.index(&row.session, &row.words).await {
+            tracing::warn!(session = %row.session.id, %error, "the index of sessions could not be written");
         }
     }
 
@@ -228,6 +246,8 @@ fn shows_in_lists(body: &EventBody) -> bool {
         EventBody::SessionCreated { .. }
         | EventBody::SessionRenamed { .. }
         | EventBody::SessionRestored { .. }
+        | EventBody::SessionArchived { .. }
+        | EventBody::SessionUnarchived { .. }
         | EventBody::ModelChanged { .. }
         | EventBody::BudgetChanged { .. }
         | EventBody::PromptQueued { .. }
@@ -256,11 +276,13 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::RetryScheduled { .. }
         | EventBody::MistakeMade { .. }
         | EventBody::ChecksPassed { .. }
+        | EventBody::ChecksKnown { .. }
         | EventBody::SnapshotTaken { .. }
         | EventBody::EgressDecided(_)
         | EventBody::LimitExceeded { .. }
         | EventBody::ServiceChanged { .. }
         | EventBody::ToolsListed { .. }
+        | EventBody::ReplyUpdated(_)
         | EventBody::MemoryChanged { .. } => false,
     }
 }

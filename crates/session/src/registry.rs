@@ -7,9 +7,10 @@ mod take_up;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use protocol::event::ReplyState;
 use protocol::{
     Actor, Code, CreatePrompt, CreateSession, Egress, EgressStatus, Environment, EventBody, Problem,
-    PromptId, Session, SessionId,
+    PromptId, Session, SessionFilter, SessionId, SessionList, SessionOrigin,
 };
 use sandbox::egress::Rules;
 use store::Error;
@@ -23,9 +24,10 @@ use crate::command::Command;
 use crate::damaged::Damages;
 use crate::exits::Exits;
 use crate::feed::Stream;
+use crate::logins::Logins;
 use crate::mcp::{Inside, McpServers, Sealed};
 use crate::notes::Shelf;
-use crate::outbox::{self, Notifier, Outside};
+use crate::outbox::{self, Notifier, Outside, Replier};
 use crate::recorder::Recorder;
 use crate::runner::Context;
 use crate::state::State;
@@ -43,9 +45,13 @@ pub(crate) struct Registry {
     pub(crate) options: Arc<Options>,
     pub(crate) exits: Arc<Exits>,
     pub(crate) builds: Arc<Builds>,
-    client: llm::Client,
+    pub(crate) client: llm::Client,
     servers: Arc<McpServers>,
     notifier: Option<Notifier>,
+    replier: Replier,
+    pub(crate) logins: Arc<Logins>,
+    /// Held by whoever makes a prompt of what a forge told.
+    pub(crate) hooking: tokio::sync::Mutex<()>,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     pub(crate) damages: Damages,
     pub(crate) shelf: Arc<Shelf>,
@@ -66,6 +72,8 @@ impl Registry {
             options.outbox.webhook.clone().map(|webhook| Notifier::new(webhook, options.outbox.notification));
         let vault = Arc::new(Sealed::new(options.store.secrets().clone()));
         let servers = Arc::new(McpServers::new(&options.mcp, vault));
+        let replier = Replier::new(Arc::clone(&options));
+        let logins = Arc::new(Logins::new(options.store.secrets().clone(), options.outbox.sites.clone()));
         let this = Self {
             servers,
             shelf: Arc::new(Shelf::new(&options.store, &options.memory, client.clone())),
@@ -74,6 +82,9 @@ impl Registry {
             exits,
             client,
             notifier,
+            replier,
+            logins,
+            hooking: tokio::sync::Mutex::default(),
             handles: Mutex::new(HashMap::new()),
             damages: Damages::default(),
             closing: RwLock::new(false),
@@ -116,6 +127,7 @@ impl Registry {
         &self,
         id: SessionId,
         actor: Actor,
+        origin: SessionOrigin,
         request: CreateSession,
     ) -> Result<Session, Problem> {
         let _open = self.refuse_when_closing().await?;
@@ -139,6 +151,7 @@ impl Registry {
             model,
             forked_from: None,
             budgets: budget::overlaid(&options.budgets, &request.budgets.unwrap_or_default()),
+            origin,
         };
         let queued =
             EventBody::PromptQueued { prompt: PromptId::new(), text: request.prompt, now: false, images };
@@ -212,7 +225,13 @@ impl Registry {
         let pictures = pictures::given(request.images)?;
         let handle = self.open(id).await?;
         let images = pictures::keep_all(&self.options.store.session_dir(id), pictures).await?;
-        handle.prompt(prompt, actor, Asked { text: request.prompt, images, now: request.now }).await
+        handle
+            .prompt(
+                prompt,
+                actor,
+                Asked { text: request.prompt, images, now: request.now, replies: Vec::new() },
+            )
+            .await
     }
 
     /// The handle of a session; its actor is made if there is none yet.
@@ -255,6 +274,7 @@ impl Registry {
         let kept = under_way.then(|| crate::kept_time::read(&recorder.dir())).flatten();
         let broken_off = under_way.then(|| crate::kept_call::read(&recorder.dir())).flatten();
         self.go_on_notifying(&recorder);
+        self.go_on_replying(&recorder);
         let platform = Arc::new(Platform {
             options: Arc::clone(&self.options),
             exits: Arc::clone(&self.exits),
@@ -274,6 +294,7 @@ impl Registry {
             broken_off: Mutex::new(broken_off),
             servers: Arc::clone(&self.servers),
             inside: Inside::default(),
+            logins: Arc::clone(&self.logins),
         });
         self.actors.spawn(service.run());
         Ok(handle)
@@ -299,6 +320,18 @@ impl Registry {
         }
     }
 
+    /// Has replies said from now on, and those that the server before this one left behind.
+    fn go_on_replying(&self, recorder: &Arc<Recorder>) {
+        recorder.reply(Arc::clone(self.replier.voice()));
+        if self.options.duty == Duty::Look {
+            return;
+        }
+        let pending = recorder.stream().with_state(|state| state.replies().to_vec());
+        for reply in pending.into_iter().filter(|reply| reply.state == ReplyState::Intended) {
+            self.replier.voice().say(recorder, reply);
+        }
+    }
+
     /// Every session, newest first. Those with an actor are as they are now; the others as the index has them, unless they
     /// are known to be damaged.
     pub(crate) async fn list(&self) -> Result<Vec<Session>, Problem> {
@@ -311,6 +344,27 @@ impl Registry {
             }
         }
         Ok(rows)
+    }
+
+    /// The sessions that fit, a page of them, as [`Self::list`] shows them.
+    pub(crate) async fn list_some(&self, filter: &SessionFilter) -> Result<SessionList, Problem> {
+        if let Some(cursor) = filter.cursor.as_deref().filter(|cursor| !store::Store::is_cursor(cursor)) {
+            let title = format!("\"{cursor}\" is no place in the list");
+            return Err(Problem::new(Code::BadRequest, title).hint("use next_cursor of the page before it"));
+        }
+        let limit = filter.limit.unwrap_or(LIST_LIMIT);
+        if !(1..=LIST_LIMIT).contains(&limit) {
+            return Err(Problem::new(Code::BadRequest, format!("limit must be between 1 and {LIST_LIMIT}")));
+        }
+        let mut page = self.options.store.listed(filter, limit).await.map_err(problem::store)?;
+        let live = self.live();
+        for row in &mut page.sessions {
+            match live.get(&row.id).and_then(Handle::session) {
+                Some(session) => *row = session,
+                None => self.damages.mark(row),
+            }
+        }
+        Ok(SessionList { sessions: page.sessions, next_cursor: page.next, counts: page.counts })
     }
 
     /// Ends every actor.
@@ -329,6 +383,7 @@ impl Registry {
         if let Some(notifier) = &self.notifier {
             notifier.close().await;
         }
+        self.replier.close().await;
         // Sessions may have waited for a build until now. Who only looked has nothing to end, unless it was asked to build.
         if self.options.duty == Duty::Work || self.builds.is_at_work() {
             self.builds.close().await;
@@ -338,7 +393,8 @@ impl Registry {
         self.closed.cancel();
     }
 
-    fn live(&self) -> HashMap<SessionId, Handle> {
+    /// The sessions in memory.
+    pub(crate) fn live(&self) -> HashMap<SessionId, Handle> {
         let handles = self.handles();
         handles.iter().filter_map(|(id, cell)| Some((*id, cell.get()?.clone()))).collect()
     }

@@ -63,10 +63,24 @@ pub(crate) fn told_in(options: &Options, recipes: &[protocol::Secret], text: &st
     }
     let of_server = secrets.list().unwrap_or_default().into_iter().find(|known| {
         let value = secrets.get(&known.name).map(|value| value.trim().to_owned()).unwrap_or_default();
+        if known.name.starts_with(crate::logins::PREFIX) {
+            let kept: Option<crate::logins::Kept> = serde_json::from_str(&value).ok();
+            let tokens = kept.into_iter().flat_map(|kept| [Some(kept.token), kept.refresh]).flatten();
+            return tokens.into_iter().any(|token| forge::Token::new(&token).is_told_in(text));
+        }
         value.len() >= SHORTEST && text.contains(&value)
     });
     if let Some(known) = of_server {
         return Some(format!("the secret {}", known.name));
+    }
+    if let Some(host) = options.outbox.forges.told_in(text) {
+        return Some(format!("the login of the forge {host}"));
+    }
+    let hooks = options.outbox.sites.iter();
+    if let Some(site) =
+        hooks.into_iter().find(|site| site.hook.as_ref().is_some_and(|hook| hook.is_told_in(text)))
+    {
+        return Some(format!("the secret of the webhooks of {}", site.name));
     }
     let model = options.models.iter().find(|model| model.is_told_in(text));
     if let Some(model) = model {

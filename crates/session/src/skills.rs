@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::failure::Failure;
+use crate::joint::{Joint, of};
 use crate::problem;
 
 /// The file in a session's directory.
@@ -89,7 +90,7 @@ pub(crate) async fn are_in(mirror: &Mirror, commit: &str) -> Result<bool, forge:
 pub(crate) async fn find(
     mirrors: &Mirrors,
     sources: &[SkillSource],
-    repository: Option<(&Mirror, &str)>,
+    repositories: Option<(&Joint, &str)>,
 ) -> Result<Found, Failure> {
     let mut found = Found::default();
     for source in sources {
@@ -103,8 +104,10 @@ pub(crate) async fn find(
             found.remarks.push(format!("The source of skills {named} has none that this session can use."));
         }
     }
-    if let Some((mirror, commit)) = repository {
-        found.of_repository(mirror, commit).await?;
+    if let Some((joint, commit)) = repositories {
+        for (number, (place, mirror)) in joint.parts().enumerate() {
+            found.of_repository(place, mirror, of(commit, number)).await?;
+        }
     }
     Ok(found)
 }
@@ -205,7 +208,7 @@ impl Found {
         Ok(())
     }
 
-    async fn of_repository(&mut self, mirror: &Mirror, commit: &str) -> Result<(), Failure> {
+    async fn of_repository(&mut self, place: &str, mirror: &Mirror, commit: &str) -> Result<(), Failure> {
         let files = mirror.below(commit, &FOLDERS).await?;
         for root in FOLDERS {
             for folder in folders_of(&files, root).into_iter().filter(|folder| folder != root) {
@@ -219,7 +222,7 @@ impl Found {
                 let tree = mirror.tree(commit, &folder).await?.unwrap_or_default();
                 self.add(Folder {
                     source: REPOSITORY.to_owned(),
-                    folder,
+                    folder: forge::placed(place, &folder),
                     commit: Some(commit.to_owned()),
                     tree,
                     files: vec![text],

@@ -78,11 +78,11 @@ impl Sessions {
         let store = &self.registry.options.store;
         match kept_fold::fold_stored(store, row.id).await {
             Ok(state) => {
-                let Some(folded) = state.to_session() else { return row.spent };
-                if let Err(error) = store.index(&folded).await {
+                let Some(folded) = state.to_row() else { return row.spent };
+                if let Err(error) = store.index(&folded.session, &folded.words).await {
                     tracing::warn!(session = %row.id, %error, "the index of sessions could not be written");
                 }
-                folded.spent
+                folded.session.spent
             }
             Err(error) => {
                 tracing::warn!(session = %row.id, problem = %problem::store(error), "what it spent on which day is not known");

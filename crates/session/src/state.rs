@@ -1,26 +1,30 @@
 //! A session as a pure fold over its log. Any prefix of any log folds without a panic, so a restarted server knows
 //! exactly what the one before it knew when it last appended.
 
+mod facts;
 mod ledger;
 mod left;
 mod offered;
+mod outside;
 mod permits;
 mod processes;
 mod shown;
 
-use protocol::event::{CheckOutcome, Delivery, PlanItem, SandboxState, Work};
+use protocol::event::{CheckOutcome, Delivery, PlanItem, Reply, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
     Actor, ActorKind, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemId, ItemKind,
-    ItemStatus, LineageId, Mistakes, Notification, NotificationState, Outcome, PendingApproval, PromptId,
-    Queue, QueuedPrompt, Receipt, Report, SandboxId, SessionId, SnapshotId, Spend, Timestamp, TurnId,
+    ItemStatus, LineageId, Mistakes, Notification, Outcome, PendingApproval, PromptId, Queue, QueuedPrompt,
+    Receipt, Report, SandboxId, SessionId, SnapshotId, Spend, Timestamp, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
+use self::facts::{Facts, Whose};
 use self::ledger::Ledger;
 use self::left::Left;
 pub(crate) use self::left::Passed;
 use self::offered::Offered;
+pub(crate) use self::outside::overall;
 use self::permits::Permits;
 pub(crate) use self::processes::Background;
 use self::processes::Processes;
@@ -87,6 +91,8 @@ pub(crate) struct TurnState {
     tools_skipped: u32,
     checks: Vec<CheckOutcome>,
     spend: Spend,
+    /// Calls that were made one after the other, without those beside them.
+    calls_in_line: u32,
     model_ms: u64,
     tools_ms: u64,
     /// How long it has been under way, as far as the log tells it.
@@ -103,11 +109,17 @@ pub(crate) struct TurnState {
     /// Calls that have not begun, because a person is asked for one of them or for one before them.
     #[serde(default)]
     pub(crate) held: Vec<ItemId>,
+    /// Items that were begun in a sandbox which is gone: nobody can ask it what became of them.
+    #[serde(default)]
+    pub(crate) displaced: Vec<ItemId>,
     /// Calls that did more than look, since a person last decided.
     #[serde(default)]
     pub(crate) actions: u32,
     /// Who stopped it: it does no more work, and is finished as soon as may be.
     pub(crate) stopping: Option<Actor>,
+    /// What the model said last, up to a few kilobytes.
+    #[serde(default)]
+    pub(crate) said: String,
 }
 
 /// A model call that is to be made again.
@@ -129,6 +141,8 @@ fn takes_reads(state: SandboxState) -> bool {
 
 /// Most pieces of work that each list of a receipt holds.
 const LISTED: usize = 100;
+/// Most bytes of what a model said that are kept for an answer.
+const SAID: usize = 8 * 1024;
 /// Most characters of what a piece of work is.
 const WORDS: usize = 120;
 
@@ -162,6 +176,7 @@ impl TurnState {
     pub(crate) fn complete(&mut self, item: &Item) {
         self.open.retain(|open| open.id != item.id);
         self.held.retain(|held| *held != item.id);
+        self.displaced.retain(|displaced| *displaced != item.id);
         self.list(item);
         match &item.kind {
             ItemKind::ToolCall(call) => self.count_call(item.status, call),
@@ -184,10 +199,12 @@ impl TurnState {
                     self.count_time(report.duration_ms);
                 }
             }
-            ItemKind::Prompt { .. }
-            | ItemKind::Message { .. }
-            | ItemKind::Reasoning { .. }
-            | ItemKind::Notice { .. } => {}
+            ItemKind::Message { text } => {
+                if !text.trim().is_empty() {
+                    crate::workspace::prefix(text, SAID).clone_into(&mut self.said);
+                }
+            }
+            ItemKind::Prompt { .. } | ItemKind::Reasoning { .. } | ItemKind::Notice { .. } => {}
         }
     }
 
@@ -219,9 +236,9 @@ impl TurnState {
         self.elapsed_ms = self.elapsed_ms.saturating_add(duration_ms.unwrap_or(0));
     }
 
-    /// What its calls used.
-    pub(crate) fn spend(&self) -> &Spend {
-        &self.spend
+    /// How many calls of the work itself are recorded, with those for summaries and without one for a title.
+    pub(crate) fn calls_in_line(&self) -> u32 {
+        self.calls_in_line
     }
 
     /// What it used so far, `millis` of time at least.
@@ -273,11 +290,17 @@ pub(crate) struct State {
     inherits_until: Option<SnapshotId>,
     ledger: Ledger,
     delivery: Option<Delivery>,
+    /// The last delivery of each repository where there are several.
+    #[serde(default)]
+    deliveries: Vec<Delivery>,
     permits: Permits,
     processes: Processes,
     offered: Offered,
     /// Notifications that are still to be sent, oldest first.
     notifications: Vec<Notification>,
+    /// What is still to be said below pull requests, oldest first.
+    #[serde(default)]
+    replies: Vec<Reply>,
     sandbox: Option<(SandboxId, SandboxState)>,
     /// The last tree that passed its checks and was handed over.
     #[serde(default)]
@@ -285,6 +308,9 @@ pub(crate) struct State {
     /// The skills, once it is settled which there are.
     #[serde(default)]
     skills: Option<Vec<protocol::PinnedSkill>>,
+    /// What lists say of it.
+    #[serde(default)]
+    facts: Facts,
 }
 
 impl State {
@@ -306,13 +332,16 @@ impl State {
             inherits_until: None,
             ledger: Ledger::default(),
             delivery: None,
+            deliveries: Vec::new(),
             permits: Permits::default(),
             processes: Processes::default(),
             offered: Offered::default(),
             notifications: Vec::new(),
+            replies: Vec::new(),
             sandbox: None,
             passed: None,
             skills: None,
+            facts: Facts::default(),
         }
     }
 
@@ -320,8 +349,10 @@ impl State {
     pub(crate) fn apply(&mut self, event: &Event) {
         self.seq = event.seq;
         self.updated_at = event.at;
+        let inherited = self.inherits_until.is_some();
+        self.facts.apply(event, if inherited { Whose::Inherited } else { Whose::Own });
         match &event.body {
-            EventBody::SessionCreated { environment, recipe, title, model, forked_from, budgets } => {
+            EventBody::SessionCreated { environment, recipe, title, model, forked_from, budgets, .. } => {
                 self.inherits_until = forked_from.map(|from| from.snapshot);
                 if self.lineages.is_empty() {
                     self.lineages.push((first_lineage(self.id, event.at), event.seq));
@@ -458,6 +489,8 @@ impl State {
                 }
                 if let Some(open) = self.turn_mut(*turn) {
                     open.spend.record(*usage, *cost_usd);
+                    // A call beside the turn tells no time of it.
+                    open.calls_in_line += u32::from(*step > 0 || *elapsed_ms > 0);
                     // A summary of the conversation is paid for and is no step.
                     if *step > open.steps {
                         open.steps = *step;
@@ -470,13 +503,9 @@ impl State {
                 }
             }
             EventBody::SandboxChanged { sandbox, state, .. } => self.sandbox_changed(*sandbox, *state),
-            EventBody::DeliveryUpdated(delivery) => {
-                self.delivery = Some(delivery.clone());
-                if let Some(open) = &mut self.turn {
-                    open.delivery = Some(delivery.clone());
-                }
-            }
+            EventBody::DeliveryUpdated(delivery) => self.delivered(delivery),
             EventBody::NotificationUpdated(notification) => self.notified(notification),
+            EventBody::ReplyUpdated(reply) => self.replied(reply),
             EventBody::SkillsPinned { skills } => self.skills = Some(skills.clone()),
             EventBody::SnapshotTaken { snapshot, .. } => {
                 self.inherits_until.take_if(|last| last == snapshot);
@@ -490,6 +519,11 @@ impl State {
             EventBody::ChecksPassed { turn, tree, left, .. } => {
                 if let Some(open) = self.turn_mut(*turn) {
                     open.passed = Some(Passed { tree: tree.clone(), left: left.clone() });
+                }
+            }
+            EventBody::ChecksKnown { turn, checks, .. } => {
+                if let Some(open) = self.turn_mut(*turn) {
+                    open.know(checks);
                 }
             }
             EventBody::MistakeMade { turn, mistake } => {
@@ -512,6 +546,8 @@ impl State {
             EventBody::ContextCompacted(_)
             | EventBody::RetryScheduled { .. }
             | EventBody::EgressDecided(_)
+            | EventBody::SessionArchived { .. }
+            | EventBody::SessionUnarchived { .. }
             | EventBody::LimitExceeded { .. }
             | EventBody::ServiceChanged { .. }
             | EventBody::MemoryChanged { .. }
@@ -566,6 +602,7 @@ impl State {
             tools_skipped: 0,
             checks: Vec::new(),
             spend: Spend::default(),
+            calls_in_line: 0,
             model_ms: 0,
             tools_ms: 0,
             elapsed_ms: 0,
@@ -575,12 +612,22 @@ impl State {
             decision: None,
             decided: None,
             held: Vec::new(),
+            displaced: Vec::new(),
             actions: 0,
             stopping: None,
+            said: String::new(),
         }));
     }
 
     fn sandbox_changed(&mut self, sandbox: SandboxId, state: SandboxState) {
+        let goes = self.sandbox.is_some_and(|(current, _)| match state {
+            SandboxState::Building => false,
+            SandboxState::Stopped | SandboxState::Lost => current == sandbox,
+            _ => current != sandbox,
+        });
+        if let Some(open) = self.turn.as_mut().filter(|_| goes) {
+            open.displaced = open.open.iter().map(|item| item.id).collect();
+        }
         match state {
             // Until there is an image there is no sandbox either.
             SandboxState::Building => {}
@@ -599,18 +646,6 @@ impl State {
         if let Some(open) = &mut self.turn {
             open.had_sandbox |= takes_reads(state);
             open.losses += u32::from(state == SandboxState::Lost);
-        }
-    }
-
-    fn notified(&mut self, notification: &Notification) {
-        let place = self.notifications.iter().position(|pending| pending.key == notification.key);
-        match (place, notification.state) {
-            (Some(place), NotificationState::Intended) => self.notifications[place] = notification.clone(),
-            (None, NotificationState::Intended) => self.notifications.push(notification.clone()),
-            (Some(place), NotificationState::Sent | NotificationState::Failed) => {
-                self.notifications.remove(place);
-            }
-            (None, NotificationState::Sent | NotificationState::Failed) => {}
         }
     }
 
@@ -714,19 +749,9 @@ impl State {
         self.sandbox
     }
 
-    /// The last delivery.
-    pub(crate) fn delivery(&self) -> Option<&Delivery> {
-        self.delivery.as_ref()
-    }
-
     /// The last tree that passed its checks and was handed over.
     pub(crate) fn passed(&self) -> Option<&Passed> {
         self.passed.as_ref()
-    }
-
-    /// Notifications that are still to be sent.
-    pub(crate) fn notifications(&self) -> &[Notification] {
-        &self.notifications
     }
 }
 

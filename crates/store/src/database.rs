@@ -76,10 +76,7 @@ impl Database {
         database.migrate(kind, 0)?;
         seed(&database.connection).map_err(|e| database.fail(&e))?;
         // Closing would do this too, but it keeps quiet when the disk is full: the file would go without its content.
-        database
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
-            .map_err(|e| database.fail(&e))?;
+        database.empty_wal()?;
         database.close()?;
         File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
         fs::rename(&new, path).map_err(io)?;
@@ -286,6 +283,21 @@ impl Database {
         let result = work(&transaction)?;
         transaction.commit().map_err(|e| self.fail(&e))?;
         Ok(result)
+    }
+
+    /// From now on what is removed is overwritten.
+    pub(crate) fn overwrite_removed(&self) -> Result<(), Error> {
+        // It answers with what holds now.
+        self.connection
+            .pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))
+            .map_err(|e| self.fail(&e))
+    }
+
+    /// Brings what the write-ahead log has into the file, and empties it.
+    pub(crate) fn empty_wal(&self) -> Result<(), Error> {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
+            .map_err(|e| self.fail(&e))
     }
 
     pub(crate) fn connection(&self) -> &Connection {

@@ -20,6 +20,7 @@ mod lock;
 mod log;
 mod logfile;
 mod notes;
+mod overview;
 #[cfg(feature = "power-cuts")]
 pub mod power;
 mod row;
@@ -28,7 +29,7 @@ mod store;
 mod thread;
 mod writer;
 
-pub use catalogue::{Claim, SavedKey};
+pub use catalogue::{Claim, Outline, Page, SavedKey};
 pub use copy::{Copied, append_to_copy, check_copy};
 pub use error::{Error, Holder};
 pub use log::{Draft, Epoch, Log};

@@ -89,6 +89,8 @@ impl Notes {
         }
         let mut database = Database::open(path, &KIND)?;
         database.upgrade(&KIND)?;
+        // What is forgotten is not to be read in the file.
+        database.overwrite_removed()?;
         Ok(Self { database: Mutex::new(database) })
     }
 
@@ -137,16 +139,22 @@ impl Notes {
             .map_err(|e| database.fail(&e))
     }
 
-    /// Removes a note; tells whether there was one.
+    /// Removes a note, also what it said from the file; tells whether there was one.
     pub fn remove(&self, id: NoteId) -> Result<bool, Error> {
         let database = self.lock();
-        database.transaction(|connection| {
-            let fail = |e: rusqlite::Error| database.fail(&e);
-            let Some(row) = row_of(connection, id).map_err(fail)? else { return Ok(false) };
-            connection.execute("DELETE FROM notes_text WHERE rowid = ?1", [row]).map_err(fail)?;
-            connection.execute("DELETE FROM notes WHERE row = ?1", [row]).map_err(fail)?;
-            Ok(true)
-        })
+        database
+            .transaction(|connection| {
+                let fail = |e: rusqlite::Error| database.fail(&e);
+                let Some(row) = row_of(connection, id).map_err(fail)? else { return Ok(false) };
+                connection.execute("DELETE FROM notes_text WHERE rowid = ?1", [row]).map_err(fail)?;
+                connection.execute("DELETE FROM notes WHERE row = ?1", [row]).map_err(fail)?;
+                // The index only marks it as gone until its parts are put together.
+                connection
+                    .execute("INSERT INTO notes_text (notes_text) VALUES ('optimize')", ())
+                    .map_err(fail)?;
+                Ok(true)
+            })
+            .and_then(|removed| database.empty_wal().map(|()| removed))
     }
 
     /// One note, with those that were replaced.

@@ -118,6 +118,7 @@ mod tests {
     #[test]
     fn a_tuple_variant_has_its_data_too() {
         let body = EventBody::DeliveryUpdated(Delivery {
+            repository: None,
             state: protocol::event::DeliveryState::Pushed,
             branch: "b".into(),
             commit: None,
@@ -126,6 +127,7 @@ mod tests {
             number: None,
             error: None,
             command: None,
+            review: None,
         });
         let encoded = encode(body.clone()).unwrap();
         assert_eq!(encoded.data, r#"{"state":"pushed","branch":"b","remote":"r"}"#);

@@ -20,17 +20,19 @@ use crate::{Error, Log};
 /// lock is given back.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// The fields are dropped in this order: the threads close their files before the lock goes.
 pub(crate) struct Inner {
     writers: Writers,
-    catalogue: Catalogue,
+    pub(crate) catalogue: Catalogue,
     layout: Layout,
     secrets: Secrets,
     /// Backups under way, and the names of keys that were answered since the first of them began.
     answered: Arc<Mutex<(usize, HashMap<String, String>)>>,
+    /// Counts the changes of the index.
+    changes: tokio::sync::watch::Sender<u64>,
     _lock: Lock,
 }
 
@@ -65,7 +67,9 @@ impl Store {
         let writers = Writers::start(&layout)?;
         let secrets = Secrets::new(layout.root(), secret_key);
         let answered = Arc::default();
-        Ok(Self { inner: Arc::new(Inner { writers, catalogue, layout, secrets, answered, _lock: lock }) })
+        let changes = tokio::sync::watch::Sender::new(0);
+        let inner = Inner { writers, catalogue, layout, secrets, answered, changes, _lock: lock };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Makes the log of a new session.
@@ -137,10 +141,17 @@ impl Store {
         lost.await
     }
 
-    /// Writes the session's row of the index. A row of a later event stays.
-    pub async fn index(&self, session: &Session) -> Result<(), Error> {
-        let session = session.clone();
-        self.inner.catalogue.call(move |db| index::put(db, &session)).await
+    /// Writes the session's row of the index, and the words that it is found by. A row of a later event stays.
+    pub async fn index(&self, session: &Session, words: &str) -> Result<(), Error> {
+        let (session, words) = (session.clone(), words.to_owned());
+        let written = self.inner.catalogue.call(move |db| index::put(db, &session, &words)).await;
+        self.inner.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+        written
+    }
+
+    /// Tells when a row of the index was written.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.changes.subscribe()
     }
 
     /// Rows of the index, the last changed first.
@@ -225,6 +236,11 @@ impl Store {
         let (key, fingerprint, name) = (key.to_owned(), fingerprint.to_owned(), name.to_owned());
         let now = self.inner.catalogue.key_clock().now();
         self.inner.catalogue.call(move |db| keys::claim(db, &key, &fingerprint, &name, now)).await
+    }
+
+    /// The sessions whose rows in the index have this text in them.
+    pub async fn naming(&self, text: String) -> Result<Vec<protocol::Session>, Error> {
+        self.inner.catalogue.call(move |db| index::naming(db, &text)).await
     }
 
     /// Stores the answer for a claimed key.

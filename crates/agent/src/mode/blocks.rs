@@ -19,17 +19,21 @@ pub(super) enum Block {
 
 const SHELLS: [&str; 6] = ["sh", "bash", "shell", "zsh", "console", "terminal"];
 
+/// Languages of blocks that say what to change in a file.
+const DIFFS: [&str; 2] = ["diff", "patch"];
+
 /// The blocks of an answer, in order. `known` are the files that the model was shown. A file that is there twice counts as
-/// it was written last; the last block of an answer that was cut off does not count.
+/// it was written last; the last block of an answer that was cut off does not count. Paths and texts that cannot be meant are
+/// among them, so that the model is told: [`refusal`] says why.
 pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
-    let mut unnamed: Vec<(usize, String, String)> = Vec::new();
+    let mut unnamed: Vec<Unnamed> = Vec::new();
     let mut before = String::new();
     let lines: Vec<&str> = text.lines().collect();
     let mut next = 0;
     while let Some(&line) = lines.get(next) {
         next += 1;
-        let Some((fence, info)) = opening(line) else {
+        let Some((fence, info)) = opening(line).filter(|(fence, _)| is_fence(*fence, &lines[next..])) else {
             if !line.trim().is_empty() {
                 before = line.to_owned();
             }
@@ -65,25 +69,102 @@ pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
             before = path;
             continue;
         }
-        if let Some(path) = named(info, &before, &content, known) {
-            let text = without_name(&content, &path);
+        let unusual = || patched(&language, &content, known).or_else(|| outside(info, &before));
+        let named = named(info, &before, &content, known);
+        if let Some(path) = named.or_else(|| if shell { None } else { unusual() }) {
+            let text = if is_diff(&content) { content } else { without_name(&content, &path) };
             found.retain(|block| !matches!(block, Block::File { path: other, .. } if *other == path));
             found.push(Block::File { path, text });
         } else if shell {
             found.extend(command(&content).map(Block::Command));
         } else if salvage::calls(&format!("```json\n{content}```"), 1).is_empty() {
-            unnamed.push((found.len(), language, content));
+            unnamed.push(Unnamed { place: found.len(), language, content, above: with_blanks(&before) });
         }
         before = String::new();
     }
-    // One block without a name, and one file that it can be.
-    if let [(place, language, content)] = unnamed.as_slice()
-        && !found.iter().any(|block| matches!(block, Block::File { .. }))
-        && let Some(path) = only(known, language)
+    if found.iter().any(|block| matches!(block, Block::File { .. })) {
+        return found;
+    }
+    // One block without a name, and one file that it can be; or a name that cannot be one.
+    if let [Unnamed { place, language, content, above }] = unnamed.as_slice()
+        && let Some(path) = only(known, language).map(str::to_owned).or_else(|| above.clone())
     {
-        found.insert(*place, Block::File { path: path.to_owned(), text: content.clone() });
+        found.insert(*place, Block::File { path, text: content.clone() });
     }
     found
+}
+
+/// A block that does not say whose text it is.
+struct Unnamed {
+    /// Where it comes among the others.
+    place: usize,
+    language: String,
+    content: String,
+    /// What stands above it and would be a path, if it had no blanks.
+    above: Option<String>,
+}
+
+/// Why a file is not written, for a path or a text that cannot be meant; None where it can.
+pub(super) fn refusal(path: &str, text: &str) -> Option<String> {
+    let inner = path.strip_prefix("/workspace/").unwrap_or(path);
+    let parts = || inner.split('/');
+    let why = if inner.starts_with(['/', '~']) || parts().any(|part| part == "..") {
+        "it is outside of the workspace. Write the path of a file in the workspace, relative to it"
+    } else if parts().any(|part| part.eq_ignore_ascii_case(".git")) {
+        "what is in .git belongs to git. Use git commands for that"
+    } else if inner.starts_with("./") && inner.contains(char::is_whitespace) {
+        "a path has no blanks here. Write the path alone on its line, and give new files names without blanks"
+    } else if is_diff(text) && !DIFFS.contains(&ending(inner)) {
+        "a diff is not applied. Write the whole new text of the file, from its first line to its last"
+    } else {
+        return None;
+    };
+    Some(format!("{path} was not written: {why}."))
+}
+
+fn is_diff(text: &str) -> bool {
+    let begins = |mark: &str| text.lines().take(8).any(|line| line.starts_with(mark));
+    text.starts_with("diff --git ")
+        || begins("@@ ") && (begins("--- ") || text.starts_with("@@ -"))
+        || begins("*** Begin Patch")
+}
+
+/// The file that a diff is for.
+fn patched(language: &str, content: &str, known: &[&str]) -> Option<String> {
+    if !DIFFS.contains(&language) && !is_diff(content) {
+        return None;
+    }
+    let marks = ["+++ ", "--- ", "*** Update File: "];
+    let names = marks.iter().flat_map(|mark| content.lines().filter_map(|line| line.strip_prefix(*mark)));
+    let mut paths = names.filter_map(|name| {
+        let name = name.split('\t').next().unwrap_or_default().trim();
+        path(name.strip_prefix("b/").or_else(|| name.strip_prefix("a/")).unwrap_or(name), known)
+    });
+    paths.next()
+}
+
+/// A path beside or above a block that no file may have.
+fn outside(info: &str, before: &str) -> Option<String> {
+    let is_path = |word: &&str| {
+        let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+@~".contains(&byte));
+        let named =
+            word.rsplit('/').next().is_some_and(|name| name.bytes().any(|byte| byte.is_ascii_alphanumeric()));
+        plain && named && word.contains('/') && refusal(word, "").is_some()
+    };
+    let mut beside = info.split([':', ' ', '=', '"', ',']);
+    beside.find(is_path).or_else(|| Some(bare(before)).filter(is_path)).map(str::to_owned)
+}
+
+/// A line that is a path but for its blanks. It may as well be words that end with a path, so it is no file's: no path that is
+/// taken begins with a dot and a slash.
+fn with_blanks(before: &str) -> Option<String> {
+    let line = bare(before);
+    let words: Vec<&str> = line.split(' ').collect();
+    let plain = words
+        .iter()
+        .all(|word| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+@".contains(&byte)));
+    let is_path = (2..=3).contains(&words.len()) && plain && path(words.last()?, &[]).is_some();
+    is_path.then(|| format!("./{line}"))
 }
 
 /// A fence that the text does not have.
@@ -93,25 +174,46 @@ pub(super) fn fence_for(text: &str) -> String {
     "`".repeat(longest.unwrap_or(0).max(2) + 1)
 }
 
-/// The length of the fence and what stands beside it.
-fn opening(line: &str) -> Option<(usize, &str)> {
-    let line = line.trim();
-    let fence = line.bytes().take_while(|byte| *byte == b'`').count();
-    (fence >= 3).then(|| (fence, line[fence..].trim())).filter(|(_, info)| !info.contains('`'))
+/// What a block begins and ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fence {
+    mark: u8,
+    length: usize,
 }
 
-fn closes(line: &str, fence: usize) -> bool {
+/// The fence that a line begins with, and what stands beside it.
+fn opening(line: &str) -> Option<(Fence, &str)> {
     let line = line.trim();
-    line.len() >= fence && line.bytes().all(|byte| byte == b'`')
+    let mark = line.bytes().next().filter(|mark| [b'`', b'~'].contains(mark))?;
+    let length = line.bytes().take_while(|byte| *byte == mark).count();
+    let info = line[length..].trim();
+    (length >= 3 && !info.contains('`')).then_some((Fence { mark, length }, info))
+}
+
+/// Whether a fence before these lines is one: what is underlined with tildes is no block.
+fn is_fence(fence: Fence, lines: &[&str]) -> bool {
+    fence.mark == b'`' || lines.iter().any(|line| closes(line, fence))
+}
+
+/// Whether a line begins a block inside one with this fence.
+fn opens_in(line: &str, fence: Fence) -> bool {
+    opening(line).is_some_and(|(inner, info)| {
+        inner.mark == fence.mark && inner.length >= fence.length && !info.is_empty()
+    })
+}
+
+fn closes(line: &str, fence: Fence) -> bool {
+    let line = line.trim();
+    line.len() >= fence.length && line.bytes().all(|byte| byte == fence.mark)
 }
 
 /// Where a block ends whose lines begin here, and where the text goes on: at its own fence, not at those of blocks inside it.
 /// Where that is missing, the next file ends it.
-fn end(lines: &[&str], fence: usize, markdown: bool, known: &[&str]) -> Option<(usize, usize)> {
+fn end(lines: &[&str], fence: Fence, markdown: bool, known: &[&str]) -> Option<(usize, usize)> {
     let mut inside = 0_usize;
     let mut next_file = None;
     for (index, line) in lines.iter().enumerate() {
-        let opens = opening(line).is_some_and(|(length, info)| length >= fence && !info.is_empty());
+        let opens = opens_in(line, fence);
         match inside {
             0 if opens => {
                 next_file = next_file.or_else(|| name_above(&lines[..index], known));
@@ -129,11 +231,12 @@ fn end(lines: &[&str], fence: usize, markdown: bool, known: &[&str]) -> Option<(
 
 /// Whether a bare fence before these lines begins a block inside a Markdown file rather than ending the file: another bare
 /// one that belongs to it comes next, and one more after that, to end the file.
-fn begins_another(lines: &[&str], fence: usize, known: &[&str]) -> bool {
-    let fences = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| opening(line).is_some_and(|(length, info)| length >= fence || !info.is_empty()));
+fn begins_another(lines: &[&str], fence: Fence, known: &[&str]) -> bool {
+    let fences = lines.iter().enumerate().filter(|(_, line)| {
+        opening(line).is_some_and(|(inner, info)| {
+            inner.mark == fence.mark && (inner.length >= fence.length || !info.is_empty())
+        })
+    });
     match fences.take(2).collect::<Vec<_>>().as_slice() {
         [(next, line), _] => closes(line, fence) && name_above(&lines[..*next], known).is_none(),
         _ => false,
@@ -183,17 +286,7 @@ fn announces(sentence: &str) -> bool {
 fn named(info: &str, before: &str, content: &str, known: &[&str]) -> Option<String> {
     let beside = info.split([':', ' ', '=', '"', ',']).find_map(|word| path(word, known));
     let above = || {
-        let line = before.trim();
-        // The number of an item of a list.
-        let numbered = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
-        let line = numbered.strip_prefix(". ").unwrap_or(line);
-        let line = line.trim_matches(['*', '#', '`', ':', ' ', '-', '>']);
-        let line = ["File", "file", "Path", "path", "Filename", "filename"]
-            .iter()
-            .find_map(|word| line.strip_prefix(word)?.trim_start().strip_prefix(':'))
-            .unwrap_or(line);
-        let line = line.trim().trim_matches(['*', '`', ':', '\'', '"']);
-        path(line, known).or_else(|| {
+        path(bare(before), known).or_else(|| {
             // "Here is the new `calc.py`:"
             let quoted: Vec<&str> = before.split('`').skip(1).step_by(2).collect();
             match quoted.as_slice() {
@@ -204,6 +297,20 @@ fn named(info: &str, before: &str, content: &str, known: &[&str]) -> Option<Stri
     };
     let inside = || path(comment(content.lines().next()?)?, known);
     beside.or_else(above).or_else(inside)
+}
+
+/// A line above a block without the marks around what it says.
+fn bare(line: &str) -> &str {
+    let line = line.trim();
+    // The number of an item of a list.
+    let numbered = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let line = numbered.strip_prefix(". ").unwrap_or(line);
+    let line = line.trim_matches(['*', '#', '`', ':', ' ', '-', '>']);
+    let line = ["File", "file", "Path", "path", "Filename", "filename"]
+        .iter()
+        .find_map(|word| line.strip_prefix(word)?.trim_start().strip_prefix(':'))
+        .unwrap_or(line);
+    line.trim().trim_matches(['*', '`', ':', '\'', '"'])
 }
 
 /// The file that a block names when it holds nothing else.
@@ -358,11 +465,49 @@ mod tests {
         for text in [
             "Like this:\n```python\nx = 1\n```\nor\n```python\nx = 2\n```",
             "```\nsome output\n```",
-            "../../etc/passwd.txt\n```\nx\n```",
+            "Look at /etc/hosts:\n```\nx\n```",
+            "Title\n~~~~~\nwords",
             "No blocks at all.",
         ] {
             assert_eq!(read(text, &["a.py"], false), [], "{text}");
         }
+    }
+
+    #[test]
+    fn tildes_are_fences_as_well() {
+        let text = "calc.py\n~~~python\nx = 1\n~~~\n\n~~~sh\nmake\n~~~\n";
+        assert_eq!(read(text, &[], false), [file("calc.py", "x = 1\n"), Block::Command("make".into())]);
+        for (text, path, content) in [
+            ("a.md\n~~~\n```sh\nls\n```\n~~~\n", "a.md", "```sh\nls\n```\n"),
+            ("b.md\n```\n~~~\nx\n~~~\n```\n", "b.md", "~~~\nx\n~~~\n"),
+        ] {
+            assert_eq!(read(text, &[], false), [file(path, content)], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_found_and_refused_with_a_reason() {
+        let diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n";
+        for (text, path, reason) in [
+            ("../../etc/evil.txt\n```\nx\n```", "../../etc/evil.txt", "outside of the workspace"),
+            ("**/etc/evil3**\n```\nx\n```", "/etc/evil3", "outside of the workspace"),
+            ("```python:/etc/evil.py\nx\n```", "/etc/evil.py", "outside of the workspace"),
+            (".git/config\n```\n[core]\n```", ".git/config", "belongs to git"),
+            ("my file.py\n```\nx = 1\n```", "./my file.py", "no blanks"),
+            (&format!("```diff\n{diff}```"), "a.py", "a diff is not applied"),
+            (&format!("a.py\n```\n{diff}```"), "a.py", "a diff is not applied"),
+            (&format!("Here:\n```\ndiff --git a/a.py b/a.py\n{diff}```"), "a.py", "a diff is not applied"),
+        ] {
+            let found = read(text, &["a.py", "b.py"], false);
+            let [Block::File { path: found, text: content }] = found.as_slice() else {
+                panic!("{text}: {found:?}")
+            };
+            let why = refusal(found, content).unwrap_or_default();
+            assert!(found == path && why.contains(reason), "{text}: {found}: {why}");
+        }
+        assert_eq!(refusal("fix.diff", diff), None);
+        assert_eq!(refusal("/workspace/a.py", "--- a\n"), None);
+        assert_eq!(refusal(".github/workflows/ci.yml", "---\non: push\n"), None);
     }
 
     #[test]

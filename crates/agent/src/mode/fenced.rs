@@ -2,7 +2,7 @@
 //! and what happened last. Small models lose themselves in a long conversation, and write whole files with fewer mistakes
 //! than calls.
 
-use protocol::chat::{Completion, Image, Message, Part, Request, Stop};
+use protocol::chat::{Call, Completion, Image, Message, Part, Request, Stop};
 use serde_json::json;
 
 use super::blocks::{self, Block};
@@ -49,6 +49,12 @@ impl Mode for Fenced {
             completion.parts.extend(calls);
         }
         with_calls_in_text(view.messages, completion)
+    }
+
+    fn refuses(&self, call: &Call) -> Option<String> {
+        let input = tools::recorded_input(&call.arguments);
+        let said = |name: &str| input.get(name).and_then(|value| value.as_str());
+        (call.tool == "write").then(|| blocks::refusal(said("path")?, said("content").unwrap_or_default()))?
     }
 
     fn in_rounds(&self) -> bool {

@@ -8,13 +8,16 @@ use super::{Mode, View};
 use crate::answer::{self, kept, with_calls_in_text};
 use crate::loose::{self, spelled, without_thoughts};
 use crate::quoting;
-use crate::tools::{recorded_input, replayed_arguments};
+use crate::tools::{self, recorded_input, replayed_arguments};
 
 /// The call that ends the work. It is no tool: what it says becomes the answer.
 const FINISH: &str = "finish";
 
 /// What a model is told that wrote something else than a step.
 const UNREAD: &str = "Your answer is not one JSON object with a thought and a call, so nothing was done. Answer with one such object and nothing else. To end the work, answer {\"thought\": \"…\", \"call\": {\"tool\": \"finish\", \"summary\": \"what you did\"}}.";
+
+/// What is kept of further steps in an answer, at the end of its words and before their number.
+const FURTHER: &str = "(Further steps in this answer that were not run: ";
 
 #[derive(Debug)]
 pub(super) struct JsonStep;
@@ -48,6 +51,13 @@ impl Mode for JsonStep {
     fn unread(&self, _words: &str, stop: Stop) -> Option<&'static str> {
         (stop == Stop::End).then_some(UNREAD)
     }
+
+    fn left_out(&self, words: &str) -> Option<String> {
+        let number = split_further(words).1?;
+        Some(format!(
+            "Your answer had more than one step. Only the first was run: one step is run for each answer, and {number} left out. Answer with one JSON object, see what it gives, and go on from there."
+        ))
+    }
 }
 
 /// Whether an answer was read already, and ends the work. A server may say of mere text that it has calls.
@@ -62,20 +72,31 @@ struct Step {
     tool: String,
     /// An object, or a string where they are broken.
     arguments: Value,
+    /// How many more came after it.
+    further: usize,
 }
 
 impl Step {
     fn into_parts(self, number: usize) -> Vec<Part> {
-        let thought = self.thought.trim().to_owned();
+        let mut thought = self.thought.trim().to_owned();
         if self.tool == FINISH {
             let summary = self.arguments.get("summary").and_then(Value::as_str).unwrap_or_default();
             let text = if summary.trim().is_empty() { thought } else { summary.to_owned() };
             return vec![Part::Text { text: if text.is_empty() { "Finished.".to_owned() } else { text } }];
         }
+        if self.further > 0 {
+            let line = if thought.is_empty() { "" } else { "\n" };
+            thought.push_str(&format!("{line}{FURTHER}{})", self.further));
+        }
         let call = Part::Call(answer::text_call(number, self.tool, replayed_arguments(&self.arguments)));
         let text = (!thought.is_empty()).then_some(Part::Text { text: thought });
         text.into_iter().chain([call]).collect()
     }
+}
+
+/// Whether a text is a step.
+pub(crate) fn is_step(text: &str) -> bool {
+    step(text).is_some()
 }
 
 /// Reads the first step of a text: the object alone, in a fence, or after words that say what is about to be done. One that is
@@ -99,10 +120,31 @@ fn step(text: &str) -> Option<Step> {
         if let Some(call) = spelled(object) {
             let words = words.replace("```json", "").replace("```", "");
             quoting::means_it(&words).then_some(())?;
-            return Some(Step { thought, tool: call.tool, arguments: call.arguments });
+            return Some(Step { thought, tool: call.tool, arguments: call.arguments, further: steps(rest) });
         }
     }
     None
+}
+
+/// How many steps a text has.
+fn steps(mut text: &str) -> usize {
+    let mut count = 0;
+    while let Some(piece) = loose::piece(text) {
+        text = piece.rest;
+        let call = piece.object.and_then(spelled);
+        count += usize::from(call.is_some_and(|call| call.tool == FINISH || tools::exists(&call.tool)));
+    }
+    count
+}
+
+/// Words without what is kept at their end of further steps, and how many those were.
+fn split_further(words: &str) -> (&str, Option<String>) {
+    let Some((said, rest)) = words.rsplit_once(FURTHER) else { return (words, None) };
+    match rest.strip_suffix(')').and_then(|number| number.parse::<usize>().ok()) {
+        Some(1) => (said.trim_end(), Some("1 was".to_owned())),
+        Some(number) => (said.trim_end(), Some(format!("{number} were"))),
+        None => (words, None),
+    }
 }
 
 /// The conversation in plain messages.
@@ -159,6 +201,7 @@ fn words(parts: &[Part]) -> String {
 /// What the model wrote, in the form that it is to write.
 fn written(parts: &[Part], tools: &[ToolSpec]) -> String {
     let words = words(parts);
+    let words = split_further(&words).0;
     let calls = parts.iter().filter_map(|part| match part {
         Part::Call(call) => Some(call),
         Part::Text { .. } | Part::Reasoning { .. } => None,
@@ -171,7 +214,7 @@ fn written(parts: &[Part], tools: &[ToolSpec]) -> String {
             };
             let spec = tools.iter().find(|tool| tool.name == call.tool);
             let fields = spec.map(fields).unwrap_or_default();
-            shown(&words, &call.tool, &arguments, &fields)
+            shown(words, &call.tool, &arguments, &fields)
         })
         .collect();
     if steps.is_empty() {
@@ -311,6 +354,28 @@ mod tests {
             r#"{"thought": "t", "action": "read", "action_input": {"path": "a"}}"#,
         ] {
             assert_eq!(read(text).last(), Some(&call(r#"{"path":"a"}"#)), "{text}");
+        }
+        for (text, further) in [
+            ("[{\"tool\": \"read\", \"path\": \"a\"}, {\"tool\": \"read\", \"path\": \"b\"}]", 1),
+            (
+                "{\"tool\": \"read\", \"path\": \"a\"}\n{\"tool\": \"shell\", \"command\": \"x\"}\n{\"tool\": \"finish\"}",
+                2,
+            ),
+            ("{\"tool\": \"read\", \"path\": \"a\"}\n{\"x\": 1} {\"name\": \"Ann\"}", 0),
+        ] {
+            let parts = read(text);
+            let said: Vec<&str> = parts.iter().filter_map(answer::text).collect();
+            let told = JsonStep.left_out(&said.join(" "));
+            assert_eq!(told.is_some(), further > 0, "{text}: {parts:?}");
+            assert!(
+                told.unwrap_or_default().contains(["", "1 was left out", "2 were left out"][further]),
+                "{text}"
+            );
+            assert_eq!(
+                written(&parts, &[]),
+                r#"{"thought": "", "call": {"tool": "read", "path": "a"}}"#,
+                "{text}"
+            );
         }
         let thought = Part::Text { text: "Look.".into() };
         assert_eq!(

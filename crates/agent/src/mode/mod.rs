@@ -9,9 +9,11 @@ mod native;
 use std::fmt;
 
 use protocol::ToolMode;
-use protocol::chat::{Completion, Message, Request, Stop, ToolSpec};
+use protocol::chat::{Call, Completion, Message, Request, Stop, ToolSpec};
 
 use crate::history::Past;
+
+pub(crate) use json_step::is_step;
 
 /// What a request is made from.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +63,16 @@ pub(crate) trait Mode: fmt::Debug + Send + Sync {
 
     /// What a model is told whose answer was read, has words and no call, and is no end of the work either.
     fn unread(&self, _words: &str, _stop: Stop) -> Option<&'static str> {
+        None
+    }
+
+    /// Why a call is not run that is written as it should be.
+    fn refuses(&self, _call: &Call) -> Option<String> {
+        None
+    }
+
+    /// What a model is told after the results of an answer with these words: how much of it was not done.
+    fn left_out(&self, _words: &str) -> Option<String> {
         None
     }
 

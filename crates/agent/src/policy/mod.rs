@@ -2,9 +2,11 @@
 //! What cannot be told for certain is asked, never allowed.
 
 mod command;
+mod deliver;
 mod pattern;
 mod runs;
 mod target;
+mod tree;
 
 use protocol::{EditFormat, Permission, Policy, PolicyRule};
 
@@ -12,7 +14,9 @@ use crate::tools::{self, Invocation};
 use pattern::{Fit, Pattern};
 use target::Target;
 
+pub use deliver::{DELIVER, Delivers, delivers, delivers_submodule};
 pub use target::{Word, absolute, paths, words};
+pub use tree::{names_below, needs_below};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,13 +48,15 @@ pub struct Known<'a> {
     pub real: Option<&'a [String]>,
     /// Where the words of commands lead, for each of [`words`] all that it stands for; None where that cannot be told.
     pub leads: Option<&'a [(Word, Vec<String>)]>,
+    /// What lies below the directories among them and has one of [`names_below`]; None where that cannot be told.
+    pub below: Option<&'a [String]>,
     /// Actions of the turn since a person last decided; None where nobody wants to be asked for that.
     pub actions: Option<u32>,
 }
 
 /// Decides on a call. Of several policies the strictest holds.
 pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Decision {
-    let targets = target::of(call, known.real, known.leads);
+    let targets = target::of(call, known.real, known.leads, known.below);
     let mut asked: Vec<Asked<'_>> = Vec::new();
     for target in &targets {
         for policy in policies {
@@ -96,7 +102,7 @@ pub fn decide(policies: &[&Policy], call: &Invocation, known: Known<'_>) -> Deci
 
 /// The rule that denies a call for certain, whatever links there are.
 pub fn denies<'a>(policies: &[&'a Policy], call: &Invocation) -> Option<&'a PolicyRule> {
-    let targets = target::of(call, Some(&paths(call)), None);
+    let targets = target::of(call, Some(&paths(call)), None, None);
     let judged = |target: &Target, policy: &&'a Policy| match judge(policy, call.tool(), target) {
         Judged::Deny(rule) => Some(rule),
         Judged::Allow | Judged::Ask(..) => None,
@@ -220,7 +226,7 @@ fn has_tool(wanted: &str, tool: &str, target: &Target) -> bool {
 /// Whether a hook for these tools, names with `|` between them, is for this call. As a rule of a policy it means every way to do
 /// the same.
 pub fn names_call(wanted: &str, call: &Invocation) -> bool {
-    let targets = target::of(call, None, None);
+    let targets = target::of(call, None, None, None);
     let means = |name: &str| targets.iter().any(|target| has_tool(name.trim(), call.tool(), target));
     wanted.split('|').any(means)
 }

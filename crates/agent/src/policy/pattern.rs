@@ -41,6 +41,12 @@ enum Token {
 /// A pattern that can be compared.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
+    /// What braces stand for; one where there are none.
+    alternatives: Vec<Sequence>,
+}
+
+#[derive(Debug, Clone)]
+struct Sequence {
     of: Of,
     tokens: Vec<Token>,
 }
@@ -55,28 +61,33 @@ enum Sure {
 impl Pattern {
     /// For absolute paths. One without a slash is for every directory of the workspace.
     pub(super) fn path(text: &str, workspace: &str) -> Self {
-        let text = text.trim();
-        let text = text.trim_start_matches("./");
-        let absolute = match text {
-            absolute if absolute.starts_with('/') => absolute.to_owned(),
-            name if !name.trim_end_matches('/').contains('/') => format!("{workspace}/**/{name}"),
-            below => format!("{workspace}/{below}"),
-        };
-        let directory = absolute.ends_with('/');
-        let whole = if directory { format!("{absolute}**") } else { absolute };
-        Self::parse(&whole, Of::Paths)
+        let mut alternatives = protocol::policy::alternatives(text.trim());
+        alternatives.retain(|one| !one.trim().is_empty());
+        let sequence = |one: &String| Sequence::parse(&from_root(one, workspace), Of::Paths);
+        Self { alternatives: alternatives.iter().map(sequence).collect() }
     }
 
     /// For the words of a command, with a space between them.
     pub(super) fn words(text: &str) -> Self {
-        Self::parse(&text.split_whitespace().collect::<Vec<_>>().join(" "), Of::Words)
+        Self::of_words(&text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     /// For the name of a tool.
     pub(super) fn name(text: &str) -> Self {
-        Self::parse(text.trim(), Of::Words)
+        Self::of_words(text.trim())
     }
 
+    fn of_words(text: &str) -> Self {
+        Self { alternatives: vec![Sequence::parse(text, Of::Words)] }
+    }
+
+    /// Whether it fits the text.
+    pub(super) fn fits(&self, text: &str) -> Fit {
+        self.alternatives.iter().map(|sequence| sequence.fits(text)).max().unwrap_or(Fit::No)
+    }
+}
+
+impl Sequence {
     fn parse(text: &str, of: Of) -> Self {
         let mut tokens = Vec::new();
         let mut letters = text.chars().peekable();
@@ -98,8 +109,7 @@ impl Pattern {
         Self { of, tokens }
     }
 
-    /// Whether it fits the text.
-    pub(super) fn fits(&self, text: &str) -> Fit {
+    fn fits(&self, text: &str) -> Fit {
         let runs = |sure| self.runs(text, sure);
         match (runs(Sure::Certain), runs(Sure::Possible)) {
             (true, _) => Fit::Yes,
@@ -180,6 +190,17 @@ impl Pattern {
     }
 }
 
+/// A pattern of paths without braces, from the root on.
+fn from_root(pattern: &str, workspace: &str) -> String {
+    let absolute = match pattern.trim().trim_start_matches("./") {
+        absolute if absolute.starts_with('/') => absolute.to_owned(),
+        name if !name.trim_end_matches('/').contains('/') => format!("{workspace}/**/{name}"),
+        below => format!("{workspace}/{below}"),
+    };
+    let directory = absolute.ends_with('/');
+    if directory { format!("{absolute}**") } else { absolute }
+}
+
 /// A text as a pattern that fits it and nothing else.
 pub(super) fn literal(text: &str) -> String {
     let mut pattern = String::new();
@@ -234,6 +255,16 @@ mod tests {
             ("src/**/", "/workspace/src/a", Fit::Yes),
             ("*.pem", "/workspace/certs/a.pem", Fit::Yes),
             ("*.pem", "/etc/a.pem", Fit::No),
+            ("*.{pem,key}", "/workspace/certs/a.pem", Fit::Yes),
+            ("*.{pem,key}", "/workspace/a.key", Fit::Yes),
+            ("*.{pem,key}", "/workspace/a.pub", Fit::No),
+            ("{/etc/,certs/}", "/etc/passwd", Fit::Yes),
+            ("{/etc/,certs/}", "/workspace/a/certs/b", Fit::Yes),
+            (".env{,.local}", "/workspace/.env", Fit::Yes),
+            ("{,.env}", "/workspace/src/lib.rs", Fit::No),
+            ("{{name}}/a", "/workspace/{{name}}/a", Fit::Yes),
+            ("app/[id]/$x", "/workspace/app/[id]/$x", Fit::Yes),
+            ("app/[id]", "/workspace/app/i", Fit::No),
             ("/etc/**", "/etc/passwd", Fit::Yes),
             ("/**", "/etc/passwd", Fit::Yes),
             ("a?c/x", "/workspace/abc/x", Fit::Yes),

@@ -112,6 +112,35 @@ const WRAPPERS: [&str; 36] = [
     "xvfb-run",
 ];
 
+/// Programs that run their arguments as a command, in the surroundings of a project, and the words of which one must come first.
+const IN_PROJECT: [(&str, &[&str]); 11] = [
+    ("bun", &["x"]),
+    ("bundle", &["exec"]),
+    ("bunx", &[]),
+    ("npm", &["exec", "x"]),
+    ("npx", &[]),
+    ("pipenv", &["run"]),
+    ("pnpm", &["dlx", "exec"]),
+    ("pnpx", &[]),
+    ("poetry", &["run"]),
+    ("uv", &["run"]),
+    ("yarn", &["dlx", "exec"]),
+];
+
+/// Options of theirs that have no value and run nothing.
+const PLAIN: [&str; 10] = [
+    "--",
+    "--frozen",
+    "--locked",
+    "--no-install",
+    "--no-sync",
+    "--offline",
+    "--quiet",
+    "--silent",
+    "--yes",
+    "-y",
+];
+
 /// Programs that run a text if they are given one, without the number of their version.
 const INTERPRETERS: [&str; 11] =
     ["bun", "deno", "lua", "luajit", "node", "nodejs", "perl", "php", "pypy", "python", "ruby"];
@@ -121,6 +150,20 @@ const TELLING: [&str; 8] = ["cmd", "command", "eval", "exec", "program", "rsh", 
 
 /// Modules of Python that run a text.
 const MODULES: [&str; 8] = ["asyncio", "cProfile", "code", "pdb", "profile", "runpy", "timeit", "trace"];
+
+/// Options of `git config` that say where and how, and not what is done.
+const ABOUT_CONFIG: [&str; 10] = [
+    "--bool",
+    "--global",
+    "--int",
+    "--local",
+    "--name-only",
+    "--null",
+    "--show-origin",
+    "--show-scope",
+    "--system",
+    "--worktree",
+];
 
 /// Settings of git that run nothing.
 const SETTINGS: [&str; 13] = [
@@ -144,10 +187,65 @@ pub(super) fn program(words: &[String]) -> Option<&str> {
     words.first()?.rsplit('/').next()
 }
 
+/// What a command runs that it has in its words.
+enum Runs<'a> {
+    /// Nothing.
+    Nothing,
+    /// These words, as they are.
+    These(&'a [String]),
+    /// Some of its words, or others made of them.
+    Some,
+}
+
+fn runs(words: &[String]) -> Runs<'_> {
+    let (Some(name), arguments) = (program(words), words.get(1..).unwrap_or_default()) else {
+        return Runs::Nothing;
+    };
+    if WRAPPERS.contains(&name) || is_loader(name) {
+        return Runs::Some;
+    }
+    let Some((_, firsts)) = IN_PROJECT.iter().find(|(known, _)| *known == name) else { return Runs::Nothing };
+    let is_first = |word: &String| firsts.contains(&word.as_str());
+    let rest = match arguments {
+        all if firsts.is_empty() => all,
+        [first, rest @ ..] if is_first(first) => rest,
+        // An option before it may have the next word as its value.
+        [option, rest @ ..] if option.starts_with(['-', ANYTHING, A_NAME]) && rest.iter().any(is_first) => {
+            return Runs::Some;
+        }
+        _ => return Runs::Nothing,
+    };
+    let plain = rest.iter().take_while(|word| PLAIN.contains(&word.as_str())).count();
+    match rest[plain..].first() {
+        None => Runs::Nothing,
+        Some(word) if word.starts_with(['-', ANYTHING, A_NAME]) => Runs::Some,
+        Some(_) => Runs::These(&rest[plain..]),
+    }
+}
+
+/// The command that another one runs, where its words are known.
+pub(super) fn carried(command: &Simple) -> Option<Simple> {
+    match runs(&command.words) {
+        Runs::These(words) => Some(Simple { words: words.to_vec(), ..command.clone() }),
+        Runs::Nothing | Runs::Some => None,
+    }
+}
+
+/// The commands that the words of one may be: itself, what it runs, and all that begins at one of them where that cannot be told.
+pub(super) fn possible(words: &[String]) -> Vec<&[String]> {
+    match runs(words) {
+        Runs::Nothing => vec![words],
+        Runs::These(carried) => [vec![words], possible(carried)].concat(),
+        Runs::Some => (0..words.len()).map(|from| &words[from..]).collect(),
+    }
+}
+
 /// Whether a command runs something that its name does not tell.
 pub(super) fn runs_others(command: &Simple) -> bool {
-    let wraps = program(&command.words).is_some_and(|name| WRAPPERS.contains(&name) || is_loader(name));
-    wraps || command.variables.iter().any(|variable| tells_how(variable)) || hides(&command.words)
+    matches!(runs(&command.words), Runs::Some)
+        || command.variables.iter().any(|variable| tells_how(variable))
+        || hides(&command.words)
+        || carried(command).is_some_and(|carried| runs_others(&carried))
 }
 
 /// Whether a command can read and write what none of its words names. One that only runs its arguments names it in them.
@@ -156,8 +254,12 @@ pub(super) fn hides_files(command: &Simple) -> bool {
     if command.variables.iter().any(|variable| tells_how(variable)) {
         return true;
     }
-    if !program(words).is_some_and(|name| WRAPPERS.contains(&name) || is_loader(name)) {
-        return hides(words);
+    match runs(words) {
+        Runs::Some => {}
+        Runs::Nothing => return hides(words),
+        Runs::These(_) => {
+            return hides(words) || carried(command).is_some_and(|carried| hides_files(&carried));
+        }
     }
     let text =
         |word: &String| ["-c", "-S", "-s", "-i"].iter().any(|flag| word.starts_with(flag)) || tells(word);
@@ -216,7 +318,7 @@ fn hides(words: &[String]) -> bool {
         "split" => arguments.iter().any(|word| word.starts_with("--f")),
         "sort" => arguments.iter().any(|word| word.starts_with("--com")),
         "npx" | "npm" | "pnpm" | "yarn" => {
-            arguments.iter().any(|word| word == "-c" || word.starts_with("--call"))
+            arguments.iter().any(|word| word == "-c" || word.starts_with("--cal"))
         }
         "set" => !arguments.iter().all(|word| {
             matches!(word.as_str(), "-o" | "pipefail" | "errexit" | "nounset" | "xtrace")
@@ -417,9 +519,13 @@ fn git(arguments: &[String]) -> bool {
         }
         "hook" | "for-each-repo" | "maintenance" => true,
         "config" => {
-            let looks = ["--get", "--list", "-l", "get", "list", "--show"];
-            !has(&|word| looks.iter().any(|look| word.starts_with(look)))
-                && has(&|word| word.contains('.') && !is_harmless(word))
+            let mut words = rest.iter().filter(|word| !ABOUT_CONFIG.contains(&word.as_str()));
+            // A value can be called like what looks, so only the first word says what is done.
+            match words.next().map(String::as_str) {
+                None | Some("get" | "list" | "--list" | "-l") => false,
+                Some(look) if look.starts_with("--get") => false,
+                Some(setting) => !is_harmless(setting) || words.any(|word| word.starts_with('-')),
+            }
         }
         _ => false,
     }
@@ -532,8 +638,9 @@ mod tests {
 
     #[test]
     fn the_lists_are_in_order() {
-        let lists: [&[&str]; 5] = [&RUNNERS, &WRAPPERS, &INTERPRETERS, &MODULES, &SETTINGS];
-        assert!(lists.iter().all(|list| list.is_sorted()));
+        let lists: [&[&str]; 7] =
+            [&RUNNERS, &WRAPPERS, &INTERPRETERS, &MODULES, &SETTINGS, &PLAIN, &ABOUT_CONFIG];
+        assert!(lists.iter().all(|list| list.is_sorted()) && IN_PROJECT.is_sorted());
     }
 
     #[test]

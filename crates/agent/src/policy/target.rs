@@ -4,7 +4,8 @@ use protocol::{Permission, PolicyRule};
 
 use super::command::{Simple, take_apart};
 use super::pattern::{A_NAME, ANYTHING, Fit, Pattern, literal};
-use super::runs::{git_does, goes, hides_files, program, runs_others};
+use super::runs::{carried, git_does, goes, hides_files, program, runs_others};
+use super::tree::{reaches_below, takes_everything};
 use crate::tools::{ChangeKind, Invocation};
 
 /// Where the work is.
@@ -13,8 +14,8 @@ pub(super) const WORKSPACE: &str = "/workspace";
 /// Most bytes of a name of a file, and of a path: what is longer is none.
 const LONGEST_NAME: usize = 255;
 const LONGEST_PATH: usize = 4000;
-/// Programs whose first word is what they do.
-const WITH_SUBCOMMANDS: [&str; 34] = [
+/// Programs whose first word is what they do. Those that take several things to do in one line are not among them.
+const WITH_SUBCOMMANDS: [&str; 28] = [
     "apk",
     "apt",
     "apt-get",
@@ -26,22 +27,16 @@ const WITH_SUBCOMMANDS: [&str; 34] = [
     "dnf",
     "docker",
     "dotnet",
-    "gh",
     "git",
     "go",
-    "gradle",
     "helm",
-    "just",
     "kubectl",
-    "make",
     "mix",
-    "mvn",
     "npm",
     "pip",
     "pip3",
     "pnpm",
     "poetry",
-    "rake",
     "rustup",
     "swift",
     "systemctl",
@@ -49,6 +44,67 @@ const WITH_SUBCOMMANDS: [&str; 34] = [
     "tox",
     "uv",
     "yarn",
+];
+
+/// First words that do not say what is done: the next one does, or is what is run. Whoever has looked at one such command has not
+/// looked at others.
+const OPEN_ENDED: [&str; 56] = [
+    "access",
+    "auth",
+    "bisect",
+    "bundle",
+    "cache",
+    "component",
+    "compose",
+    "config",
+    "container",
+    "context",
+    "create",
+    "dist-tag",
+    "dlx",
+    "do",
+    "env",
+    "exec",
+    "explore",
+    "global",
+    "image",
+    "init",
+    "lfs",
+    "make",
+    "mod",
+    "network",
+    "node",
+    "notes",
+    "nuget",
+    "org",
+    "owner",
+    "package",
+    "pip",
+    "pkg",
+    "plugin",
+    "python",
+    "reflog",
+    "registry",
+    "remote",
+    "repo",
+    "rum",
+    "run",
+    "run-script",
+    "self",
+    "sparse-checkout",
+    "stash",
+    "state",
+    "submodule",
+    "system",
+    "task",
+    "token",
+    "tool",
+    "toolchain",
+    "urn",
+    "volume",
+    "workspace",
+    "worktree",
+    "x",
 ];
 
 /// One thing that a call is about.
@@ -68,6 +124,8 @@ pub(super) enum Target {
         moves: bool,
         /// Where its words lead that may be files; None where that cannot be told.
         real: Option<Vec<String>>,
+        /// What lies below those of them that are directories and may be meant by a rule; None where that cannot be told.
+        below: Option<Vec<String>>,
     },
     /// A line that cannot be taken apart, or what is written to the input of a program.
     Line,
@@ -133,7 +191,8 @@ pub fn words(call: &Invocation) -> Vec<Word> {
 /// The words of one command that may be files.
 fn files(command: &Simple) -> Vec<Word> {
     let words = named_by(command).flat_map(|word| names(word));
-    words.filter_map(from_workspace).collect()
+    let here = takes_everything(command).then(|| Word::Path(WORKSPACE.to_owned()));
+    words.filter_map(from_workspace).chain(here).collect()
 }
 
 /// What may name a file.
@@ -142,11 +201,15 @@ fn named_by(command: &Simple) -> impl Iterator<Item = &String> {
     words.iter().skip(1).chain(variables).chain(reads).chain(writes)
 }
 
+/// As many options are looked at that stand together in a word.
+const OPTIONS: usize = 8;
+
 /// What a word may name: itself, and what stands in it after an option or a sign that programs put before a file.
 fn names(word: &str) -> Vec<&str> {
     let mut names = vec![word];
     if word.starts_with('-') && !word.starts_with("--") {
-        names.extend(word.char_indices().nth(2).map(|(at, _)| &word[at..]));
+        // Several options can stand together, as in `sort -uo.env`, and the last of them has the file.
+        names.extend(word.char_indices().skip(2).take(OPTIONS).map(|(at, _)| &word[at..]));
     }
     names.extend(word.match_indices(['=', ':', '@', ',']).map(|(at, sign)| &word[at + sign.len()..]));
     names.retain(|name| !name.is_empty());
@@ -177,6 +240,7 @@ pub(super) fn of(
     call: &Invocation,
     real: Option<&[String]>,
     leads: Option<&[(Word, Vec<String>)]>,
+    below: Option<&[String]>,
 ) -> Vec<Target> {
     let is_search = matches!(call, Invocation::Search { .. });
     if let Invocation::Shell { command, .. } = call {
@@ -190,7 +254,11 @@ pub(super) fn of(
                 let real: Option<Vec<Vec<String>>> = files(&command).iter().map(lead).collect();
                 Some(real?.concat())
             });
-            Target::Command { command, moves, real }
+            let below = below.zip(real.as_ref()).map(|(below, real)| {
+                let lies = |path: &&String| real.iter().any(|directory| is_below(path, directory));
+                below.iter().filter(lies).cloned().collect()
+            });
+            Target::Command { command, moves, real, below }
         });
         return some(targets.collect());
     }
@@ -248,6 +316,10 @@ pub fn absolute(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
+fn is_below(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// Whether a redirection writes a file that matters.
 fn writes_file(file: &str) -> bool {
     !matches!(file, "/dev/null" | "/dev/stdout" | "/dev/stderr")
@@ -267,14 +339,27 @@ impl Target {
             Self::Nothing => Fit::No,
             // Its words can name a file, and it can reach others: that allows nothing.
             Self::Command { .. } if then == Permission::Allow => Fit::No,
-            Self::Command { command, moves, real } => {
+            Self::Command { command, moves, real, below } => {
                 let words = named_by(command).map(|word| named(word, *moves, pattern));
                 let leads = match real {
                     Some(real) => real.iter().map(|path| pattern.fits(path)).max().unwrap_or(Fit::No),
                     None => Fit::Maybe,
                 };
                 let hidden = if hides_files(command) { Fit::Maybe } else { Fit::No };
-                words.max().unwrap_or(Fit::No).max(leads).max(hidden)
+                let reached = match (real, below) {
+                    _ if !reaches_below(command) => Fit::No,
+                    (_, Some(below)) => below.iter().map(|path| pattern.fits(path)).max().unwrap_or(Fit::No),
+                    (Some(real), None) => {
+                        let any = |path: &String| {
+                            pattern.fits(&format!("{}/{ANYTHING}", path.trim_end_matches('/')))
+                        };
+                        real.iter().map(any).max().unwrap_or(Fit::No)
+                    }
+                    (None, None) => Fit::Maybe,
+                };
+                // Whether it takes all that lies there is not known.
+                let reached = reached.min(Fit::Maybe);
+                words.max().unwrap_or(Fit::No).max(leads).max(hidden).max(reached)
             }
         }
     }
@@ -351,6 +436,7 @@ fn allowed(command: &Simple, pattern: &str) -> Fit {
 
 /// What asks or denies fits the program by whatever way it is named, and may fit what runs others.
 fn feared(command: &Simple, pattern: &str) -> Fit {
+    let within = carried(command).map_or(Fit::No, |carried| feared(&carried, pattern));
     let pattern = Pattern::words(pattern);
     let mut texts = vec![text(command), command.words.join(" ")];
     if let (Some(program), Some((_, arguments))) = (program(&command.words), command.words.split_first()) {
@@ -360,7 +446,7 @@ fn feared(command: &Simple, pattern: &str) -> Fit {
             texts.push(format!("{program} {}", git_does(arguments).join(" ")).trim_end().to_owned());
         }
     }
-    let fit = texts.iter().map(|text| pattern.fits(text)).max().unwrap_or(Fit::No);
+    let fit = texts.iter().map(|text| pattern.fits(text)).max().unwrap_or(Fit::No).max(within);
     if runs_others(command) { fit.max(Fit::Maybe) } else { fit }
 }
 
@@ -381,6 +467,7 @@ fn kind_of(command: &Simple) -> Option<String> {
         && WITH_SUBCOMMANDS.contains(&program.as_str())
         && !rest.iter().any(|word| may_be_option(word) && unknown(word))
         && let Some(name) = rest.first().filter(is_name)
+        && !OPEN_ENDED.contains(&name.as_str())
     {
         let options = rest.iter().filter(|word| is_option(word)).map(|word| literal(word) + " ");
         return Some(format!("{} {} {}*", literal(program), literal(name), options.collect::<String>()));
@@ -439,7 +526,26 @@ mod tests {
         let kind = |line: &str| kind_of(&take_apart(line).unwrap()[0]);
         let is = |line: &str, pattern: &str| assert_eq!(kind(line).as_deref(), Some(pattern), "{line}");
         is("git push origin main", "git push *");
-        is("npm run build:all -- --x", "npm run -- --x *");
+        is("npm install a", "npm install *");
+        // One script, target or subcommand says nothing of the others.
+        for same in [
+            "npm run build:all -- --x",
+            "npm exec tsc",
+            "pnpm dlx a",
+            "uv run pytest",
+            "make build",
+            "just build",
+            "rake build",
+            "gradle build",
+            "git stash list",
+            "git remote show origin",
+            "git config --get user.name",
+            "git config user.name x",
+            "gh pr view 1",
+            "docker compose ps",
+        ] {
+            is(same, same);
+        }
         is("git log --oneline", "git log --oneline *");
         is("cp a b", "cp a b");
         is("cargo test a$X", "cargo test *");
@@ -475,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_in_order() {
-        assert!(WITH_SUBCOMMANDS.is_sorted());
+    fn the_lists_are_in_order() {
+        assert!(WITH_SUBCOMMANDS.is_sorted() && OPEN_ENDED.is_sorted());
     }
 }

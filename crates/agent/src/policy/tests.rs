@@ -25,7 +25,11 @@ fn call(tool: &str, arguments: &str) -> Invocation {
 fn decided(policies: &[&Policy], call: &Invocation, granted: &[PolicyRule]) -> Decision {
     let real = paths(call);
     let leads = leading_nowhere(call);
-    decide(policies, call, Known { granted, real: Some(&real), leads: Some(&leads), actions: Some(0) })
+    decide(
+        policies,
+        call,
+        Known { granted, real: Some(&real), leads: Some(&leads), below: Some(&[]), actions: Some(0) },
+    )
 }
 
 /// Words of commands that are no links, and patterns that no file has.
@@ -98,6 +102,13 @@ fn a_denied_command_is_found_wherever_it_stands() {
         "A='1' git push",
         "A=\"$B\" git push",
         "git push > /dev/null 2>&1",
+        "npx git push",
+        "npm exec -- git push",
+        "pnpm dlx git push",
+        "yarn exec git -C . push",
+        "bunx git push",
+        "uv run --frozen git push",
+        "uv run npx git push",
         "> f git push",
         "echo `date`; git push",
     ] {
@@ -186,6 +197,21 @@ fn what_could_be_a_denied_command_is_asked() {
         "git bisect run git push",
         "git submodule foreach git push",
         "git config alias.x push",
+        "git config core.pager list",
+        "git config core.pager get --global",
+        "git config --add core.pager --get",
+        "git config user.name --rename-section alias",
+        "npx --package a git push",
+        "npx -c 'git push'",
+        "npm exec --cal='git push'",
+        "npm --prefix a exec git push",
+        "npx $X",
+        "pnpm exec sh x",
+        "yarn exec node -e 1",
+        "uv run --with a git push",
+        "uv run - < x",
+        "uv run python -c 1",
+        "poetry run env git push",
         "git clone 'ext::git push' x",
         "GIT_EXTERNAL_DIFF='git push' git diff",
         "PAGER='git push' git log",
@@ -237,6 +263,18 @@ fn what_only_looks_like_it_is_not_asked() {
         "set -euo pipefail",
         "git -c user.name=x commit -m y",
         "git config --get remote.origin.url",
+        "git config --global --list",
+        "git config get core.pager",
+        "git config user.email a@b.example",
+        "npx tsc --noEmit",
+        "npx -y prettier --check .",
+        "npm exec -- jest -i",
+        "npm install",
+        "yarn dlx a",
+        "bunx a",
+        "uv run pytest -s tests",
+        "uv run python -m pytest",
+        "uv sync",
         "git rebase main",
         "[ -f x ] && ls",
         "test -v HOME",
@@ -304,6 +342,7 @@ fn every_way_to_change_a_file_is_one() {
         ("apply_patch", r#"{"patch":"*** Delete File: migrations/1.sql"}"#),
         ("apply_patch", r#"{"patch":"*** Add File: a\n+x\n*** Delete File: migrations/1.sql"}"#),
         ("apply_patch", r#"{"patch":"*** Update File: a\n*** Move to: migrations/1.sql\n@@\n-a\n+b"}"#),
+        ("apply_patch", r#"{"patch":"*** Update File: migrations/1.sql\n*** Move to: a\n@@\n-a\n+b"}"#),
     ];
     for tool in ["write", "edit", "apply_patch", "apply_*"] {
         let rule = format!(r#"{{"then":"ask","tool":"{tool}","path":"migrations/**"}}"#);
@@ -374,6 +413,9 @@ fn a_rule_for_files_sees_the_words_of_a_command() {
         ("curl -d@secrets/key localhost", "deny"),
         ("KEY=secrets/key tool", "deny"),
         ("nice cat secrets/key", "deny"),
+        ("npx cat secrets/key", "deny"),
+        ("uv run pytest -s tests", "allow"),
+        ("uv run python -c 'print(1)'", "ask"),
         ("timeout 60 cargo test", "allow"),
         ("find src -name '*.rs'", "allow"),
         ("set -e; cargo test", "allow"),
@@ -405,7 +447,7 @@ fn links_count_by_where_they_lead() {
     let policy = policy(&[r#"{"then":"deny","tool":"write","path":"secrets/**"}"#]);
     let call = call("write", r#"{"path":"src/link/key","content":""}"#);
     let with = |real: Option<&[String]>| {
-        decide(&[&policy], &call, Known { granted: &[], real, leads: None, actions: None })
+        decide(&[&policy], &call, Known { granted: &[], real, leads: None, below: None, actions: None })
     };
     assert_eq!(with(Some(&["/workspace/src/link/key".to_owned()])), Decision::Allow);
     let Decision::Deny { why } = with(Some(&["/workspace/secrets/key".to_owned()])) else { panic!() };
@@ -419,7 +461,11 @@ fn links_count_by_where_they_lead() {
 fn links_in_the_words_of_a_command_count_by_where_they_lead() {
     let policy = policy(&[r#"{"then":"deny","path":"secrets/**"}"#]);
     let with = |line: &str, leads: Option<&[(Word, Vec<String>)]>| {
-        decide(&[&policy], &shell(line), Known { granted: &[], real: Some(&[]), leads, actions: None })
+        decide(
+            &[&policy],
+            &shell(line),
+            Known { granted: &[], real: Some(&[]), leads, below: Some(&[]), actions: None },
+        )
     };
     let to = |word: Word, real: &str| [(word, vec![real.to_owned()])];
     let path = Word::Path("/workspace/lk/key".to_owned());
@@ -513,7 +559,7 @@ fn after_so_many_actions_a_person_is_asked() {
     let every = Policy { after_every: Some(3), ..Policy::default() };
     let often = Policy { after_every: Some(2), ..Policy::default() };
     let at = |policies: &[&Policy], call: &Invocation, actions: Option<u32>| {
-        decide(policies, call, Known { granted: &[], real: None, leads: None, actions })
+        decide(policies, call, Known { granted: &[], real: None, leads: None, below: None, actions })
     };
     assert_eq!(at(&[&every], &shell("ls"), Some(2)), Decision::Allow);
     let Decision::Ask { after_every: true, kind, why } = at(&[&every], &shell("ls"), Some(3)) else {
@@ -581,9 +627,66 @@ fn to_look_at_what_runs_and_to_end_it_is_no_command() {
     assert!(counted(serde_json::json!({"id": "p1", "kill": true})) && counted(serde_json::json!(3)));
     let every = Policy { after_every: Some(1), ..Policy::default() };
     let asked = |arguments: &str| {
-        let known = Known { granted: &[], real: Some(&[]), leads: None, actions: Some(1) };
+        let known = Known { granted: &[], real: Some(&[]), leads: None, below: None, actions: Some(1) };
         decide(&[&every], &call("process", arguments), known)
     };
     assert_eq!(asked(r#"{"id":"p1"}"#), Decision::Allow);
     assert!(matches!(asked(r#"{"id":"p1","stdin":"x"}"#), Decision::Ask { after_every: true, .. }));
+}
+
+#[test]
+fn a_file_behind_several_options_in_one_word_is_seen() {
+    let env = r#"{"then":"deny","path":".env"}"#;
+    for command in ["sort -o.env a.txt", "sort -uo.env a.txt", "grep -hf.env a.txt", "curl -sST.env http://x"]
+    {
+        assert_eq!(word(&[env], &shell(command)), "deny", "{command}");
+    }
+    assert_eq!(word(&[env], &shell("sort -uo.envelope a.txt")), "allow");
+}
+
+#[test]
+fn a_command_that_is_given_a_directory_reaches_what_lies_below() {
+    let policy =
+        policy(&[r#"{"then":"deny","path":".env"}"#, r#"{"then":"deny","path":"config/secret/**"}"#]);
+    assert_eq!(names_below(&[&policy]), [".env", "secret"]);
+    let with_braces = self::policy(&[r#"{"then":"deny","path":"certs/*.{pem,key}"}"#]);
+    assert_eq!(names_below(&[&with_braces]), ["*.key", "*.pem"]);
+    let found = ["/workspace/app/.env".to_owned(), "/workspace/config/secret".to_owned()];
+    let with = |line: &str, below: Option<&[String]>| {
+        let call = shell(line);
+        let leads = leading_nowhere(&call);
+        let known = Known { granted: &[], real: Some(&[]), leads: Some(&leads), below, actions: None };
+        match decide(&[&policy], &call, known) {
+            Decision::Allow => "allow",
+            Decision::Ask { .. } => "ask",
+            Decision::Deny { .. } => "deny",
+        }
+    };
+    for line in [
+        "grep -r x .",
+        "grep -r x",
+        "grep -r -A 3 x",
+        "rg x",
+        "git grep x",
+        "nice rg x",
+        "uv run grep -r x",
+        "mv config c2",
+        "cp -r ./app/ /tmp",
+        "tar cf /tmp/x app",
+        "git checkout HEAD -- config",
+        "ls -R .",
+        "cat < a | grep -rn x app",
+        "rm -rf /workspace",
+        "du ..",
+    ] {
+        assert!(needs_below(&shell(line)), "{line}");
+        assert_eq!(with(line, Some(&found)), "ask", "{line}");
+        assert_eq!(with(line, None), "ask", "what cannot be told is asked: {line}");
+        assert_eq!(with(line, Some(&[])), "allow", "nothing of it is there: {line}");
+    }
+    for line in
+        ["ls", "ls .", "cd /workspace && make", "echo app", "mkdir -p app/x", "cargo test", "grep -r x src"]
+    {
+        assert_eq!(with(line, Some(&found)), "allow", "{line}");
+    }
 }

@@ -4,7 +4,22 @@
 use std::ops::Range;
 
 /// Words before the name of a function.
-const FUNCTIONS: [&str; 8] = ["fn", "def", "func", "function", "macro_rules!", "sub", "fun", "defp"];
+const FUNCTIONS: [&str; 12] = [
+    "fn",
+    "def",
+    "func",
+    "function",
+    "macro_rules!",
+    "sub",
+    "fun",
+    "defp",
+    "defmacro",
+    "defmacrop",
+    "proc",
+    "subroutine",
+];
+/// Those of them after which signs can be a name.
+const OPERATORS: [&str; 4] = ["def", "func", "fun", "defp"];
 /// Words before the name of something that holds other things.
 const HOLDERS: [&str; 14] = [
     "class",
@@ -23,8 +38,9 @@ const HOLDERS: [&str; 14] = [
     "defmodule",
 ];
 /// Words that may stand before those.
-const BEFORE: [&str; 22] = [
+const BEFORE: [&str; 38] = [
     "pub",
+    "typedef",
     "export",
     "default",
     "async",
@@ -46,11 +62,26 @@ const BEFORE: [&str; 22] = [
     "suspend",
     "readonly",
     "internal",
+    "sealed",
+    "case",
+    "implicit",
+    "operator",
+    "infix",
+    "mutating",
+    "fileprivate",
+    "partial",
+    "virtual",
+    "constexpr",
+    "companion",
+    "lazy",
+    "external",
+    "tailrec",
+    "nonisolated",
 ];
 /// Words that begin a variable.
 const VARIABLES: [&str; 3] = ["const", "let", "var"];
 /// Words before a bracket that make it no definition.
-const STATEMENTS: [&str; 38] = [
+pub(super) const STATEMENTS: [&str; 38] = [
     "if",
     "for",
     "while",
@@ -90,8 +121,31 @@ const STATEMENTS: [&str; 38] = [
     "import",
     "from",
 ];
+/// Those of them that can be names as well, where a type or a holder says that something is defined.
+const NAMES_TOO: [&str; 19] = [
+    "match", "when", "with", "raise", "assert", "in", "of", "let", "var", "go", "defer", "select", "guard",
+    "using", "lock", "import", "from", "sub", "do",
+];
+/// Types in C that can stand before the name of a function.
+const TAGGED: [&str; 3] = ["struct", "union", "enum"];
+/// Lines for a preprocessor, which stand at the margin whatever is around them.
+const DIRECTIVES: [&str; 13] = [
+    "#if",
+    "#ifdef",
+    "#ifndef",
+    "#elif",
+    "#else",
+    "#endif",
+    "#define",
+    "#undef",
+    "#pragma",
+    "#error",
+    "#line",
+    "#region",
+    "#endregion",
+];
 /// What SQL makes.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "table",
     "view",
     "index",
@@ -104,6 +158,7 @@ const TABLES: [&str; 12] = [
     "domain",
     "policy",
     "role",
+    "extension",
 ];
 /// What may stand between the words of that.
 const OF_TABLES: [&str; 14] = [
@@ -139,9 +194,10 @@ pub(super) struct Definition {
 }
 
 /// What a line is to the lines that are further in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Around {
-    Holder,
+    /// With its name, if it has one.
+    Holder(String),
     Function,
     Other,
 }
@@ -152,23 +208,26 @@ pub(super) fn definitions(text: &str) -> Vec<Definition> {
     let mut around: Vec<(usize, Around)> = Vec::new();
     let mut found = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        let said = line.trim();
+        let said = without_annotations(line.trim());
         // These belong to the line that began, wherever they stand.
         if said.is_empty()
             || is_comment(said)
             || said.starts_with(['{', '}', ')', ']', '@'])
             || is_label(said)
+            || is_directive(said)
         {
             continue;
         }
         while around.last().is_some_and(|(outer, _)| *outer >= indent(line)) {
             around.pop();
         }
-        let known = named(&lines[index..], &around);
+        let head: Vec<&str> =
+            [said].into_iter().chain(lines[index + 1..].iter().copied().take(HEAD)).collect();
+        let known = named(&head, &around);
         let kind = match &known {
             Some((_, true)) => Around::Function,
-            Some((_, false)) => Around::Holder,
-            None if holds(said) => Around::Holder,
+            Some((name, false)) => Around::Holder(name.clone()),
+            None if holds(said) => Around::Holder(String::new()),
             None => Around::Other,
         };
         if let Some((name, function)) = known {
@@ -201,7 +260,31 @@ pub(super) fn is_import(line: &str) -> bool {
         .any(|word| line.starts_with(word) && (*word != "const " || line.contains("require(")))
 }
 
-fn indent(line: &str) -> usize {
+/// A line without `@Override` and the like before what they are about; whole where nothing comes after them.
+fn without_annotations(line: &str) -> &str {
+    let mut rest = line;
+    while let Some(annotation) = rest.strip_prefix('@') {
+        let end = annotation
+            .find(|letter: char| !letter.is_alphanumeric() && !['_', '.'].contains(&letter))
+            .unwrap_or(annotation.len());
+        let after = &annotation[end..];
+        let after = match closed(&[after], 0).filter(|_| after.starts_with('(')) {
+            Some((_, end)) => &after[end..],
+            None => after,
+        };
+        rest = after.trim_start();
+        if !after.starts_with(' ') || rest.starts_with('(') {
+            return line;
+        }
+    }
+    if rest.is_empty() { line } else { rest }
+}
+
+fn is_directive(line: &str) -> bool {
+    line.starts_with('#') && line.split_whitespace().next().is_some_and(|word| DIRECTIVES.contains(&word))
+}
+
+pub(super) fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
@@ -217,11 +300,12 @@ fn holds(line: &str) -> bool {
     line.ends_with('{') && !line.contains('(') && !STATEMENTS.contains(&first)
 }
 
-fn body(lines: &[&str], index: usize) -> Range<usize> {
+pub(super) fn body(lines: &[&str], index: usize) -> Range<usize> {
     let margin = indent(lines[index]);
     let inside = |line: &&&str| {
         let said = line.trim();
-        said.is_empty() || indent(line) > margin || said.starts_with([')', '{'])
+        let beside = said.starts_with([')', '{']) || is_label(said) || is_directive(said);
+        said.is_empty() || indent(line) > margin || beside
     };
     let length = lines[index + 1..].iter().take_while(inside).count();
     index + 1..index + 1 + length
@@ -241,12 +325,19 @@ fn named(lines: &[&str], around: &[(usize, Around)]) -> Option<(String, bool)> {
     if let Some(found) = table(line) {
         return Some(found);
     }
-    let member = match around.last() {
-        None => false,
-        Some((_, Around::Holder)) => true,
-        Some(_) => return None,
+    let holder = match around.last() {
+        None => None,
+        Some((_, Around::Holder(name))) => Some(name),
+        Some((_, Around::Function | Around::Other)) => return None,
     };
-    assigned(line, member).or_else(|| headed(lines, member)).map(|name| (name, true))
+    let member = holder.is_some();
+    let name = assigned(line, member)
+        .or_else(|| operator(lines))
+        .or_else(|| if member { remote(line).or_else(|| getter(line)) } else { None })
+        .or_else(|| headed(lines, member))?;
+    // What makes one of a class has its name, and is not the class.
+    let makes = holder.is_some_and(|holder| *holder == name);
+    Some((if makes { format!("{name}.{name}") } else { name }, true))
 }
 
 /// `fn name`, `class Name`, `func (r *R) Name`.
@@ -264,6 +355,13 @@ fn keyword(line: &str) -> Option<(String, bool)> {
         return None;
     }
     let rest = words.next()?;
+    // `struct node *find(…) {` and `struct stat now;` are not about the type; `enum class` is two words for one.
+    let plain = identifier(rest) == rest;
+    let rest = match words.next() {
+        Some(next) if plain && TAGGED.contains(&kind) && HOLDERS.contains(&rest) => next,
+        Some(next) if plain && TAGGED.contains(&kind) && uses(next) => return None,
+        Some(_) | None => rest,
+    };
     // `impl<T> Trait for Type` says too little in its first word.
     if kind == "impl" {
         return None;
@@ -271,8 +369,114 @@ fn keyword(line: &str) -> Option<(String, bool)> {
     if rest.starts_with('(') {
         return (kind == "func").then(|| method(line)).flatten().map(|name| (name, true));
     }
-    let name = identifier(rest.trim_start_matches(['*', '&']));
+    let name =
+        if function { function_name(kind, line)? } else { dotted(rest.trim_start_matches(['*', '&'])) };
     (!name.is_empty()).then(|| (name.to_owned(), function))
+}
+
+/// The name after the word for a function, with what it belongs to: `self.name`, `M:name`, `String.name`. What types it is for
+/// may stand before it.
+fn function_name<'a>(kind: &str, line: &'a str) -> Option<&'a str> {
+    let at = line
+        .match_indices(kind)
+        .map(|(at, _)| at + kind.len())
+        .find(|end| line[*end..].starts_with(|letter: char| letter.is_whitespace() || letter == '*'))?;
+    let mut rest = line[at..].trim_start_matches(['*', '&', ' ', '\t']);
+    if rest.starts_with('<') {
+        rest = rest.split_once("> ")?.1.trim_start();
+    }
+    if let Some(quoted) = rest.strip_prefix('`') {
+        return quoted.split('`').next();
+    }
+    let mut name = dotted(rest);
+    if let Some(of) = rest[name.len()..].strip_prefix(':').map(identifier)
+        && !of.is_empty()
+        && !name.is_empty()
+    {
+        name = &rest[..name.len() + 1 + of.len()];
+    }
+    while kind == "function"
+        && let Some(more) = rest[name.len()..].strip_prefix('-').map(identifier)
+        && !more.is_empty()
+    {
+        name = &rest[..name.len() + 1 + more.len()];
+    }
+    let after = &rest[name.len()..];
+    let marked = after.starts_with(['?', '!']) || after.starts_with("=(");
+    if kind == "def" && marked && !name.is_empty() {
+        return Some(&rest[..=name.len()]);
+    }
+    if name.is_empty() && OPERATORS.contains(&kind) {
+        let end = rest.find(|letter: char| letter == '(' || letter.is_whitespace()).unwrap_or(rest.len());
+        let signs = rest[..end].chars().all(|letter| letter.is_ascii_punctuation() && letter != '{');
+        return Some(if signs { &rest[..end] } else { "" });
+    }
+    Some(name)
+}
+
+/// An identifier with those that it is in: `Shop.Cart`, `Shop::Cart`.
+fn dotted(text: &str) -> &str {
+    let mut end = identifier(text).len();
+    loop {
+        let rest = &text[end..];
+        let mark = if rest.starts_with("::") { 2 } else { usize::from(rest.starts_with('.')) };
+        let more = identifier(&rest[mark..]).len();
+        if mark == 0 || more == 0 || end == 0 {
+            return &text[..end];
+        }
+        end += mark + more;
+    }
+}
+
+/// `rpc Name(…)`.
+fn remote(line: &str) -> Option<String> {
+    let name = identifier(line.strip_prefix("rpc ")?.trim_start());
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// `double get area => …`.
+fn getter(line: &str) -> Option<String> {
+    let (before, rest) = line.split_once("get ")?;
+    let name = identifier(rest);
+    let opens = ["=>", "{", "async"].iter().any(|mark| rest[name.len()..].trim_start().starts_with(mark));
+    let typed = before.is_empty() || before.ends_with(' ') && !before.contains(['(', '=', '.']);
+    (opens && typed && !name.is_empty()).then(|| format!("get {name}"))
+}
+
+/// `bool operator==(const A& other) {`.
+fn operator(lines: &[&str]) -> Option<String> {
+    let line = lines.first()?;
+    let at = line.find("operator")?;
+    let before = &line[..at];
+    let signs = &line[at + "operator".len()..];
+    let begins = before.is_empty() || before.ends_with([' ', ':', '&', '*']);
+    if !begins
+        || before.contains(['=', '(', ';'])
+        || signs.starts_with(|letter: char| letter == '_' || letter.is_alphanumeric())
+    {
+        return None;
+    }
+    let from = if signs.trim_start().starts_with("()") { signs.find(')')? + 1 } else { 0 };
+    let open = from + signs[from..].find('(')?;
+    let (last, end) = closed(lines, at + "operator".len() + open)?;
+    let rest = lines[last][end..].trim();
+    let opens =
+        rest.contains('{') || lines.get(last + 1).is_some_and(|next| next.trim_start().starts_with('{'));
+    let of = before.rsplit([' ', '&', '*']).next().unwrap_or_default();
+    (opens || is_given(rest)).then(|| format!("{of}operator{}", signs[..open].trim()))
+}
+
+/// Whether what comes after the head of a function says that the compiler, or whoever takes it over, gives the rest.
+fn is_given(rest: &str) -> bool {
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    words.ends_with(&["=", "default;"]) || words.ends_with(&["=", "delete;"]) || words.ends_with(&["=", "0;"])
+}
+
+/// Whether a word after the name of a type makes it one that is used.
+fn uses(word: &str) -> bool {
+    word.starts_with(['*', '&', '_'])
+        || word.starts_with(char::is_alphabetic)
+            && !["final", "where", "extends", "implements", "is", "of", "with"].contains(&word)
 }
 
 /// The name of a method in Go, with its type: several types have methods of one name.
@@ -302,7 +506,9 @@ fn table(line: &str) -> Option<(String, bool)> {
 
 /// `const name = (x) => …`, `exports.name = function …`, and in something that holds it `name: (x) => …`.
 fn assigned(line: &str, member: bool) -> Option<String> {
-    let (left, right) = equals(line).or_else(|| if member { line.split_once(": ") } else { None })?;
+    let (left, right) = equals(line)
+        .or_else(|| line.split_once("<- "))
+        .or_else(|| if member { line.split_once(": ") } else { None })?;
     let right = right.trim_start();
     let right = right.strip_prefix("async ").unwrap_or(right).trim_start();
     let after = &right[identifier(right).len()..];
@@ -341,36 +547,57 @@ fn headed(lines: &[&str], member: bool) -> Option<String> {
     let line = lines.first()?;
     let open = line.find('(')?;
     let before = line[..open].trim();
-    let fits =
-        |letter: char| letter.is_alphanumeric() || letter.is_whitespace() || "_*&:<>,[]~#$?".contains(letter);
+    let given = line[open + 1..].trim_start();
+    let words: Vec<&str> = before.split_whitespace().collect();
+    let (name, types) = words.split_last()?;
+    // The functions of a shell are given nothing, and their names have almost any letters.
+    let shell = types.is_empty() && given.starts_with(')') && !member;
+    let fits = |letter: char| {
+        letter.is_alphanumeric()
+            || letter.is_whitespace()
+            || "_*&:<>,[]~#$?".contains(letter)
+            || shell && "-.".contains(letter)
+            // A constructor with a name of its own.
+            || letter == '.' && member && name.starts_with(char::is_uppercase)
+    };
     if !before.chars().all(fits) || before.replace("::", "").contains(':') {
         return None;
     }
-    let words: Vec<&str> = before.split_whitespace().collect();
-    let excluded =
-        |word: &&str| STATEMENTS.contains(word) || FUNCTIONS.contains(word) || HOLDERS.contains(word);
-    let directive = words.len() > 1 && before.starts_with('#');
-    if directive || words.iter().any(|word| excluded(&word.trim_matches(['*', '&']))) {
+    let reserved = |word: &str| STATEMENTS.contains(&word) || FUNCTIONS.contains(&word);
+    let is_type = |word: &&str| {
+        let word = word.trim_matches(['*', '&']);
+        (!reserved(word) || word == "synchronized") && (TAGGED.contains(&word) || !HOLDERS.contains(&word))
+    };
+    let directive = !types.is_empty() && before.starts_with('#');
+    if directive || !types.iter().all(is_type) {
         return None;
     }
-    let name = words.last()?.trim_start_matches(['*', '&', '#']).split('<').next()?;
-    let first = name.chars().next()?;
-    let letters =
-        name.chars().all(|letter| letter.is_alphanumeric() || ['_', '$', ':', '~'].contains(&letter));
-    if !letters || !(first.is_alphabetic() || ['_', '$', '~'].contains(&first)) {
-        return None;
-    }
+    let name = name.trim_start_matches(['*', '&', '#']).split('<').next()?;
     let (last, end) = closed(lines, open)?;
-    let given = line[open + 1..].trim_start();
+    let rest = lines[last][end..].trim();
+    // Where the type stands in the line before, the braces have lines of their own, and what is given has types.
+    let said = !types.is_empty() || member || shell || rest.is_empty() && is_typed(given);
+    if reserved(name) && !NAMES_TOO.contains(&name) || !said {
+        return None;
+    }
+    let first = name.chars().next()?;
+    let letter =
+        |letter: char| letter.is_alphanumeric() || "_$:~.".contains(letter) || shell && letter == '-';
+    if !name.chars().all(letter) || !(first.is_alphabetic() || ['_', '$', '~'].contains(&first)) {
+        return None;
+    }
     // Calls with a block after them are given values.
     if given.starts_with(|letter: char| letter.is_ascii_digit() || ['"', '\'', '`'].contains(&letter)) {
         return None;
     }
-    // Without a type only the functions of a shell stand at the margin, and those are given nothing.
-    if words.len() == 1 && !member && !given.starts_with(')') {
-        return None;
+    let name = match types {
+        // Two functions of one name: one gives a value and the other takes it.
+        [.., word] if member && ["get", "set"].contains(word) => format!("{word} {name}"),
+        _ => name.to_owned(),
+    };
+    if !types.is_empty() && rest.starts_with("=>") || member && is_given(rest) {
+        return Some(name);
     }
-    let rest = lines[last][end..].trim();
     let between = match rest.split_once('{') {
         Some((between, _)) => between.trim(),
         None if lines.get(last + 1).is_some_and(|next| next.trim_start().starts_with('{')) => rest,
@@ -378,7 +605,15 @@ fn headed(lines: &[&str], member: bool) -> Option<String> {
     };
     let calls = between.contains(['=', ';']) || between.starts_with(['.', '+', '-', '?', '|', ',', '!', ')']);
     let trailing = between.starts_with("->");
-    (!calls || trailing && !between.contains(['=', ';'])).then(|| name.to_owned())
+    (!calls || trailing && !between.contains(['=', ';'])).then_some(name)
+}
+
+/// Whether the first of what a function is given has a type before its name, as in C.
+fn is_typed(given: &str) -> bool {
+    let first = given.split([',', ')']).next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let plain = first.chars().all(|letter| letter.is_alphanumeric() || " _*&:<>[]".contains(letter));
+    plain && (words == ["void"] || words.len() > 1)
 }
 
 /// Where the bracket that opens at this byte of the first line is closed: the line, and the byte after it.
@@ -435,7 +670,7 @@ mod tests {
         let c = "#define MAX(a) {\nstatic int *f(int x) {\n    if (x) {\n    }\n    g(x);\n}\nint main(void)\n{\n}\nint p(int);\nvoid A::run(\n    int x,\n    int y) const {\n}\n";
         assert_eq!(names(c), ["f", "main", "A::run"]);
         let java = "class A {\n    @Test(x)\n    public List<T> one(int x) throws E {\n        for (x : y) {\n        }\n        call(x, new B() {\n            void inner() {\n            }\n        });\n    }\n    A() { }\n}\n";
-        assert_eq!(names(java), ["A", "one", "A"]);
+        assert_eq!(names(java), ["A", "one", "A.A"]);
         let ts = "export class Cart {\n  private async add(x: number): Promise<void> {\n    list.map((x) => {\n    });\n    const inner = () => 1;\n  }\n  get = async (x) => {\n  };\n}\nexport default {\n  data() {\n  },\n  name: (x) => x,\n};\n";
         assert_eq!(names(ts), ["Cart", "add", "get", "data", "name"]);
         let js = "const a = (x) => {\n};\nlet b = async x => x;\nexports.c = function (x) {\n};\nconst d: F = (\n  x,\n) => x;\nconst e = (1 + 2) * 3;\ndescribe(\"x\", () => {\n});\nif (a(x) == 1) {\n}\napp.get(x, (y) => {\n});\n";
@@ -443,6 +678,52 @@ mod tests {
         assert_eq!(names("one() {\n  two\n}\nthree ()\n{\n}\nfor x in $(ls); do\n"), ["one", "three"]);
         let none = "li:not(.a) {\n}\n@media (x) {\n}\nmatch f(x) {\n    Some(x) => {\n    }\n}\nx = f(y) {\nprint(x)\n__all__ = (\n    \"a\",\n)\n";
         assert_eq!(names(none), [""; 0]);
+    }
+
+    #[test]
+    fn ordinary_code_of_many_languages_is_seen() {
+        for (text, expected) in [
+            ("int sub(int a, int b)\n{\n\treturn a - b;\n}\n", vec!["sub"]),
+            ("static int\nsub(int a, int b)\n{\n}\n\nvoid\nnone(void)\n{\n}\n", vec!["sub", "none"]),
+            ("struct node *find(struct node *n) {\n    struct stat st;\n    return n;\n}\n", vec!["find"]),
+            ("static struct node *\nfind(struct node *n)\n{\n}\n", vec!["find"]),
+            ("typedef struct node {\n    int x;\n} node;\nint select(int n) {\n}\n", vec!["node", "select"]),
+            (
+                "template <typename T>\nT sub(T a, T b) {\n}\ntemplate<class T> T mul(T a) {\n}\n",
+                vec!["sub", "mul"],
+            ),
+            (
+                "class A {\n public:\n  A(int x) : x_(x) {}\n  ~A() {}\n#ifdef X\n  int sub() const { return 1; }\n#endif\n};\n",
+                vec!["A", "A.A", "~A", "sub"],
+            ),
+            (
+                "public class C {\n    public C(int x) {\n    }\n    static <T> List<T> sub(List<T> a) {\n    }\n    public <K, V extends Comparable<V>> Map<K, V> of(K k) throws E {\n    }\n    @Override public String with(String x) {\n    }\n}\n",
+                vec!["C", "C.C", "sub", "of", "with"],
+            ),
+            (
+                "class C\n{\n    public int Sub(int a) => a;\n    public C(int a) : base(a)\n    {\n    }\n}\n",
+                vec!["C", "Sub", "C.C"],
+            ),
+            (
+                "sub() {\n  echo\n}\nbuild-all() {\n  x\n}\nfunction mul {\n}\nf ()\n{\n}\n",
+                vec!["sub", "build-all", "mul", "f"],
+            ),
+            (
+                "export class A {\n  async sub(a: number) {\n  }\n  static async *all() {\n  }\n  get x() { return 1; }\n  set x(v) {\n  }\n  #hid(a) {\n  }\n  from(a) {\n  }\n}\n",
+                vec!["A", "sub", "all", "get x", "set x", "hid", "from"],
+            ),
+            // What only looks so.
+            ("if (a) {\n}\nelse if (b)\n{\n}\nwith (x) {\n}\nselect (x) {\n}\nfoo(a, b)\n{\n}\n", vec![]),
+            (
+                "struct P<A, B> {\n}\nenum class E {\n}\npub struct Q<'a, T> where T: X {\n}\n",
+                vec!["P", "E", "Q"],
+            ),
+            ("class A {\n    public synchronized void type(int x) {\n    }\n}\n", vec!["A", "type"]),
+            ("struct stat now;\nenum color c = RED;\nreturn match(x) {\n", vec![]),
+            ("android {\n    if (x) {\n    }\n}\n", vec![]),
+        ] {
+            assert_eq!(names(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -249,6 +249,24 @@ mod tests {
     fn curly_quotes_dashes_and_hard_spaces_match_plain_ones() {
         let content = "She said \u{201c}no\u{201d}\u{00a0}\u{2014} twice.\n";
         assert_eq!(edit(content, "\"no\" - twice", "\"yes\"", false).unwrap(), "She said \"yes\".\n");
+        // What is not changed stays as it is.
+        let page = "<p>It\u{2019}s\u{00a0}here.</p>\r\n<p>One</p>\r\n<p>\u{201c}Two\u{201d}</p>\r\n";
+        let old = "<p>It's here.</p>\n<p>One</p>\n<p>\"Two\"</p>";
+        let edited = edit(page, old, &old.replace("One", "1\n2"), false).unwrap();
+        assert_eq!(edited, page.replace("One", "1\r\n2"));
+        // One of several is not chosen.
+        let twice = "a\u{2013}b\nc\na\u{2014}b\n";
+        assert!(edit(twice, "a-b", "x", false).unwrap_err().contains("2 times, at lines 1, 3"));
+        assert_eq!(edit(twice, "a-b", "x", true).unwrap(), "x\nc\nx\n");
+    }
+
+    #[test]
+    fn many_matches_take_no_more_time_than_the_file_is_long() {
+        let many = "\u{2019}tis\n".repeat(200_000);
+        let began = std::time::Instant::now();
+        assert_eq!(edit(&many, "'tis", "it is", true).unwrap().lines().count(), 200_000);
+        assert!(edit(&many, "'tis", "it is", false).unwrap_err().contains("200000 times"));
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::definition::{Definition, definitions, is_comment, is_import};
+use super::definition::{Definition, definitions, is_comment};
+use super::keys::Format;
 
 /// Most names that an answer lists.
 const NAMED: usize = 8;
@@ -45,6 +46,8 @@ const BEGINS_STUB: [&str; 4] = [
     concat!("unimplemented", "!("),
     "throw new Error(\"not implemented",
 ];
+/// Fewer settings than these may go.
+const SEVERAL: usize = 3;
 /// Functions with fewer lines than these may become anything.
 const SHORT: usize = 3;
 
@@ -55,8 +58,10 @@ pub(super) enum Loss {
     Elided(String),
     /// Functions and types of these names.
     Definitions(Vec<String>),
-    /// So many lines outside of functions, of so many.
-    Lines(usize, usize),
+    /// So many lines of so many, and where they stand: outside of functions, if there are any.
+    Lines(usize, usize, &'static str),
+    /// Keys, tables or targets of these names.
+    Keys(Vec<String>),
 }
 
 impl Loss {
@@ -64,13 +69,13 @@ impl Loss {
     pub(super) fn named(&self) -> String {
         match self {
             Self::Elided(line) => format!("what {line:?} stands for"),
-            Self::Definitions(names) => {
+            Self::Definitions(names) | Self::Keys(names) => {
                 let more = names.len().saturating_sub(NAMED);
                 let shown: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 format!("{}{more}", shown.join(", "))
             }
-            Self::Lines(lost, _) => format!("{lost} lines outside of functions"),
+            Self::Lines(lost, _, place) => format!("{lost} lines{place}"),
         }
     }
 
@@ -80,34 +85,73 @@ impl Loss {
             Self::Elided(line) => format!(
                 "The file was not written: the line {line:?} stands for code that is left out, and it would be lost. Write the whole text of the file."
             ),
-            Self::Definitions(_) => format!(
+            Self::Definitions(_) | Self::Keys(_) => format!(
                 "The file was not written: the new text leaves out {}, which the file has now. Write the whole text of the file with everything that should stay.",
                 self.named()
             ),
-            Self::Lines(lost, of) => format!(
-                "The file was not written: {lost} of the {of} lines that it has outside of functions are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first."
+            Self::Lines(lost, of, place) => format!(
+                "The file was not written: {lost} of the {of} lines that it has{place} are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first."
             ),
         }
     }
 }
 
 /// What the file would lose if the new text took the place of the old one; None when it is fine.
-pub(super) fn loss(old: &str, new: &str) -> Option<Loss> {
-    if let Some(line) = new.lines().find(|line| elides(line) && !old.contains(line.trim())) {
+pub(super) fn loss(old: &str, new: &str, format: Format) -> Option<Loss> {
+    // A heading of marked text is no comment.
+    let marked = |line: &str| format == Format::Plain && line.trim().starts_with('#');
+    let elides = |line: &&str| elides(line) && !marked(line) && !old.contains(line.trim());
+    if let Some(line) = new.lines().find(elides) {
         return Some(Loss::Elided(line.trim().to_owned()));
     }
-    let (before, after) = (Text::new(old), Text::new(new));
+    let (old, new) = format.comparable(old, new);
+    lost(&old, &new, format)
+}
+
+/// The same of texts that can be compared, in which nothing stands for something else.
+fn lost(old: &str, new: &str, format: Format) -> Option<Loss> {
+    let (before, after) = (Text::new(old, format), Text::new(new, format));
     let renames = Renames::new(&before, &after);
-    let mut missing: Vec<String> = before
-        .lacking_in(&after)
+    let lacking = before.lacking_in(&after);
+    let new = after.lacking_in(&before).len();
+    let mut missing: Vec<String> = lacking
+        .into_iter()
         .filter(|known| !renames.explain(known, &before, &after))
         .map(|known| known.name.clone())
         .collect();
     missing.dedup();
-    if !missing.is_empty() {
-        return Some(Loss::Definitions(missing));
+    match format {
+        Format::Code | Format::Make if !missing.is_empty() => return Some(Loss::Definitions(missing)),
+        // Settings are put in other words more often than code, so those that others take the place of are not lost.
+        Format::Json | Format::Yaml | Format::Toml | Format::Style | Format::Docker
+            if missing.len() > new =>
+        {
+            return Some(Loss::Keys(missing));
+        }
+        Format::Code
+        | Format::Make
+        | Format::Json
+        | Format::Yaml
+        | Format::Toml
+        | Format::Style
+        | Format::Docker
+        | Format::Plain => {}
     }
-    hollowed(&before, &after).or_else(|| thinned(&before, &after))
+    let hollow = if format == Format::Code { hollowed(&before, &after) } else { None };
+    hollow.or_else(|| unset(&before, &after)).or_else(|| thinned(&before, &after))
+}
+
+/// Several settings that are not there any more, and few others in their place.
+fn unset(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
+    let lacking = |one: &Text<'_>, other: &Text<'_>| {
+        let there: HashSet<&str> = other.settings.iter().map(|known| known.name.as_str()).collect();
+        let mut names: Vec<String> = one.settings.iter().map(|known| known.name.clone()).collect();
+        names.retain(|name| !there.contains(name.as_str()));
+        names.dedup();
+        names
+    };
+    let gone = lacking(before, after);
+    (gone.len() >= lacking(after, before).len() + SEVERAL).then_some(Loss::Keys(gone))
 }
 
 /// A function of which the new text has the head and, in place of what it did, only a word about it or nothing. One that is
@@ -122,6 +166,7 @@ fn hollowed(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
     };
     before.definitions.iter().find_map(|known| {
         let (old, new) = (only(before, &known.name)?, only(after, &known.name)?);
+        let tells = |line: &&str| before.format.tells(line);
         let did: Vec<&str> = before.lines[old].iter().copied().filter(tells).collect();
         let body = &after.lines[new];
         let kept = did.iter().filter(|line| body.contains(line)).count();
@@ -151,14 +196,17 @@ fn hints(line: &str) -> bool {
 
 /// Whether the new text is the old one without what is lost, and differs in nothing else that counts: comments and imports
 /// may go with the code that they are for.
-pub(super) fn only_leaves_out(old: &str, new: &str, loss: &Loss) -> bool {
-    let (before, after) = (Text::new(old), Text::new(new));
+pub(super) fn only_leaves_out(old: &str, new: &str, loss: &Loss, format: Format) -> bool {
+    let (old, new) = format.comparable(old, new);
+    let (before, after) = (Text::new(&old, format), Text::new(&new, format));
+    let tells = |line: &&str| format.tells(line);
     let there: Vec<&str> = after.lines.iter().copied().filter(tells).collect();
     match loss {
         Loss::Elided(_) => false,
-        Loss::Definitions(names) => {
+        Loss::Definitions(names) | Loss::Keys(names) => {
             let mut gone = vec![false; before.lines.len()];
-            for known in before.definitions.iter().filter(|known| names.contains(&known.name)) {
+            let all = before.definitions.iter().chain(&before.settings);
+            for known in all.filter(|known| names.contains(&known.name)) {
                 let marks = before.lines[..known.line].iter().rev().take_while(|line| line.starts_with('@'));
                 gone[known.line - marks.count()..known.body.end].fill(true);
             }
@@ -172,8 +220,66 @@ pub(super) fn only_leaves_out(old: &str, new: &str, loss: &Loss) -> bool {
     }
 }
 
+/// What of a loss may go, by name, and what is lost beside it. `goes` is asked with the name of each thing, those that it is
+/// in, and its lines.
+pub(super) fn spared(
+    old: &str,
+    new: &str,
+    loss: &Loss,
+    format: Format,
+    goes: impl Fn(&[&str], &[&str]) -> bool,
+) -> (Vec<String>, Option<Loss>) {
+    let (old, new) = format.comparable(old, new);
+    let before = Text::new(&old, format);
+    let mut gone = vec![false; before.lines.len()];
+    let mut spared: Vec<String> = Vec::new();
+    match loss {
+        Loss::Elided(_) => return (spared, Some(loss.clone())),
+        Loss::Definitions(names) | Loss::Keys(names) => {
+            for known in before.definitions.iter().chain(&before.settings) {
+                let around = before.definitions.iter().filter(|other| other.body.contains(&known.line));
+                let chain: Vec<&str> = [known.name.as_str()]
+                    .into_iter()
+                    .chain(around.map(|other| other.name.as_str()))
+                    .collect();
+                let range = known.line..known.body.end;
+                if names.contains(&known.name) && goes(&chain, &before.lines[range.clone()]) {
+                    gone[range].fill(true);
+                    spared.push(known.name.clone());
+                }
+            }
+        }
+        Loss::Lines(..) => {
+            for (index, line) in before.lines.iter().enumerate() {
+                gone[index] = says(line) && goes(&[], &[line]);
+            }
+            if gone.contains(&true) {
+                spared.push(loss.named());
+            }
+        }
+    }
+    if spared.is_empty() {
+        return (spared, Some(loss.clone()));
+    }
+    let base: String =
+        old.lines().zip(gone).filter(|(_, gone)| !gone).map(|(line, _)| format!("{line}\n")).collect();
+    let rest = lost(&base, &new, format);
+    (spared, rest)
+}
+
+/// Whether another text has what these lines are, of something of this name.
+pub(super) fn is_in(text: &str, name: Option<&str>, lines: &[&str]) -> bool {
+    let there: HashSet<&str> = text.lines().map(str::trim).collect();
+    let own = |name: &str| name.rsplit(['.', ':', ' ']).next().unwrap_or_default().to_owned();
+    let inside = lines.get(1..).filter(|inside| inside.iter().any(|line| says(line))).unwrap_or(lines);
+    let made: Vec<&&str> = inside.iter().filter(|line| says(line)).collect();
+    let found = made.iter().filter(|line| there.contains(**line)).count();
+    name.is_none_or(|name| text.contains(&own(name))) && found * 2 > made.len()
+}
+
 /// Whether two texts are the same in what counts.
 pub(super) fn tell_the_same(one: &str, other: &str) -> bool {
+    let tells = |line: &&str| Format::Code.tells(line);
     one.lines().map(str::trim).filter(tells).eq(other.lines().map(str::trim).filter(tells))
 }
 
@@ -196,25 +302,60 @@ struct Text<'a> {
     lines: Vec<&'a str>,
     set: HashSet<&'a str>,
     definitions: Vec<Definition>,
-    names: HashSet<String>,
+    /// How many definitions have a name.
+    names: HashMap<String, usize>,
+    /// Keys of one line.
+    settings: Vec<Definition>,
+    format: Format,
 }
 
 impl<'a> Text<'a> {
-    fn new(text: &'a str) -> Self {
+    fn new(text: &'a str, format: Format) -> Self {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let definitions = definitions(text);
-        let names = definitions.iter().map(|known| known.name.clone()).collect();
-        Self { set: lines.iter().copied().collect(), lines, definitions, names }
+        let definitions = format.definitions(text);
+        let mut names: HashMap<String, usize> = HashMap::new();
+        for known in &definitions {
+            *names.entry(known.name.clone()).or_default() += 1;
+        }
+        let settings = format.settings(text);
+        Self { set: lines.iter().copied().collect(), lines, definitions, names, settings, format }
     }
 
-    /// What only this text defines.
-    fn lacking_in(&self, other: &Text<'_>) -> impl Iterator<Item = &Definition> {
-        self.definitions.iter().filter(|known| !other.names.contains(&known.name))
+    /// What only this text defines. Of several with one name it is as many as there are less in the other, and those of which
+    /// the other has the least.
+    fn lacking_in(&self, other: &Text<'_>) -> Vec<&Definition> {
+        let there = |name: &str| other.names.get(name).copied().unwrap_or_default();
+        let mut surplus: HashMap<&str, usize> = self
+            .names
+            .iter()
+            .filter(|(name, own)| there(name) > 0 && **own > there(name) && self.format != Format::Json)
+            .map(|(name, own)| (name.as_str(), own - there(name)))
+            .collect();
+        let mut lacks = |known: &&Definition| {
+            let Some(left) = surplus.get_mut(known.name.as_str()) else { return there(&known.name) == 0 };
+            let gone = *left > 0 && !self.stays_in(known, other);
+            *left -= usize::from(gone);
+            gone
+        };
+        self.definitions.iter().filter(|known| lacks(known)).collect()
+    }
+
+    /// Whether another text has most of what a definition is made of.
+    fn stays_in(&self, known: &Definition, other: &Text<'_>) -> bool {
+        let all = &self.lines[known.line..known.body.end];
+        let inside = &self.lines[known.body.clone()];
+        let made: Vec<&&str> = if inside.iter().any(|line| says(line)) { inside } else { all }
+            .iter()
+            .filter(|line| says(line))
+            .collect();
+        made.iter().filter(|line| other.set.contains(**line)).count() * 2 > made.len()
     }
 
     /// The first line of a definition without its name.
     fn unnamed(&self, definition: &Definition) -> String {
-        self.lines[definition.line].replacen(&definition.name, "", 1)
+        let (line, name) = (self.lines[definition.line], definition.name.as_str());
+        let own = if line.contains(name) { name } else { name.rsplit('.').next().unwrap_or_default() };
+        line.replacen(own, "", 1)
     }
 }
 
@@ -253,19 +394,14 @@ impl Renames {
     }
 }
 
-/// Whether a line counts when a text is judged by what it says.
-fn tells(line: &&str) -> bool {
-    says(line) && !is_comment(line) && !is_import(line) && *line != "end"
-}
-
 /// Whether a line tells something.
 fn says(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
 
 /// Why a text is not to be written that has every function of the old one and little of what stands outside of them:
-/// constants, settings, statements, fields, and functions of languages that are not known. Functions may become as short as
-/// one likes, and lines that others take the place of are not lost.
+/// constants, settings, statements, fields, prose, and functions of languages that are not known. Functions may become as
+/// short as one likes, and lines that others take the place of are not lost. What stands there often is lost when fewer stay.
 fn thinned(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
     let mut inside = vec![false; before.lines.len()];
     for known in before.definitions.iter().filter(|known| known.function) {
@@ -275,15 +411,28 @@ fn thinned(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
         .lines
         .iter()
         .zip(inside)
-        .filter(|(line, inside)| !inside && tells(line))
+        .filter(|(line, inside)| !inside && before.format.tells(line))
         .map(|(line, _)| *line)
         .collect();
-    let lost = outside.iter().filter(|line| !after.set.contains(**line)).count();
-    let new = after.lines.iter().filter(|line| tells(line) && !before.set.contains(**line)).count();
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    for line in &after.lines {
+        *left.entry(*line).or_default() += 1;
+    }
+    let is_lost = |line: &&&str| match left.get_mut(**line) {
+        Some(left) if *left > 0 => {
+            *left -= 1;
+            false
+        }
+        Some(_) | None => true,
+    };
+    let lost = outside.iter().filter(is_lost).count();
+    let new =
+        after.lines.iter().filter(|line| before.format.tells(line) && !before.set.contains(**line)).count();
     if lost < FEW || lost * 2 <= outside.len() || new * 2 >= lost {
         return None;
     }
-    Some(Loss::Lines(lost, outside.len()))
+    let functions = before.definitions.iter().any(|known| known.function);
+    Some(Loss::Lines(lost, outside.len(), if functions { " outside of functions" } else { "" }))
 }
 
 #[cfg(test)]
@@ -291,7 +440,7 @@ mod tests {
     use super::*;
 
     fn dropped(old: &str, new: &str) -> Option<String> {
-        loss(old, new).map(|loss| loss.why())
+        loss(old, new, Format::Code).map(|loss| loss.why())
     }
 
     const OLD: &str = "import os\n\ndef add(a, b):\n    return a + b\n\nasync def sub(a, b):\n    return a - b\n\nclass Calc:\n    def run(self):\n        pass\n";
@@ -408,12 +557,14 @@ mod tests {
             assert_eq!(dropped(&old, &more), None, "{language}");
         }
         insta::assert_snapshot!(dropped(&fragments()[5].1, fragments()[5].2).unwrap(), @"The file was not written: the new text leaves out `R.Mb`, `R.Mc`, `R.Md`, `R.Me`, `R.Mf`, which the file has now. Write the whole text of the file with everything that should stay.");
-        insta::assert_snapshot!(dropped(&fragments()[7].1, "CONST_a = 7\n").unwrap(), @"The file was not written: 11 of the 11 lines that it has outside of functions are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first.");
+        insta::assert_snapshot!(dropped(&fragments()[7].1, "CONST_a = 7\n").unwrap(), @"The file was not written: 11 of the 11 lines that it has are not in the new text, and little takes their place. Write the whole text of the file with everything that should stay; to begin it anew, remove the file first.");
     }
 
     #[test]
     fn a_text_that_only_leaves_out_is_told_from_one_that_changes_something() {
-        let only = |old: &str, new: &str| only_leaves_out(old, new, &loss(old, new).unwrap());
+        let only = |old: &str, new: &str| {
+            only_leaves_out(old, new, &loss(old, new, Format::Code).unwrap(), Format::Code)
+        };
         let without_sub = OLD.replace("async def sub(a, b):\n    return a - b\n\n", "");
         assert!(only(OLD, &without_sub));
         assert!(only(OLD, &without_sub.replace("import os\n\n", "# Less.\n")), "imports go with the code");

@@ -62,21 +62,33 @@ fn indented(content: &str, old: &str, new: &str, line_end: &str) -> Vec<Replacem
     })
 }
 
-/// Text that is the same once typographic punctuation is made plain.
+/// Text that is the same once typographic punctuation is made plain. Whole lines that `new` leaves as `old` has them, at its
+/// beginning and at its end, stay as the file has them.
 fn punctuated(content: &str, old: &str, new: &str, line_end: &str) -> Vec<Replacement> {
-    let plain: String = content.chars().map(plain_char).collect();
-    let wanted: String = old.replace('\n', line_end).chars().map(plain_char).collect();
-    // Each character became exactly one, so that a place in one text is the same count of characters in the other.
-    let offset = |plain_at: usize| {
-        let count = plain[..plain_at].chars().count();
-        content.char_indices().nth(count).map_or(content.len(), |(at, _)| at)
-    };
-    occurrences(&plain, &wanted)
-        .map(|at| Replacement {
-            range: offset(at)..offset(at + wanted.len()),
-            text: new.replace('\n', line_end),
-        })
-        .collect()
+    let made_plain = |text: &str| text.chars().map(plain_char).collect::<String>();
+    let (plain, wanted) = (made_plain(content), made_plain(&old.replace('\n', line_end)));
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+    let before = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let most = old.len().min(new.len()) - before;
+    let after = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count().min(most);
+    let length = |lines: &[&str]| made_plain(&lines.concat().replace('\n', line_end)).len();
+    let (from, to) = (length(&old[..before]), length(&old[..old.len() - after]));
+    let text = new[before..new.len() - after].concat().replace('\n', line_end);
+    let places: Vec<usize> = occurrences(&plain, &wanted).collect();
+    // Each character became exactly one, so one walk along both texts finds every place.
+    let mut asked: Vec<usize> = places.iter().flat_map(|at| [at + from, at + to]).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let mut both = plain.char_indices().zip(content.char_indices()).peekable();
+    let mut offsets = Vec::with_capacity(asked.len());
+    for wanted in &asked {
+        while both.next_if(|((at, _), _)| at < wanted).is_some() {}
+        offsets.push(both.peek().map_or(content.len(), |(_, (at, _))| *at));
+    }
+    let offset = |at: usize| asked.binary_search(&at).map_or(content.len(), |index| offsets[index]);
+    let replaced = |at: usize| Replacement { range: offset(at + from)..offset(at + to), text: text.clone() };
+    places.into_iter().map(replaced).collect()
 }
 
 fn plain_char(char: char) -> char {

@@ -3,6 +3,7 @@
 
 use super::definition::{definition, is_comment, is_import};
 use super::guard::loss;
+use super::keys::Format;
 
 /// The old text with the definitions of a fragment in place of its own; None where it is not plain what is meant.
 pub(super) fn merged(old: &str, fragment: &str) -> Option<String> {
@@ -22,6 +23,11 @@ pub(super) fn merged(old: &str, fragment: &str) -> Option<String> {
     }
     for part in parts.iter().filter(|part| part.name.is_some()) {
         let places: Vec<usize> = (0..pieces.len()).filter(|index| pieces[*index].name == part.name).collect();
+        // What is around several of them is closed in the last one, and that may be another here.
+        let open = places.first().map_or(0, |place| left_open(&pieces[*place].text));
+        if left_open(&part.text) != open {
+            return None;
+        }
         match places.as_slice() {
             [place] => pieces[*place].text = format!("{}\n", part.text.trim_end()),
             [] => pieces
@@ -36,13 +42,18 @@ pub(super) fn merged(old: &str, fragment: &str) -> Option<String> {
         let at = if at < text.len() { at } else { 0 };
         text.insert_str(at, &format!("{line}\n"));
     }
-    loss(old, &text).is_none().then_some(text)
+    loss(old, &text, Format::Code).is_none().then_some(text)
 }
 
 /// A text without the definitions of these names at its left margin.
 pub(super) fn without(text: &str, names: &[String]) -> String {
     let goes = |piece: &Piece| piece.name.as_ref().is_some_and(|name| names.contains(name));
     pieces(text).into_iter().filter(|piece| !goes(piece)).map(|piece| piece.text).collect()
+}
+
+/// How many braces a text opens and does not close.
+fn left_open(text: &str) -> isize {
+    text.bytes().map(|byte| isize::from(byte == b'{') - isize::from(byte == b'}')).sum()
 }
 
 /// A definition at the left margin with what belongs to it, or what stands between two.
@@ -135,6 +146,10 @@ mod tests {
         for fragment in ["return a + b\n", "import os\n", "x = 1\ndef add(a, b):\n    return a + b\n", ""] {
             assert_eq!(merged(OLD, fragment), None, "{fragment}");
         }
+        let spaced =
+            "namespace m {\n\nint a(int x) {\n  return 1;\n}\n\nint b(int x) {\n  return 2;\n}\n\n}\n";
+        let part = "namespace m {\n\nint a(int x) {\n  return 3;\n}\n\n}\n";
+        assert_eq!(merged(spaced, part), None, "a brace too many");
         let class = "class A:\n    def one(self):\n        pass\n\n    def two(self):\n        pass\n";
         assert_eq!(
             merged(class, "class A:\n    def one(self):\n        return 1\n"),

@@ -1,7 +1,8 @@
 //! What becomes of a whole text that a model writes over a file. Code that the text leaves out does not go in silence: it
 //! stays, or the task asks for that, or the model was told by name what goes and says the same again.
 
-use super::guard::{Loss, loss, only_leaves_out, tell_the_same};
+use super::guard::{Loss, is_in, loss, only_leaves_out, spared, tell_the_same};
+use super::keys::Format;
 use super::merge::{merged, without};
 use super::removal;
 
@@ -12,6 +13,8 @@ pub struct Writer<'a> {
     pub task: &'a str,
     /// The file.
     pub path: &'a str,
+    /// What other files have since the turn began, or are about to have: code may go there.
+    pub elsewhere: &'a [String],
     /// Whether a model that repeats itself means it. Small ones do it anyway.
     pub means_it: bool,
     /// Whether it sent this very text before, and was told what it leaves out.
@@ -50,32 +53,54 @@ pub enum Overwrite {
 
 /// Decides on a text that is to take the place of another.
 pub fn overwrite(old: &str, new: &str, writer: Writer<'_>) -> Overwrite {
-    let Some(all) = loss(old, new) else { return Overwrite::Write };
-    let (asked, rest) = match &all {
-        Loss::Definitions(names) => names
-            .iter()
-            .cloned()
-            .partition(|name| removal::asks_for(writer.task, std::slice::from_ref(name), writer.path)),
-        Loss::Elided(_) | Loss::Lines(..) => (Vec::new(), Vec::new()),
+    let format = Format::of(writer.path);
+    let Some(all) = loss(old, new, format) else { return Overwrite::Write };
+    let goes = |names: &[&str], lines: &[&str]| {
+        !names.is_empty() && removal::asks_for(writer.task, names, writer.path)
+            || writer.elsewhere.iter().any(|text| is_in(text, names.first().copied(), lines))
     };
-    if !asked.is_empty() && rest.is_empty() {
+    let (asked, rest) = spared(old, new, &all, format, goes);
+    let Some(rest) = rest else {
+        return Overwrite::Remove { lost: all.named(), asked: true };
+    };
+    let shorter = matches!(rest, Loss::Lines(..)) && removal::makes_shorter(writer.task, writer.path);
+    let anew = !matches!(rest, Loss::Elided(_)) && removal::writes_anew(writer.task, writer.path);
+    if anew || shorter && writer.means_it {
         return Overwrite::Remove { lost: all.named(), asked: true };
     }
     if writer.means_it {
         let (lost, why) =
-            (all.named(), format!("{} If they should go, send the same call again.", all.why()));
+            (rest.named(), format!("{} If they should go, send the same call again.", rest.why()));
         return if writer.same_text { Overwrite::Write } else { Overwrite::Refuse { lost, why } };
     }
+    // What is to be elsewhere and is not there yet is lost when the other file is forgotten.
+    let moving = match &rest {
+        Loss::Definitions(names) => names.iter().any(|name| removal::moves(writer.task, name)),
+        Loss::Elided(_) | Loss::Lines(..) | Loss::Keys(_) => false,
+    };
+    if moving {
+        let lost = rest.named();
+        if writer.same_loss {
+            return Overwrite::Remove { lost, asked: false };
+        }
+        let why = format!(
+            "{} What goes to another file is written there first, or in the same answer.",
+            rest.why()
+        );
+        return Overwrite::Refuse { lost, why };
+    }
     // Who names what is to go does not mean the rest.
-    let wanted = asked.is_empty() && removal::leaves_open(writer.task) && !matches!(all, Loss::Elided(_));
-    let only = only_leaves_out(old, new, &all);
+    let wanted =
+        asked.is_empty() && removal::leaves_open(writer.task, writer.path) && !matches!(all, Loss::Elided(_))
+            || shorter;
+    let only = only_leaves_out(old, new, &all, format);
     // A part that was changed is not the same as a file without the rest, however often it is sent.
     if only && (wanted || writer.same_loss) || wanted && writer.same_text {
         return Overwrite::Remove { lost: all.named(), asked: false };
     }
     let base = without(old, &asked);
-    let lost = if asked.is_empty() { all.named() } else { Loss::Definitions(rest).named() };
-    match merged(&base, new) {
+    let lost = rest.named();
+    match merged(&base, new).filter(|_| format == Format::Code) {
         Some(text) if tell_the_same(old, &text) => {
             let why = format!(
                 "The file stays as it was: all that your text changes is that it leaves out {lost}. Only if that should go, write the same again; else write what must change."
@@ -107,7 +132,7 @@ mod tests {
 
     /// A small model that was told nothing yet.
     fn small(task: &str) -> Writer<'_> {
-        Writer { task, path: "calc.py", means_it: false, same_text: false, same_loss: false }
+        Writer { task, path: "calc.py", elsewhere: &[], means_it: false, same_text: false, same_loss: false }
     }
 
     fn removed(asked: bool) -> Overwrite {

@@ -49,7 +49,7 @@ impl Turn {
                 "checks still fail after {} without progress: {}",
                 plural(stale as usize, "round"),
                 left(&failing)
-            );
+            ) + not_broken(&failing);
             return self.finish(Outcome::Escalated, reason);
         }
         let text = self.failing_text(&failing);
@@ -158,6 +158,12 @@ fn left(failing: &[&CheckResult]) -> String {
         [one] => one.clone(),
         several => format!("{}; {} left", several.join(", "), plural(total, "failure")),
     }
+}
+
+/// What is said where everything that fails is known from before the turn.
+fn not_broken(failing: &[&CheckResult]) -> &'static str {
+    let known = failing.iter().all(|check| check.failed_before >= rounds::count(check));
+    if known { "; none of it was broken by this turn" } else { "" }
 }
 
 fn plural(count: usize, noun: &str) -> String {

@@ -534,6 +534,48 @@ fn a_prompt_that_no_window_can_hold_is_cut_and_people_are_told_at_once() {
 }
 
 #[test]
+fn a_fresh_window_has_the_results_that_were_not_read() {
+    // What each of two calls gave, and whether that fits whole, in part or not at all.
+    for (lines, arguments, fits) in [(10, 1, "whole"), (4000, 1, "in part"), (10, 8000, "not")] {
+        let mut recorder = Recorder::new();
+        recorder.prompt(PROMPT);
+        recorder.answer(&completion(vec![call("a", "shell", r#"{"command":"old"}"#)], Stop::Tools));
+        recorder.result("a", ItemStatus::Completed, Some("what was read already"));
+        let command = format!(r#"{{"command":"{}"}}"#, "x".repeat(arguments));
+        let calls = vec![call("b", "shell", &command), call("c", "shell", r#"{"command":"new"}"#)];
+        recorder.answer(&completion(calls, Stop::Tools));
+        let long = format!("first line\n{}last line", "between\n".repeat(lines));
+        recorder.result("b", ItemStatus::Completed, Some(&long));
+        recorder.result("c", ItemStatus::Failed, Some("it failed"));
+        let history = recorder.history();
+        let (turn, room) = (recorder.turn, 12_000);
+        let shortening = Shortening { history: &history, turn, tokens: 20_000, room, prompts: 1 };
+        recorder.push(EventBody::ContextCompacted(shortening.fresh(&WorkState::default())));
+        let messages = recorder.fold();
+        assert_pairs(&messages);
+        let Message::User { text: opening, .. } = &messages[0] else { panic!("{messages:?}") };
+        assert!(opening.contains(PROMPT), "{opening}");
+        let whole = serde_json::to_string(&messages).unwrap();
+        assert!(!whole.contains("what was read already"), "{whole}");
+        assert!(whole.len() < 12_000, "{}", whole.len());
+        assert_eq!(opening.contains("Your last 2 calls were made"), fits == "not", "{opening}");
+        if fits == "not" {
+            assert_eq!(messages.len(), 1, "{messages:?}");
+            continue;
+        }
+        let [_, Message::Assistant { parts }, Message::Tools { results }] = &messages[..] else {
+            panic!("{messages:?}")
+        };
+        assert_eq!((parts.len(), results.len()), (2, 2));
+        assert_eq!((results[1].text.as_str(), results[1].is_error), ("it failed", true));
+        let text = &results[0].text;
+        assert_eq!(*text == long, fits == "whole", "{text}");
+        assert!(text.starts_with("first line\n") && text.contains("last line"), "{text}");
+        assert_eq!(text.contains(" bytes (") && text.contains(" cut …]"), fits == "in part", "{text}");
+    }
+}
+
+#[test]
 fn a_prompt_of_more_than_half_of_the_window_stays_whole() {
     let prompt = format!("heliotrope {} and no more", "word ".repeat(3600));
     let plan = vec![PlanItem { text: "rename it".into(), state: PlanState::InProgress }];
@@ -572,17 +614,24 @@ fn most_of_each_prompt_is_the_prompt_before() {
     recorder.prompt(PROMPT);
     let mut turn = Turn::new(setup(recorder.fold()));
     let mut effects = turn.handle(Input::Begin);
-    let (mut same, mut all, mut before, mut nudges) = (0, 0, Vec::new(), 0);
+    let (mut same, mut all, mut nudges) = (0, 0, 0);
+    let mut before: Option<Request> = None;
     for step in 0..50 {
         let Some(Effect::CallModel(request)) = effects.last() else { panic!("{effects:?}") };
-        let bytes = prompt_bytes(request);
         // Three of them are the same, and the model is told so.
         let same_step = (20..23).contains(&step);
-        if step > 0 {
-            same += bytes.iter().zip(&before).take_while(|(a, b)| a == b).count();
-            all += bytes.len();
+        if let Some(before) = &before {
+            // What is withheld is not offered for that one step, and the conversation goes on as it was.
+            let withheld = request.tools.len() < before.tools.len();
+            assert_eq!(withheld, step == 23);
+            assert_eq!(request.messages[..before.messages.len()], before.messages);
+            if request.tools == before.tools {
+                let (now, before) = (prompt_bytes(request), prompt_bytes(before));
+                same += now.iter().zip(&before).take_while(|(a, b)| a == b).count();
+                all += now.len();
+            }
         }
-        before = bytes;
+        before = Some(request.clone());
         let number = if same_step { 20 } else { step };
         // The step after that is another tool's.
         let tool = if step == 23 {

@@ -3,8 +3,10 @@
 mod behaviour;
 mod checks;
 mod context;
+mod dropped;
 mod history;
 mod modes;
+mod overwrites;
 mod pictures;
 mod properties;
 mod recorder;

@@ -356,11 +356,13 @@ fn what_is_repeated_is_withheld_for_one_step() {
     assert_eq!(lines(&effects), ["tell", "call model"]);
     assert!(texts(&effects).ends_with("For the next step you have no list."), "{}", texts(&effects));
     let names = |request: &Request| request.tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
-    assert!(names(request(&effects)).contains(&"list".to_owned()), "what is cached stays as it is");
+    let offered = names(request(&effects));
+    assert!(!offered.contains(&"list".to_owned()) && offered.contains(&"read".to_owned()), "{offered:?}");
     // Who calls it all the same is refused, and has it again afterwards.
     let effects = turn.handle(look());
     assert_eq!(lines(&effects), ["reject c list", "call model"]);
     assert!(texts(&effects).contains("withheld for this step"), "{}", texts(&effects));
+    assert_eq!(mistakes(&effects), [Mistake::RepeatedCalls], "it is no unknown tool");
     assert!(names(request(&effects)).contains(&"list".to_owned()));
     turn.handle(look());
     assert_eq!(lines(&turn.handle(ended("c", "src/"))), ["call model"]);
@@ -480,4 +482,56 @@ fn what_the_platform_says_meanwhile_comes_after_the_results() {
     turn.handle(ended("c2", "b"));
     let [.., Message::Tools { .. }, last] = turn.messages() else { panic!("{:?}", turn.messages()) };
     assert_eq!(last, &user("The sandbox is new."));
+}
+
+#[test]
+fn only_the_first_of_several_steps_is_run_and_the_model_is_told_so() {
+    let mut turn = turn(ToolMode::JsonStep);
+    turn.handle(Input::Begin);
+    let two = "{\"tool\": \"read\", \"path\": \"a\"}\n{\"tool\": \"read\", \"path\": \"b\"}\n{\"tool\": \"finish\"}";
+    let effects = turn.handle(says(two));
+    assert_eq!(mistakes(&effects), [Mistake::BrokenArguments]);
+    let run: Vec<_> = effects.iter().filter(|effect| matches!(effect, Effect::RunTool { .. })).collect();
+    assert!(matches!(run[..], [Effect::RunTool { tool: Invocation::Read { .. }, .. }]), "{effects:?}");
+    let effects = turn.handle(ended("text_1", "one"));
+    assert!(texts(&effects).contains("Only the first was run"), "{}", texts(&effects));
+    let [.., Message::Assistant { .. }, Message::User { text, .. }] = &request(&effects).messages[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(
+        text.contains("one") && text.ends_with("go on from there.") && text.contains("2 were left out"),
+        "{text}"
+    );
+    let sent = format!("{:?}", request(&effects).messages);
+    assert!(!sent.contains("Further steps"), "{sent}");
+    // The next answer is judged by itself.
+    let effects = turn.handle(says("{\"tool\": \"read\", \"path\": \"b\"}"));
+    assert_eq!(mistakes(&effects), []);
+    assert_eq!(texts(&turn.handle(ended("text_2", "two"))), "");
+}
+
+#[test]
+fn a_fenced_file_that_cannot_be_written_is_answered_with_why() {
+    for (answer, why) in [
+        ("../../etc/evil.txt\n```\nx\n```", "outside of the workspace"),
+        (".git/config\n```\n[core]\n```", "belongs to git"),
+        ("my file.py\n```\nx = 1\n```", "no blanks"),
+        ("```diff\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-x\n+y\n```", "a diff is not applied"),
+    ] {
+        let mut turn = turn(ToolMode::Fenced);
+        turn.handle(Input::Begin);
+        turn.handle(unchanged(vec![passing("test")]));
+        turn.handle(files("x = 0\n"));
+        let effects = turn.handle(says(answer));
+        assert_eq!(mistakes(&effects), [Mistake::BrokenArguments], "{answer}: {effects:?}");
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::RunTool { .. })), "{effects:?}");
+        let effects = turn.handle(files("x = 0\n"));
+        let [Message::User { text, .. }] = &request(&effects).messages[..] else { panic!("{effects:?}") };
+        assert!(text.contains("What happened last:") && text.contains(why), "{answer}: {text}");
+    }
+    let mut turn = turn(ToolMode::Fenced);
+    turn.handle(Input::Begin);
+    turn.handle(unchanged(vec![]));
+    turn.handle(files("x = 0\n"));
+    assert_eq!(lines(&turn.handle(says("calc.py\n~~~python\nx = 1\n~~~\n"))), ["run text_1 write"]);
 }

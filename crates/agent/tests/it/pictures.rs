@@ -54,6 +54,7 @@ fn compacted(level: CompactionLevel, text: Option<String>) -> EventBody {
         turn,
         level,
         keep_from,
+        unread: None,
         text,
         tokens_before: 9,
         tokens_after: 1,

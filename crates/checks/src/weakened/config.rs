@@ -1,6 +1,8 @@
 //! Files that say what is checked: CI, scripts, the configuration of linters and test runners. A change there can make checks
 //! say less without touching a test.
 
+use std::collections::HashMap;
+
 use protocol::WeakeningKind as Kind;
 
 use super::diff::{Change, File, Line};
@@ -34,6 +36,23 @@ const SILENCERS: &[&str] = &[
     "#pragma GCC diagnostic ignored",
     "#pragma clang diagnostic ignored",
     "rubocop:disable",
+    "#pragma warning disable",
+    "swiftlint:disable",
+    "@phpstan-ignore",
+    "@psalm-suppress",
+    "phpcs:ignore",
+    "phpcs:disable",
+    "@codeCoverageIgnore",
+    "c8 ignore",
+    "v8 ignore",
+    "deno-lint-ignore",
+    "oxlint-disable",
+    "tslint:disable",
+    "ktlint-disable",
+    "CHECKSTYLE:OFF",
+    "NOSONAR",
+    "credo:disable",
+    "// ignore_for_file",
 ];
 
 /// What makes a command's failure count for nothing, or its tests not run.
@@ -56,7 +75,13 @@ const IGNORED: &[&str] = &[
     "-x test",
     "--deselect",
     "--ignore=",
+    "--ignore ",
     "--ignore-glob",
+    "--collect-only",
+    "--no-run",
+    "-- --skip",
+    "--testNamePattern",
+    "--if-present",
     "-k \"not ",
     "-k 'not ",
     "-m \"not ",
@@ -64,6 +89,25 @@ const IGNORED: &[&str] = &[
     "--testPathIgnorePatterns",
     "--no-fail-on",
     "if: false",
+    "ignore_error: true",
+    "ignore_errors = true",
+    "ignore_outcome",
+    "<skipTests>true",
+    "<skipITs>true",
+    "<maven.test.skip>true",
+    "<testFailureIgnore>true",
+    "<excludedGroups>",
+    "<exclude>**/",
+    "ignoreFailures = true",
+    "ignoreFailures.set(true",
+    "setIgnoreFailures(true",
+    "excludeTags",
+    "onlyIf { false",
+    "exclude '**/",
+    "exclude \"**/",
+    "exclude(\"**/",
+    "enabled = false",
+    "--cap-lints",
 ];
 
 /// Settings whose number is a floor: lower asks for less.
@@ -117,6 +161,7 @@ pub(super) fn role(path: &str) -> Option<Role> {
     let ci = path.starts_with(".github/workflows/")
         || path.starts_with(".circleci/")
         || path.starts_with(".buildkite/")
+        || path.starts_with(".husky/")
         || matches!(
             name,
             ".gitlab-ci.yml"
@@ -126,6 +171,8 @@ pub(super) fn role(path: &str) -> Option<Role> {
                 | "Jenkinsfile"
                 | ".pre-commit-config.yaml"
                 | ".slipway.toml"
+                | "lefthook.yml"
+                | ".lefthook.yml"
                 | "tox.ini"
                 | "noxfile.py"
         );
@@ -151,12 +198,18 @@ pub(super) fn role(path: &str) -> Option<Role> {
     ) {
         return Some(Role::Manifest);
     }
+    if path.ends_with(".cargo/config.toml") {
+        return Some(Role::Manifest);
+    }
     let begins = [
         ".eslintrc",
         "eslint.config.",
         "jest.config.",
         "vitest.config.",
-        "vite.config.",
+        ".mocharc",
+        "karma.conf",
+        "cypress.config.",
+        "ava.config.",
         "playwright.config.",
         "biome.json",
         "tsconfig",
@@ -184,7 +237,12 @@ pub(super) fn role(path: &str) -> Option<Role> {
         ".clang-tidy",
         ".rubocop.yml",
         "checkstyle.xml",
-        "conftest.py",
+        "phpunit.xml",
+        "phpunit.xml.dist",
+        ".rspec",
+        ".flake8rc",
+        ".yamllint",
+        ".pylintrc.toml",
     ];
     let rules = known.contains(&name) || begins.iter().any(|word| name.starts_with(word));
     rules.then_some(Role::Rules)
@@ -201,6 +259,10 @@ pub(super) fn ignored(line: &str) -> Option<&'static str> {
     if text.starts_with('#') || text.starts_with("//") {
         return None;
     }
+    // A command of a Makefile with a dash before it may fail.
+    if line.starts_with("\t-") || line.starts_with("\t@-") || text.starts_with(".IGNORE") {
+        return Some("-");
+    }
     IGNORED.iter().copied().find(|word| {
         text.find(word).is_some_and(|at| {
             let rest = &text[at + word.len()..];
@@ -214,14 +276,11 @@ pub(super) fn ignored(line: &str) -> Option<&'static str> {
 pub(super) fn loosened<'a>(file: &File<'_>, block: &[Line<'a>]) -> Vec<(Kind, u32, String)> {
     let Some(role) = role(file.path()) else { return Vec::new() };
     let of = |change| block.iter().filter(move |line| line.change == change);
+    let removed = settings(of(Change::Removed));
     let mut found = Vec::new();
     for added in of(Change::Added) {
         let Some((key, value)) = setting(added.text) else { continue };
-        let Some((_, before)) =
-            of(Change::Removed).filter_map(|line| setting(line.text)).find(|(old, _)| *old == key)
-        else {
-            continue;
-        };
+        let Some(before) = removed.get(key).copied() else { continue };
         if before == value {
             continue;
         }
@@ -253,12 +312,19 @@ fn stricter(key: &str, before: &str, now: &str) -> Option<bool> {
     }
 }
 
+/// What lines set, each key as it is set first.
+pub(super) fn settings<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> HashMap<&'a str, &'a str> {
+    let mut settings = HashMap::new();
+    for (key, value) in lines.filter_map(|line| setting(line.text)) {
+        settings.entry(key).or_insert(value);
+    }
+    settings
+}
+
 /// Whether what this removed line sets asks for more now.
-pub(super) fn tightened(file: &File<'_>, removed: &Line<'_>) -> bool {
+pub(super) fn tightened(now: &HashMap<&str, &str>, removed: &Line<'_>) -> bool {
     let Some((key, before)) = setting(removed.text) else { return false };
-    let added = file.lines().filter(|line| line.change == Change::Added);
-    let now = added.filter_map(|line| setting(line.text)).find(|(other, _)| *other == key);
-    now.is_some_and(|(_, now)| stricter(key, before, now) == Some(true))
+    now.get(key).is_some_and(|now| stricter(key, before, now) == Some(true))
 }
 
 fn off(value: &str) -> bool {
@@ -288,6 +354,22 @@ fn has_check_word(text: &str) -> bool {
     ["test", "lint", "check", "clippy", "ruff", "mypy", "tsc", "eslint", "pytest", "vet", "fmt"]
         .iter()
         .any(|word| text.contains(word))
+}
+
+/// Whether a file can say what tools do not look at.
+pub(super) fn can_leave_out(file: &File<'_>) -> bool {
+    match file.path().rsplit('/').next().unwrap_or_default() {
+        "pyproject.toml" | "setup.cfg" => true,
+        // Where there is no workspace, it is about what is published.
+        "Cargo.toml" => file.lines().any(|line| line.text.trim() == "[workspace]"),
+        _ => false,
+    }
+}
+
+/// Whether a line of such a file leaves something out.
+pub(super) fn leaves_out(line: &str) -> bool {
+    let keys = ["exclude", "extend-exclude", "omit", "ignore", "extend-ignore", "per-file-ignores"];
+    setting(line.split('#').next().unwrap_or(line)).is_some_and(|(key, _)| keys.contains(&key))
 }
 
 /// Lines of a manifest that configure checks: scripts by their name, settings of tools by their key.

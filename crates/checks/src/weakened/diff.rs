@@ -7,6 +7,8 @@ pub(super) struct File<'a> {
     pub(super) old: &'a str,
     /// Its path now; empty where it was deleted.
     pub(super) new: &'a str,
+    /// Whether git shows nothing of it.
+    pub(super) binary: bool,
     pub(super) hunks: Vec<Vec<Line<'a>>>,
 }
 
@@ -45,7 +47,7 @@ pub(super) fn parse(diff: &str) -> Vec<File<'_>> {
     // How many lines of the old and the new file the hunk still has; a line of content may look like a heading.
     let (mut old_left, mut new_left) = (0_u32, 0_u32);
     let (mut old_at, mut new_at) = (0_u32, 0_u32);
-    for line in diff.lines() {
+    for line in diff.split_terminator('\n') {
         if (old_left > 0 || new_left > 0)
             && let Some(file) = files.last_mut()
             && let Some(hunk) = file.hunks.last_mut()
@@ -68,11 +70,13 @@ pub(super) fn parse(diff: &str) -> Vec<File<'_>> {
         }
         if let Some(names) = line.strip_prefix("diff --git ") {
             let (old, new) = both(names);
-            files.push(File { old, new, hunks: Vec::new() });
+            files.push(File { old, new, ..File::default() });
             continue;
         }
         let Some(file) = files.last_mut() else { continue };
-        if line.starts_with("deleted file mode") {
+        if line.starts_with("Binary files ") {
+            file.binary = true;
+        } else if line.starts_with("deleted file mode") {
             file.new = "";
         } else if line.starts_with("new file mode") {
             file.old = "";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::{ImageState, ImageStatus, StepState, StepStatus};
+use protocol::{ImageCheck, ImageCheckState, ImageState, ImageStatus, StepState, StepStatus};
 
 use super::Context;
 use crate::api::Api;
@@ -32,7 +32,7 @@ async fn watch(api: &Api, name: &str, json: bool, interrupts: &mut Interrupts) -
         if !json {
             shown.tell(&status);
         }
-        if status.state != ImageState::Building {
+        if status.state != ImageState::Building && !is_checked(&status) {
             break;
         }
         tokio::select! {
@@ -49,11 +49,21 @@ async fn watch(api: &Api, name: &str, json: bool, interrupts: &mut Interrupts) -
     Ok(if status.state == ImageState::Ready { Exit::Done } else { Exit::Failed })
 }
 
+/// Whether the checks still run on the image that was built.
+fn is_checked(status: &ImageStatus) -> bool {
+    let under_way =
+        |check: &ImageCheck| matches!(check.state, ImageCheckState::Pending | ImageCheckState::Running);
+    status.state == ImageState::Ready
+        && status.current.as_ref().is_some_and(|image| image.checks.iter().any(under_way))
+}
+
 /// What was told already.
 #[derive(Default)]
 struct Shown {
     begun: usize,
     ended: usize,
+    /// Of the checks on the image.
+    checked: usize,
 }
 
 impl Shown {
@@ -75,7 +85,41 @@ impl Shown {
                 StepState::Built | StepState::Cached | StepState::Failed => {}
             }
         }
+        if status.state == ImageState::Ready {
+            self.tell_checks(status);
+        }
     }
+
+    fn tell_checks(&mut self, status: &ImageStatus) {
+        let checks = status.current.iter().flat_map(|image| &image.checks);
+        let ended =
+            |check: &&ImageCheck| !matches!(check.state, ImageCheckState::Pending | ImageCheckState::Running);
+        for check in checks.take_while(ended).skip(self.checked) {
+            style::note(&check_line(check));
+            self.checked += 1;
+        }
+    }
+}
+
+/// How a check went on an image, in one line.
+pub(super) fn check_line(check: &ImageCheck) -> String {
+    let paint = style::stderr();
+    let took = text::duration(check.duration_ms);
+    let (mark, how) = match check.state {
+        ImageCheckState::Pending => (paint.dim("·"), "waits".to_owned()),
+        ImageCheckState::Running => (paint.work("…"), "runs".to_owned()),
+        ImageCheckState::Passed => (paint.good("✓"), format!("passed, {took}")),
+        ImageCheckState::Failed => {
+            let failures =
+                if check.failures == 1 { "1 failure" } else { &format!("{} failures", check.failures) };
+            (paint.warn("✗"), format!("fails before any work: {failures}, {took}"))
+        }
+        ImageCheckState::Unknown => {
+            let why = check.why.as_deref().unwrap_or("it could not be run to its end");
+            (paint.warn("?"), format!("not known: {}", text::harmless(why)))
+        }
+    };
+    format!("{mark} check {}  {how}", text::harmless(&text::first_line(&check.name)))
 }
 
 /// A step that ended, in one line.
@@ -120,7 +164,9 @@ fn finish(name: &str, status: &ImageStatus) -> anyhow::Result<()> {
         }
     } else if let Some(image) = &status.current {
         print::line(&image.key)?;
-        let commit: String = image.commit.chars().take(12).collect();
+        // Of several repositories that of each.
+        let commits = image.commit.split(' ').map(|commit| commit.chars().take(12).collect::<String>());
+        let commit = commits.collect::<Vec<_>>().join(" ");
         style::note(&format!(
             "{name} is ready: {} at {commit}, {}, built in {}",
             image.branch,
@@ -149,6 +195,7 @@ mod tests {
             age_s: 1,
             bytes: 1,
             duration_ms: 1,
+            checks: Vec::new(),
         };
         let ready = ImageStatus { state: ImageState::Ready, current: Some(image), ..gone };
         assert_eq!(missing("app", &ready), None);

@@ -7,6 +7,7 @@ use ::sandbox::native::Native;
 use anyhow::{Context as _, bail};
 use protocol::{Check, CreateSession, Environment, Repo, SessionId};
 use session::{Duty, ShutDown};
+use tokio::net::TcpListener;
 
 use super::Context;
 use crate::api::Api;
@@ -59,7 +60,7 @@ impl Demo {
         let (session, exit) = result?;
         ended?;
         if !context.json {
-            go_on(&url, &config.server.data_dir, &repository, session, demo_model.is_some());
+            go_on(&url, &config.server.data_dir, &repository, session, exit, demo_model.is_some());
         }
         Ok(exit)
     }
@@ -119,12 +120,17 @@ async fn choose_model(config: &mut Config) -> anyhow::Result<Option<DemoModel>> 
     Ok(Some(demo))
 }
 
-/// On the usual port when it is free.
+/// On the usual port when it is free, and else on any other: two demos at once are no reason to fail.
 async fn start(config: &Config) -> anyhow::Result<Node> {
-    let listen = config.server.listen;
-    let free = std::net::TcpListener::bind(listen).is_ok();
-    let listen = if free && listen.ip().is_loopback() { listen } else { ([127, 0, 0, 1], 0).into() };
-    Node::start(config, listen, Duty::Work, Role::Command).await
+    let usual = config.server.listen;
+    let held = if usual.ip().is_loopback() { TcpListener::bind(usual).await.ok() } else { None };
+    let listener = match held {
+        Some(listener) => listener,
+        None => {
+            TcpListener::bind(("127.0.0.1", 0)).await.context("no port of 127.0.0.1 is free for the demo")?
+        }
+    };
+    Node::start_on(config, listener, Duty::Work, Role::Command).await
 }
 
 async fn work(
@@ -134,7 +140,11 @@ async fn work(
     json: bool,
 ) -> anyhow::Result<(SessionId, Exit)> {
     let recipe = Environment {
-        repos: vec![Repo { url: repository.display().to_string(), branch: Some("main".to_owned()) }],
+        repos: vec![Repo {
+            url: repository.display().to_string(),
+            branch: Some("main".to_owned()),
+            path: None,
+        }],
         checks: vec![Check {
             name: "test".to_owned(),
             run: repository::CHECK.to_owned(),
@@ -163,20 +173,32 @@ async fn work(
     Ok((session, exit))
 }
 
-fn go_on(url: &str, data_dir: &Path, repository: &Path, session: SessionId, scripted: bool) {
+fn go_on(url: &str, data_dir: &Path, repository: &Path, session: SessionId, exit: Exit, scripted: bool) {
     let paint = style::stderr();
     let at = data_dir.display();
     // As the user called it, which works again from here.
     let slipway = std::env::args().next().unwrap_or_else(|| "slipway".to_owned());
     style::say("");
+    if exit == Exit::Failed {
+        style::say(&format!(
+            "{} the task was not finished, so there is no branch. What was changed is above, and in the session. Small models often do \
+             not find this mistake: a larger one may, or another try.",
+            paint.warn("not done")
+        ));
+        style::say("");
+    }
     style::say(&paint.bold("How to go on"));
-    style::say(&format!("  the branch       git --git-dir {} log --all --oneline", repository.display()));
+    if exit == Exit::Done {
+        style::say(&format!("  the branch       git --git-dir {} log --all --oneline", repository.display()));
+    }
     style::say(&format!("  the session      {slipway} --data-dir {at} show {session}"));
     style::say(&format!("  the server       {slipway} --data-dir {at} serve     (it was at {url})"));
     style::say(&format!("  your repository  {slipway} run --repo PATH \"what is to be done\""));
-    if scripted {
-        style::say(
-            "  a real model     export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), then run the demo again",
-        );
+    if scripted || exit == Exit::Failed {
+        let (kind, how) =
+            if scripted { ("a real model  ", "again") } else { ("a larger model", "without this model") };
+        style::say(&format!(
+            "  {kind}   export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), then run the demo {how}"
+        ));
     }
 }

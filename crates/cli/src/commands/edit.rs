@@ -28,7 +28,8 @@ impl Edit {
     pub(super) async fn run(self, context: Context) -> anyhow::Result<Exit> {
         let policy = self.policy.read()?;
         let link = context.look().await?;
-        let edit = EditSession { title: self.title, model: self.model, budgets: None, policy };
+        let edit =
+            EditSession { title: self.title, model: self.model, budgets: None, policy, archived: None };
         let session = link.api.edit_session(self.session, &edit).await;
         link.close_now().await?;
         let session = session?;

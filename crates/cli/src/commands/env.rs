@@ -58,12 +58,13 @@ pub(crate) enum Env {
 pub(crate) struct Add {
     /// Its name: letters, digits, '-', '_' and '.'
     name: String,
-    /// Repository, a path or a URL
-    #[arg(long, value_name = "PATH|URL")]
-    repo: String,
-    /// Branch that sessions start from [default: the repository's default branch]
+    /// Repository, a path or a URL; may be given several times, then each lies in a directory of its own: DIR, or its name
+    #[arg(long, value_name = "[DIR=]PATH|URL", required = true)]
+    repo: Vec<String>,
+    /// Branch that sessions start from; with several repositories given once for each, in their order [default: each
+    /// repository's default branch]
     #[arg(long, value_name = "NAME")]
-    branch: Option<String>,
+    branch: Vec<String>,
     /// What is below the workspace: host (this machine's system), tar:PATH (an archive), oci:NAME (an image of a registry),
     /// dockerfile[:PATH] or devcontainer[:PATH] (built from the repository)
     #[arg(long, value_name = "BASE", default_value = "host")]
@@ -240,6 +241,9 @@ fn tell_steps(name: &str, image: Option<&ImageStatus>) {
         style::note(&format!("  {}", super::build::line(step)));
         super::build::tell_notes(step, "    ");
     }
+    for check in image.current.iter().flat_map(|image| &image.checks) {
+        style::note(&format!("  {}", super::build::check_line(check)));
+    }
     tell_error(name, image);
 }
 
@@ -296,9 +300,10 @@ fn tell_egress(name: &str, status: &EgressStatus) -> anyhow::Result<()> {
 }
 
 fn describe(repo: &Repo) -> String {
+    let at = repo.path.as_ref().map(|path| format!(" in {path}")).unwrap_or_default();
     match &repo.branch {
-        Some(branch) => format!("{} ({branch})", forge::public_url(&repo.url)),
-        None => forge::public_url(&repo.url),
+        Some(branch) => format!("{} ({branch}){at}", forge::public_url(&repo.url)),
+        None => format!("{}{at}", forge::public_url(&repo.url)),
     }
 }
 
@@ -331,7 +336,7 @@ impl Add {
             checks.push(Check { name, run: run.to_owned(), parser: "auto".to_owned() });
         }
         Ok(Environment {
-            repos: vec![Repo { url: repository(&self.repo)?, branch: self.branch.clone() }],
+            repos: self.repos()?,
             base: self.base.clone(),
             setup: self.setup(),
             warm: self.warm.iter().map(|run| step(run)).collect(),
@@ -343,6 +348,25 @@ impl Add {
             instructions: self.instructions.clone(),
             ..Environment::default()
         })
+    }
+
+    fn repos(&self) -> anyhow::Result<Vec<Repo>> {
+        if !self.branch.is_empty() && self.branch.len() != self.repo.len() {
+            return Err(Usage(anyhow::anyhow!(
+                "there are {} repositories and {} branches: give a --branch for each --repo, or none",
+                self.repo.len(),
+                self.branch.len()
+            ))
+            .into());
+        }
+        let repo = |(number, text): (usize, &String)| {
+            let (path, url) = match text.split_once('=').filter(|(dir, _)| is_directory(dir)) {
+                Some((dir, url)) => (Some(dir.to_owned()), url),
+                None => (None, text.as_str()),
+            };
+            Ok(Repo { url: repository(url)?, branch: self.branch.get(number).cloned(), path })
+        };
+        self.repo.iter().enumerate().map(repo).collect()
     }
 
     fn egress(&self) -> anyhow::Result<Egress> {
@@ -366,6 +390,12 @@ impl Add {
         }
         steps
     }
+}
+
+/// Whether what stands before a `=` is a directory of the workspace, and no beginning of a path or URL.
+fn is_directory(text: &str) -> bool {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+".contains(letter);
+    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.chars().all(plain)
 }
 
 fn step(run: &str) -> SetupStep {

@@ -17,15 +17,20 @@ mod env;
 mod fork;
 mod gc;
 mod images;
+mod login;
 mod ls;
 mod mcp;
 mod mcp_servers;
 mod memory;
 mod models;
 mod one_off;
+mod openapi;
 mod policy;
+mod pr;
 mod prompt;
+mod pull;
 mod queue;
+mod rebase;
 mod restore;
 mod run;
 mod sandbox;
@@ -131,6 +136,21 @@ enum Command {
     Diff(diff::Diff),
     /// Push a session's branch (again)
     Deliver(deliver::Deliver),
+    /// Show a session's pull request, or change it
+    ///
+    /// Without options it shows what became of it and the forge's own checks. Options give it another title or body, make it a
+    /// draft or ready, add labels and reviewers, say something below it, or close it.
+    Pr(pr::Pr),
+    /// Bring a session's branch up to date with its base; conflicts are the agent's
+    Rebase(rebase::Rebase),
+    /// Bring a session's branch into a checkout on this machine
+    Pull(pull::Pull),
+    /// Sign in at a forge, so that pull requests are opened in your name
+    ///
+    /// Where the forge has that and client_id is set, a code is shown that you type in there; else a token is read from
+    /// standard input. It is sealed, and used to open the pull requests that your prompts cause, so that others can approve
+    /// them and you cannot. Without a forge it shows where you have signed in.
+    Login(login::Login),
     /// Go on from a snapshot of a session in a new one
     ///
     /// It has the conversation up to there, the workspace as it was, and a branch of its own. The first session stays as it
@@ -189,6 +209,9 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Print completions for a shell
     Completions(completions::Completions),
+    /// Print the description of the HTTP API
+    #[command(name = "openapi")]
+    OpenApi(openapi::OpenApi),
 }
 
 /// What commands work with.
@@ -225,8 +248,10 @@ fn session_id(text: &str) -> Result<SessionId, String> {
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let Global { config, data_dir, server, json, .. } = arguments.global;
     let source = Source { file: config, data_dir };
-    if let Command::Completions(command) = &arguments.command {
-        return command.run();
+    match &arguments.command {
+        Command::Completions(command) => return command.run(),
+        Command::OpenApi(command) => return command.run(),
+        _ => {}
     }
     let config = Config::load(&source).map_err(Usage)?;
     let context = Context { config, source, remote: Remote { url: server }, json };
@@ -248,6 +273,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Stop(command) => command.run(context).await,
         Command::Diff(command) => command.run(context).await,
         Command::Deliver(command) => command.run(context).await,
+        Command::Pr(command) => command.run(context).await,
+        Command::Rebase(command) => command.run(context).await,
+        Command::Pull(command) => command.run(context).await,
+        Command::Login(command) => command.run(context).await,
         Command::Fork(command) => command.run(context).await,
         Command::Snapshots(command) => command.run(context).await,
         Command::Gc(command) => command.run(context).await,
@@ -262,5 +291,6 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Bench(command) => command.run(context).await,
         Command::Doctor(command) => command.run(context).await,
         Command::Completions(command) => command.run(),
+        Command::OpenApi(command) => command.run(),
     }
 }

@@ -19,10 +19,11 @@ pub(crate) struct Models {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Try a model out: two small requests, one with a tool
+    /// Try a model out with one small request that has a tool
     ///
     /// It says in plain words what works (the key, streaming, tool calls, usage, answers of a given shape) and which
-    /// settings fit. The requests are made from here, with the configuration of this machine.
+    /// settings fit. A model that does not call the tool is asked a second time, for an answer of a given shape. The requests
+    /// are made from here, with the configuration of this machine.
     Test {
         /// Name of the model
         name: String,
@@ -74,7 +75,8 @@ fn row(model: &Model) -> Vec<String> {
         model.price.as_ref().map_or_else(|| "unknown".to_owned(), price),
         model.tool_mode.as_str().to_owned(),
         model.edit_format.as_str().to_owned(),
-        if model.key { "yes" } else { "no" }.to_owned(),
+        // None may be needed, which is as good.
+        if model.key { "ok" } else { "missing" }.to_owned(),
         remarks.join(", "),
     ]
 }
@@ -146,8 +148,9 @@ fn in_words(model: &llm::Model, findings: &Findings) -> Vec<String> {
             ToolCalls::Refused(why) => format!("tool calls: refused. {why}"),
         },
         match &findings.structured {
-            Ok(()) => "answers of a given shape: work".to_owned(),
-            Err(why) => format!("answers of a given shape: no, {why}"),
+            None => "answers of a given shape: not tried, because they are not needed".to_owned(),
+            Some(Ok(())) => "answers of a given shape: work".to_owned(),
+            Some(Err(why)) => format!("answers of a given shape: no, {why}"),
         },
         if findings.reports_usage {
             let tokens = findings.usage.total();
@@ -166,7 +169,7 @@ fn in_words(model: &llm::Model, findings: &Findings) -> Vec<String> {
     if let Some(context) = findings.context.filter(|context| *context != profile.context) {
         settings.push(format!("context = {context}"));
     }
-    let fits = format!("{}, {}", findings.tool_mode.as_str(), profile.edit_format.as_str());
+    let fits = format!("{}, {}", findings.tool_mode.as_str(), findings.edit_format.as_str());
     lines.push(match settings.as_slice() {
         [] => format!("profile: {fits}; nothing needs to be set"),
         settings => format!("profile: {fits}; set in [models.{}]: {}", model.name, settings.join(", ")),
@@ -189,14 +192,14 @@ fn as_json(model: &llm::Model, findings: &Findings) -> Value {
         "first_token_ms": u64::try_from(findings.first_token.as_millis()).unwrap_or(u64::MAX),
         "tool_calls": tool_calls,
         "tools_refused": refusal,
-        "structured_output": findings.structured.is_ok(),
-        "structured_output_reason": findings.structured.as_ref().err(),
+        "structured_output": findings.structured.as_ref().map(Result::is_ok),
+        "structured_output_reason": findings.structured.as_ref().and_then(|kept| kept.as_ref().err()),
         "usage_reported": findings.reports_usage,
         "usage": findings.usage,
         "cost_usd": llm::cost_usd(model, &findings.usage),
         "served_context": findings.context,
         "tool_mode": findings.tool_mode,
-        "edit_format": model.profile().edit_format,
+        "edit_format": findings.edit_format,
         "images": model.profile().images,
         "notes": findings.notes,
     })

@@ -135,7 +135,7 @@ pub(super) fn repository(argument: &str) -> anyhow::Result<String> {
 pub(super) async fn register(api: &Api, repo: &str, branch: Option<String>) -> anyhow::Result<String> {
     let url = repository(repo)?;
     let name = environment_name(&url, branch.as_deref());
-    let recipe = Environment { repos: vec![Repo { url, branch }], ..Environment::default() };
+    let recipe = Environment { repos: vec![Repo { branch, ..Repo::at(url) }], ..Environment::default() };
     // The server shows no credentials; that they are the same is in the name.
     let shown = |repo: &Repo| (forge::covered_url(&repo.url), repo.branch.clone());
     match api.environment(&name).await {

@@ -1,6 +1,6 @@
 //! `slipway secret`: values that the server keeps for models and sandboxes, and shows to nobody.
 
-mod value;
+pub(super) mod value;
 
 use anyhow::anyhow;
 use protocol::StoredSecret;

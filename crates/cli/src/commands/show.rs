@@ -1,5 +1,6 @@
 //! `slipway show`: one session in full.
 
+use protocol::event::ReviewState;
 use protocol::{EventBody, Item, ItemKind, Session, SessionId, Status};
 
 use super::Context;
@@ -106,7 +107,7 @@ fn overview(session: &Session) -> String {
         lines.push("budget".to_owned());
         lines.push(indented(&budget::table(session)));
     }
-    if let Some(delivery) = &session.delivery {
+    for delivery in session.all_deliveries() {
         let state =
             serde_json::to_value(delivery.state).ok().and_then(|state| state.as_str().map(str::to_owned));
         lines.push(format!(
@@ -115,7 +116,14 @@ fn overview(session: &Session) -> String {
             state.unwrap_or_default(),
             delivery.remote
         ));
-        lines.extend(delivery.url.as_ref().map(|url| format!("pull request {}", text::harmless(url))));
+        let review = delivery.review.map(|review| match review.state {
+            ReviewState::Open => "",
+            ReviewState::Closed => " (closed)",
+            ReviewState::Merged => " (merged)",
+        });
+        let review = review.unwrap_or_default();
+        lines
+            .extend(delivery.url.as_ref().map(|url| format!("pull request {}{review}", text::harmless(url))));
         lines.extend(delivery.error.as_ref().map(|error| format!("             {error}")));
     }
     if let Some(approval) = &session.approval {

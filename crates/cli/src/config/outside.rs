@@ -34,6 +34,31 @@ pub(crate) struct Forge {
     /// What git logs in with over http and https; by default the host's own credential helpers, or the app's tokens.
     #[serde(default)]
     pub(crate) git: Option<GitLogin>,
+    /// The application that people let in when they sign in with a code; empty for none.
+    #[serde(default)]
+    pub(crate) client_id: String,
+    /// Name of the variable that holds the secret of its webhooks; empty for none.
+    #[serde(default)]
+    pub(crate) webhook_secret_env: String,
+    /// What a comment mentions to become a prompt; "slipway" unless it says otherwise.
+    #[serde(default)]
+    pub(crate) bot: Option<String>,
+    /// Whose comments become prompts.
+    #[serde(default)]
+    pub(crate) comments: CommentsFrom,
+}
+
+/// Whose comments become prompts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CommentsFrom {
+    /// People who are known by name, or have signed in.
+    #[default]
+    People,
+    /// Also those who belong to the repository, as GitHub says.
+    Members,
+    /// Everybody who can comment.
+    Anyone,
 }
 
 /// What git logs in with.
@@ -74,10 +99,30 @@ impl Config {
     pub(crate) fn outbox(&self) -> anyhow::Result<session::Outbox> {
         Ok(session::Outbox {
             forges: forges(&self.forges)?,
+            sites: self.sites()?,
             webhook: self.notify.webhook()?.map(Arc::new),
             delivery: session::Patience::default(),
             notification: session::Patience::long(),
         })
+    }
+}
+
+impl Config {
+    /// The forges by name, with what people and webhooks need of them.
+    fn sites(&self) -> anyhow::Result<Vec<forge::Site>> {
+        let site = |(name, known): (&String, &Forge)| {
+            let people = self
+                .people
+                .iter()
+                .filter_map(|(person, about)| Some((about.logins.get(name)?.to_lowercase(), person.clone())));
+            known.site(name, people.collect()).with_context(|| format!("[forges.{name}]"))
+        };
+        for (person, about) in &self.people {
+            if let Some(name) = about.logins.keys().find(|name| !self.forges.contains_key(*name)) {
+                bail!("[people.{person}] logins names a forge that there is not: {name}");
+            }
+        }
+        self.forges.iter().map(site).collect()
     }
 }
 
@@ -91,11 +136,7 @@ fn forges(configured: &BTreeMap<String, Forge>) -> anyhow::Result<forge::Forges>
 }
 
 fn add(forges: &mut forge::Forges, name: &str, known: &Forge) -> anyhow::Result<()> {
-    let api = known.api_url.clone().unwrap_or_else(|| match known.kind {
-        ForgeKind::GitHub => github::api_url(&known.url),
-        ForgeKind::GitLab => gitlab::api_url(&known.url),
-        ForgeKind::Gitea => gitea::api_url(&known.url),
-    });
+    let api = known.api();
     let wrong = |error: String| anyhow!("api_url: {error}");
     if let Some(app) = known.app(&api)? {
         let made = GitHub::with_app(&api, app).map_err(wrong)?;
@@ -130,6 +171,59 @@ fn put<F: forge::Forge + forge::Keyring + 'static>(
 }
 
 impl Forge {
+    fn api(&self) -> String {
+        self.api_url.clone().unwrap_or_else(|| match self.kind {
+            ForgeKind::GitHub => github::api_url(&self.url),
+            ForgeKind::GitLab => gitlab::api_url(&self.url),
+            ForgeKind::Gitea => gitea::api_url(&self.url),
+        })
+    }
+
+    fn site(&self, name: &str, people: Vec<(String, String)>) -> anyhow::Result<forge::Site> {
+        let kind = match self.kind {
+            ForgeKind::GitHub => forge::Kind::GitHub,
+            ForgeKind::GitLab => forge::Kind::GitLab,
+            ForgeKind::Gitea => forge::Kind::Gitea,
+        };
+        let mut site = forge::Site::new(name, kind, &self.url).map_err(|error| anyhow!("url: {error}"))?;
+        let client = Some(self.client_id.as_str()).filter(|client| !client.is_empty());
+        if client.is_some() && kind == forge::Kind::Gitea {
+            bail!(
+                "client_id: nobody signs in at Gitea or Forgejo with a code; people give a token that they made there"
+            );
+        }
+        if self.url.starts_with("http://") || self.url.starts_with("https://") {
+            let sign_in = forge::SignIn::new(kind, &self.url, &self.api(), client);
+            site.sign_in = Some(sign_in.map_err(|error| anyhow!("{error}"))?);
+        }
+        if !self.webhook_secret_env.is_empty() {
+            let variable = &self.webhook_secret_env;
+            // Unsigned, anybody could tell us what they like.
+            let secret = forge::Token::from_env(variable).ok_or_else(|| {
+                anyhow!("webhook_secret_env takes the secret from {variable}, which is not set\n  set it, or leave webhook_secret_env out")
+            })?;
+            let hook =
+                forge::Hook::new(kind, secret).map_err(|error| anyhow!("webhook_secret_env: {error}"))?;
+            site.hook = Some(hook);
+        }
+        if let Some(bot) = &self.bot {
+            let bot = bot.trim_start_matches('@');
+            if bot.is_empty()
+                || bot.contains(|letter: char| !letter.is_alphanumeric() && !"-_.[]".contains(letter))
+            {
+                bail!("bot: this is no name that a comment could mention");
+            }
+            bot.clone_into(&mut site.bot);
+        }
+        site.comments = match self.comments {
+            CommentsFrom::People => forge::Comments::People,
+            CommentsFrom::Members => forge::Comments::Members,
+            CommentsFrom::Anyone => forge::Comments::Anyone,
+        };
+        site.people = people;
+        Ok(site)
+    }
+
     /// The app that stands in for a token.
     fn app(&self, api: &str) -> anyhow::Result<Option<forge::app::App>> {
         let has_key = !self.app_key_file.as_os_str().is_empty();

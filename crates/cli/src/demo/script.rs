@@ -65,6 +65,8 @@ pub(super) fn next(messages: &[Value]) -> Reply {
 }
 
 fn after_check(report: &str, second_idea_tried: bool) -> Reply {
+    // What the run before found and this one did not is listed too, below its own head.
+    let report = report.split("\nFixed:\n").next().unwrap_or(report);
     let failing = report.contains("a_half_cent_is_rounded_up");
     match (failing, second_idea_tried) {
         (false, _) if report.contains("failed") => {
@@ -164,8 +166,15 @@ mod tests {
         let reply = next(&conversation(&[first.clone(), ("check", json!({}), failing)]));
         assert_eq!(reply.calls[0].1["new"], SECOND_IDEA);
         assert!(reply.text.contains("expected 905, got 904"), "{}", reply.text);
-        let reply = next(&conversation(&[first, ("check", json!({}), "3 tests passed")]));
-        assert!(reply.calls.is_empty() && reply.text.contains("All tests pass"));
+        let passing = "test passed: 3 tests passed; since the run before: 0 new, 1 fixed, 0 remaining\n\
+                       Fixed:\n- tests::a_half_cent_is_rounded_up: assertion failed";
+        let second = ("edit", json!({"new": SECOND_IDEA}), "edited src/lib.rs");
+        for report in ["3 tests passed", passing] {
+            let reply = next(&conversation(&[first.clone(), second.clone(), ("check", json!({}), report)]));
+            assert!(reply.calls.is_empty() && reply.text.contains("All tests pass"), "{reply:?}");
+        }
+        let reply = next(&conversation(&[first, second, ("check", json!({}), failing)]));
+        assert!(reply.calls.is_empty() && reply.text.contains("still fails"), "{reply:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use protocol::event::{Channel, Compaction, CompactionLevel, DeliveryState, Sandb
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
     Changes, Code, Ephemeral, EphemeralBody, Event, EventBody, Gate, Item, ItemId, ItemKind, ItemStatus,
-    LineageId, NotificationState, Outcome, SessionId, Status,
+    KnownCheck, LineageId, NotificationState, Outcome, SessionId, Status,
 };
 
 use sandbox::egress::with_port;
@@ -237,9 +237,15 @@ impl View {
                 let at = wake_at.map(|at| format!(", at {}", text::clock(at))).unwrap_or_default();
                 say(&paint.warn(&format!(
                     "  {}; try {attempt} of {attempts} in {}{at}",
-                    text::harmless(reason),
+                    text::harmless(reason.trim_end_matches('.')),
                     text::duration(*delay_ms)
                 )))
+            }
+            EventBody::ChecksKnown { checks, .. } => {
+                for known in checks.iter().filter(|known| !known.passed) {
+                    let name = text::harmless(&known.name);
+                    say(&paint.dim(&format!("  check {name} failed before this turn began{}", failures(known))));
+                }
             }
             EventBody::PlanUpdated { items, .. } => say(&plan::lines(items, paint)),
             EventBody::MemoryChanged { .. } => {
@@ -248,7 +254,10 @@ impl View {
             }
             EventBody::ModelChanged { model, from, turn, reason, .. } => {
                 let words = match (turn, reason) {
-                    (Some(_), Some(reason)) => format!("{from} failed: {}; {model} takes over for this turn", text::harmless(reason)),
+                    (Some(_), Some(reason)) => {
+                        let reason = text::harmless(reason.trim_end_matches('.'));
+                        format!("{from} failed: {reason}; {model} takes over for this turn")
+                    }
                     (Some(_), None) => format!("{model} takes over from {from} for this turn"),
                     (None, _) => format!("{} chose {model} instead of {from}", text::harmless(&event.actor.id)),
                 };
@@ -276,8 +285,9 @@ impl View {
                     ));
                 }
                 DeliveryState::Failed | DeliveryState::Unknown => say(&format!(
-                    "{} not delivered: {}",
+                    "{} not delivered: {}{}",
                     paint.bad("✗"),
+                    delivery.repository.as_ref().map(|name| format!("{name}: ")).unwrap_or_default(),
                     text::harmless(delivery.error.as_deref().unwrap_or("unknown reason"))
                 )),
             },
@@ -546,6 +556,15 @@ fn check(report: &CheckReport, paint: Paint) -> String {
                 format!("{head}\n{}", indent(&text::harmless(&rest.join("\n")), 30))
             }
         }
+    }
+}
+
+/// How many failures a check is known to have had.
+fn failures(known: &KnownCheck) -> String {
+    match known.report.as_ref().map_or(0, checks::count) {
+        0 => String::new(),
+        1 => ", with 1 failure".to_owned(),
+        many => format!(", with {many} failures"),
     }
 }
 

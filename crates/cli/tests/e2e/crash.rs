@@ -11,6 +11,7 @@ mod model;
 #[cfg(feature = "failpoints")]
 mod notes;
 mod story;
+mod team;
 
 use serde_json::{Value, json};
 use testkit::model::{Reply, Script, Server};

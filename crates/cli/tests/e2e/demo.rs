@@ -36,6 +36,7 @@ async fn it_shows_the_whole_of_it_without_a_model() {
         "expected: 905",
         "actual: 904",
         "check test passed: 3 tests passed",
+        "All tests pass.",
         "pushed slipway/",
         "tokens",
         "server   http://127.0.0.1:",
@@ -43,6 +44,7 @@ async fn it_shows_the_whole_of_it_without_a_model() {
     ] {
         assert!(told.contains(step), "{step:?} is not shown: {output}");
     }
+    assert!(!told.contains("still fails, and"), "the demo model does not see that it is done: {output}");
     assert!(output.stdout.contains(&format!("\n-    {FAULT}\n+    {RIGHT}\n")), "{output}");
     let branches = branches(&world);
     let [main, branch] = &branches[..] else { panic!("{branches:?}") };
@@ -75,5 +77,24 @@ async fn it_uses_the_configured_model_and_gives_json() {
     assert_eq!(report["report"]["tests_passed"], 3, "{report}");
     let branches = branches(&world);
     assert!(library(&world, &branches[1]).contains(RIGHT));
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_solve_it_gets_an_honest_end() {
+    let script = Script::new()
+        .call("edit", json!({"path": "src/lib.rs", "old": FAULT, "new": "sum * 100 - discount_percent"}))
+        .then(|_, _| testkit::model::Reply::text("It is rounded now."));
+    let model = Server::start(script).await;
+    let world = World::new();
+    let file = world.root().join("mine.toml");
+    let configured = models(&model).replace("[agent]\n", "[agent]\ncheck_rounds = 1\n");
+    std::fs::write(&file, configured).unwrap();
+    let output = world.run(&["demo", "--config", file.to_str().unwrap()]).await.expect_code(1);
+    let told = &output.stderr;
+    assert!(told.contains("escalated: checks still fail") && told.contains("not done"), "{output}");
+    assert!(told.contains("no branch") && told.contains("a larger model   export"), "{output}");
+    assert!(!told.contains("the branch       git"), "{output}");
+    assert_eq!(branches(&world), ["main"]);
     world.finish().await;
 }

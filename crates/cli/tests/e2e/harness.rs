@@ -181,6 +181,16 @@ impl World {
         inside::touch(&self.sandbox_state("session")["init"].to_string(), path);
     }
 
+    /// Whether a file is in one of the sandboxes.
+    pub(crate) fn is_inside(&self, path: &str) -> bool {
+        let init = |dir: PathBuf| {
+            let state: Value = serde_json::from_slice(&std::fs::read(dir.join("state.json")).ok()?).ok()?;
+            state["init"].as_u64()
+        };
+        let mut inits = leftovers::sandboxes(self.root()).into_iter().filter_map(|(_, dir)| init(dir));
+        inits.any(|init| std::fs::symlink_metadata(format!("/proc/{init}/root{path}")).is_ok())
+    }
+
     /// The same in the sandbox that builds an image.
     pub(crate) fn let_build_go(&self, path: &str) {
         inside::touch(&self.sandbox_state("build")["init"].to_string(), path);

@@ -56,10 +56,11 @@ async fn trying_a_model_out_says_in_plain_words_what_works() {
     );
     let output = world.ok(&["models", "test", "able"]).await;
     for said in
-        ["streaming: works", "tool calls: work", "given shape: work", "usage: reported", "nothing needs"]
+        ["streaming: works", "tool calls: work", "given shape: not tried", "usage: reported", "nothing needs"]
     {
         assert!(output.stdout.contains(said), "{said}: {output}");
     }
+    assert_eq!(server.requests().len(), 1);
     let found = world.json(&["models", "test", "clumsy"]).await;
     assert_eq!(
         (&found["tool_calls"], &found["tool_mode"]),
@@ -107,7 +108,8 @@ async fn another_model_takes_over_and_stays_through_a_crash_until_a_person_choos
     assert_eq!((&changed["model"], &changed["from"]), (&json!("claude"), &json!("chat")), "{changed}");
     assert_eq!(log.only("turn.finished")["outcome"], "done");
     let shown = world.ok(&["attach", &id]).await;
-    assert!(shown.stderr.contains("claude takes over for this turn"), "{shown}");
+    assert!(shown.stderr.contains("; claude takes over for this turn"), "{shown}");
+    assert!(!shown.stderr.contains(".;"), "{shown}");
     let session = world.json(&["show", &id]).await;
     assert_eq!((&session["model"], &session["title"]), (&json!("chat"), &json!("Mend the answer")));
 

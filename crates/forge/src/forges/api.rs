@@ -85,6 +85,20 @@ impl Api {
         self.http.send(&self.who, request).await
     }
 
+    /// The text at an address that the forge sent us to, which is asked for without a token; None when it is not there.
+    pub(super) async fn text_at(&self, answer: Answer) -> Result<Option<String>, Refusal> {
+        let answer = match &answer.location {
+            Some(place) if answer.status.is_redirection() && matches!(place.scheme(), "http" | "https") => {
+                self.http.send(&self.who, self.http.client().get(place.clone())).await?
+            }
+            _ => answer,
+        };
+        match answer.status.as_u16() {
+            200 => Ok(Some(String::from_utf8_lossy(&answer.body).into_owned())),
+            _ => answer.passing(&self.who, &[]).map_or(Ok(None), Err),
+        }
+    }
+
     /// Reads what the forge promised for this status.
     pub(super) fn read<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Refusal> {
         serde_json::from_slice(&answer.body).map_err(|error| Refusal::Later {
@@ -106,6 +120,44 @@ impl Api {
             true => self.read(answer),
             false => Err(self.refusal(answer, key, repository, "")),
         }
+    }
+
+    /// The same of an answer to the first request of several: a repository that has moved is told with where it is now.
+    pub(super) async fn expect_there<T: DeserializeOwned>(
+        &self,
+        answer: &Answer,
+        key: &Key,
+        repository: &Repository,
+    ) -> Result<T, Refusal> {
+        if answer.status.is_redirection()
+            && let Some(now) = self.moved_to(answer, key).await
+        {
+            return Err(Refusal::last(format!(
+                "{repository} has moved to {now}: give the environment that address"
+            )));
+        }
+        self.expect(answer, &[200], key, repository)
+    }
+
+    /// Where a repository is now. The forge itself is asked, and nobody else: where an answer leads away from it, nothing is
+    /// sent there.
+    async fn moved_to(&self, answer: &Answer, key: &Key) -> Option<String> {
+        let place = answer.location.as_ref().filter(|place| place.origin() == self.base.origin())?;
+        let base: Vec<&str> = self.base.path_segments()?.filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> = place.path_segments()?.collect();
+        let rest = parts.strip_prefix(base.as_slice())?;
+        let length = match rest.first()? {
+            &"repositories" | &"projects" => 2,
+            &"repos" => 3,
+            _ => return None,
+        };
+        let mut url = self.base.clone();
+        url.set_path(&parts.get(..base.len() + length)?.join("/"));
+        let answer = self.get(url, key).await.ok()?;
+        let now: Value = serde_json::from_slice(&answer.body).ok()?;
+        let text = |keys: [&str; 2]| keys.iter().find_map(|key| now.get(key)?.as_str());
+        let shown = text(["html_url", "web_url"]).or_else(|| text(["full_name", "path_with_namespace"]))?;
+        Some(http::tame(shown, &[&key.token]))
     }
 
     /// What an answer means that is no success; `details` are what the forge says beside its message.

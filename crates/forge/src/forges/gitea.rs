@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, Scheme};
 use super::keys::{Key, Keyring, Keys, Login};
-use super::text::{body_by_us, cut, marker, plain_title, readiness, titled};
+use super::text::{body_by_us, marker, plain_title, readiness, shortened, titled};
 use super::{
     Change, Check, CheckState, Comment, Forge, Marks, NewPullRequest, PullRequest, Repository, State,
 };
@@ -47,6 +47,8 @@ struct Pull {
     #[serde(default)]
     merged: bool,
     title: String,
+    #[serde(default)]
+    body: Option<String>,
     head: Branch,
     base: Branch,
 }
@@ -92,6 +94,7 @@ impl From<Pull> for PullRequest {
         };
         Self {
             number: pull.number,
+            body: pull.body.unwrap_or_default(),
             url: pull.html_url,
             state,
             readiness: readiness(&pull.title, DRAFT),
@@ -156,7 +159,7 @@ impl Gitea {
         let answer = self.api.get(self.url(&wanted.repository, &parts)?, key).await?;
         match answer.status.as_u16() {
             404 => Ok(None),
-            _ => self.api.expect(&answer, &[200], key, &wanted.repository).map(Some),
+            _ => self.api.expect_there(&answer, key, &wanted.repository).await.map(Some),
         }
     }
 
@@ -238,7 +241,7 @@ impl Forge for Gitea {
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
         let mut tried = None;
         if let Some(key) = super::key_of_person(wanted) {
-            let answer = self.create(wanted, &key, cut(&wanted.body, BODY_LIMIT).to_owned()).await?;
+            let answer = self.create(wanted, &key, shortened(&wanted.body, BODY_LIMIT)).await?;
             if !super::is_shut_out(&answer) {
                 tried = Some((answer, key));
             }
@@ -277,7 +280,7 @@ impl Forge for Gitea {
             body["title"] = json!(titled(change.title.as_ref().unwrap_or(&now), state, DRAFT, TITLE_LIMIT));
         }
         if let Some(text) = &change.body {
-            body["body"] = json!(cut(text, BODY_LIMIT));
+            body["body"] = json!(shortened(text, BODY_LIMIT));
         }
         let answer = self.put(Method::PATCH, (repository, &["pulls", &number]), &key, &body).await?;
         Ok(self.api.read::<Pull>(&answer)?.into())
@@ -291,7 +294,7 @@ impl Forge for Gitea {
         if said.iter().any(|said| said.body.contains(&mark)) {
             return Ok(());
         }
-        let body = json!({"body": format!("{}\n\n{mark}", cut(&comment.text, BODY_LIMIT))});
+        let body = json!({"body": format!("{}\n\n{mark}", shortened(&comment.text, BODY_LIMIT))});
         self.put(Method::POST, (repository, &parts), &key, &body).await.map(drop)
     }
 
@@ -326,6 +329,12 @@ impl Forge for Gitea {
         Ok(combined.statuses.unwrap_or_default().into_iter().map(check).collect())
     }
 
+    async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal> {
+        let key = self.key(repository).await?;
+        let answer = self.api.get(self.url(repository, &["actions", "jobs", job, "logs"])?, &key).await?;
+        self.api.text_at(answer).await
+    }
+
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
         let (key, number) = (self.key(repository).await?, number.to_string());
         let now = self.read(repository, &number, &key).await?;
@@ -335,5 +344,9 @@ impl Forge for Gitea {
         let body = json!({"state": "closed"});
         let answer = self.put(Method::PATCH, (repository, &["pulls", &number]), &key, &body).await?;
         Ok(self.api.read::<Pull>(&answer)?.into())
+    }
+
+    fn is_told_in(&self, text: &str) -> bool {
+        self.keys.is_told_in(text)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::api::{Api, Scheme};
 use super::app::App;
 use super::keys::{Key, Keyring, Keys, Login};
-use super::text::{body_by_us, cut, marker};
+use super::text::{body_by_us, cut, marker, shortened};
 use super::{
     Change, Check, CheckState, Comment, Forge, Marks, NewPullRequest, PullRequest, Readiness, Repository,
     State,
@@ -58,6 +58,8 @@ struct Pull {
     #[serde(default)]
     merged_at: Option<String>,
     title: String,
+    #[serde(default)]
+    body: Option<String>,
     head: Head,
 }
 
@@ -78,6 +80,7 @@ impl From<Pull> for PullRequest {
         let readiness = if pull.draft { Readiness::Draft } else { Readiness::Ready };
         Self {
             number: pull.number,
+            body: pull.body.unwrap_or_default(),
             url: pull.html_url,
             state,
             readiness,
@@ -237,13 +240,12 @@ impl GitHub {
     /// Whether a comment with this mark is there.
     async fn is_said(
         &self,
-        repository: &Repository,
-        number: &str,
+        (repository, parts): (&Repository, &[&str]),
         mark: &str,
         key: &Key,
     ) -> Result<bool, Refusal> {
         for page in 1..=PAGES {
-            let mut url = self.url(repository, &["issues", number, "comments"])?;
+            let mut url = self.url(repository, parts)?;
             let pairs = [("per_page", PAGE.to_string()), ("page", page.to_string())];
             url.query_pairs_mut().extend_pairs(pairs);
             let answer = self.api.get(url, key).await?;
@@ -281,10 +283,10 @@ impl Forge for GitHub {
             ("per_page", "100"),
         ]);
         let answer = self.api.get(url, &key).await?;
-        if answer.status.as_u16() != 200 {
-            return Err(self.refusal(&answer, &key, &wanted.repository));
-        }
-        let pulls: Vec<Pull> = self.api.read(&answer)?;
+        let pulls: Vec<Pull> = match answer.status.as_u16() {
+            422 => return Err(self.refusal(&answer, &key, &wanted.repository)),
+            _ => self.api.expect_there(&answer, &key, &wanted.repository).await?,
+        };
         // A forge that does not know the filter gives all; then somebody else's would be taken for ours.
         let ours = pulls.into_iter().filter(|pull| pull.head.branch == wanted.branch);
         Ok(super::chosen(ours.map(PullRequest::from).collect(), wanted))
@@ -293,7 +295,7 @@ impl Forge for GitHub {
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
         let mut tried = None;
         if let Some(key) = super::key_of_person(wanted) {
-            let answer = self.create(wanted, &key, cut(&wanted.body, BODY_LIMIT).to_owned()).await?;
+            let answer = self.create(wanted, &key, shortened(&wanted.body, BODY_LIMIT)).await?;
             if !super::is_shut_out(&answer) {
                 tried = Some((answer, key));
             }
@@ -324,7 +326,7 @@ impl Forge for GitHub {
             body["title"] = json!(cut(title, TITLE_LIMIT));
         }
         if let Some(text) = &change.body {
-            body["body"] = json!(cut(text, BODY_LIMIT));
+            body["body"] = json!(shortened(text, BODY_LIMIT));
         }
         let parts = ["pulls", &number.to_string()];
         let answer = self.put(Method::PATCH, (repository, &parts), &key, &body).await?;
@@ -340,10 +342,25 @@ impl Forge for GitHub {
 
     async fn comment(&self, repository: &Repository, number: u64, comment: &Comment) -> Result<(), Refusal> {
         let (key, number, mark) = (self.key(repository).await?, number.to_string(), marker(&comment.key));
-        if self.is_said(repository, &number, &mark, &key).await? {
+        let body = json!({"body": format!("{}\n\n{mark}", shortened(&comment.text, BODY_LIMIT))});
+        if let Some(thread) = &comment.thread {
+            let said = ["pulls", number.as_str(), "comments"];
+            if self.is_said((repository, &said), &mark, &key).await? {
+                return Ok(());
+            }
+            let replies = ["pulls", number.as_str(), "comments", thread.as_str(), "replies"];
+            let answer =
+                self.api.call(Method::POST, self.url(repository, &replies)?, &key, Some(&body)).await?;
+            match answer.status.as_u16() {
+                201 => return Ok(()),
+                // The thread was removed: it is said where everybody sees it.
+                404 | 422 => {}
+                _ => return Err(self.refusal(&answer, &key, repository)),
+            }
+        }
+        if self.is_said((repository, &["issues", &number, "comments"]), &mark, &key).await? {
             return Ok(());
         }
-        let body = json!({"body": format!("{}\n\n{mark}", cut(&comment.text, BODY_LIMIT))});
         self.put(Method::POST, (repository, &["issues", &number, "comments"]), &key, &body).await.map(drop)
     }
 
@@ -390,6 +407,12 @@ impl Forge for GitHub {
         Ok(runs.chain(statuses).collect())
     }
 
+    async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal> {
+        let key = self.key(repository).await?;
+        let answer = self.api.get(self.url(repository, &["actions", "jobs", job, "logs"])?, &key).await?;
+        self.api.text_at(answer).await
+    }
+
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
         let key = self.key(repository).await?;
         let number = number.to_string();
@@ -402,6 +425,10 @@ impl Forge for GitHub {
         let body = json!({"state": "closed"});
         let answer = self.put(Method::PATCH, (repository, &parts), &key, &body).await?;
         Ok(self.api.read::<Pull>(&answer)?.into())
+    }
+
+    fn is_told_in(&self, text: &str) -> bool {
+        self.keys.is_told_in(text)
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, Scheme};
 use super::keys::{Key, Keyring, Keys, Login};
-use super::text::{body_by_us, cut, marker, plain_title, readiness, titled};
+use super::text::{body_by_us, marker, plain_title, readiness, shortened, titled};
 use super::{
     Change, Check, CheckState, Comment, Forge, Marks, NewPullRequest, PullRequest, Readiness, Repository,
     State,
@@ -44,6 +44,8 @@ struct Merge {
     web_url: String,
     state: String,
     title: String,
+    #[serde(default)]
+    description: Option<String>,
     /// None while GitLab has not looked at the branch yet.
     sha: Option<String>,
     source_branch: String,
@@ -83,6 +85,7 @@ impl From<Merge> for PullRequest {
         };
         Self {
             number: merge.iid,
+            body: merge.description.unwrap_or_default(),
             url: merge.web_url,
             state,
             readiness: readiness(&merge.title, DRAFT),
@@ -185,7 +188,7 @@ impl Forge for GitLab {
             ("per_page", "100"),
         ]);
         let answer = self.api.get(url, &key).await?;
-        let merges: Vec<Merge> = self.api.expect(&answer, &[200], &key, &wanted.repository)?;
+        let merges: Vec<Merge> = self.api.expect_there(&answer, &key, &wanted.repository).await?;
         // A branch of the same name in somebody's fork is not ours.
         let ours = merges.into_iter().filter(|merge| {
             merge.source_branch == wanted.branch && merge.source_project_id == Some(merge.target_project_id)
@@ -196,7 +199,7 @@ impl Forge for GitLab {
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
         let mut tried = None;
         if let Some(key) = super::key_of_person(wanted) {
-            let answer = self.create(wanted, &key, cut(&wanted.body, BODY_LIMIT).to_owned()).await?;
+            let answer = self.create(wanted, &key, shortened(&wanted.body, BODY_LIMIT)).await?;
             if !super::is_shut_out(&answer) {
                 tried = Some((answer, key));
             }
@@ -234,7 +237,7 @@ impl Forge for GitLab {
             }
         }
         if let Some(text) = &change.body {
-            body["description"] = json!(cut(text, BODY_LIMIT));
+            body["description"] = json!(shortened(text, BODY_LIMIT));
         }
         // GitLab refuses a change of nothing.
         let nothing = body.as_object().is_none_or(serde_json::Map::is_empty);
@@ -254,7 +257,16 @@ impl Forge for GitLab {
                 break;
             }
         }
-        let body = json!({"body": format!("{}\n\n{mark}", cut(&comment.text, BODY_LIMIT))});
+        let body = json!({"body": format!("{}\n\n{mark}", shortened(&comment.text, BODY_LIMIT))});
+        if let Some(thread) = &comment.thread {
+            let parts = ["merge_requests", &number, "discussions", thread, "notes"];
+            let answer =
+                self.api.call(Method::POST, self.url(repository, &parts)?, &key, Some(&body)).await?;
+            // The thread was removed, or takes no answers: it is said where everybody sees it.
+            if !matches!(answer.status.as_u16(), 400 | 404) {
+                return self.api.expect::<Value>(&answer, &[201], &key, repository).map(drop);
+            }
+        }
         let url = self.url(repository, &parts)?;
         let answer = self.api.call(Method::POST, url, &key, Some(&body)).await?;
         self.api.expect::<Value>(&answer, &[201], &key, repository).map(drop)
@@ -300,6 +312,12 @@ impl Forge for GitLab {
         Ok(statuses.into_iter().map(check).collect())
     }
 
+    async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal> {
+        let key = self.key(repository).await?;
+        let answer = self.api.get(self.url(repository, &["jobs", job, "trace"])?, &key).await?;
+        self.api.text_at(answer).await
+    }
+
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
         let key = self.key(repository).await?;
         let now = self.read(repository, number, &key).await?;
@@ -310,5 +328,9 @@ impl Forge for GitLab {
             }
             _ => Ok(now.into()),
         }
+    }
+
+    fn is_told_in(&self, text: &str) -> bool {
+        self.keys.is_told_in(text)
     }
 }

@@ -42,6 +42,14 @@ pub(super) enum Keys {
 }
 
 impl Keys {
+    /// Whether a key stands in a text.
+    pub(super) fn is_told_in(&self, text: &str) -> bool {
+        match self {
+            Self::Token { token, .. } => token.as_ref().is_some_and(|token| token.is_told_in(text)),
+            Self::App(app) => app.is_told_in(text),
+        }
+    }
+
     /// The key for a repository.
     pub(super) async fn of(&self, who: &str, repository: &Repository) -> Result<Key, Refusal> {
         match self {

@@ -5,9 +5,13 @@ pub mod app;
 pub mod gitea;
 pub mod github;
 pub mod gitlab;
+mod hook;
 mod keys;
 mod once;
 mod place;
+mod said;
+mod sign_in;
+mod site;
 mod text;
 
 use std::fmt;
@@ -17,10 +21,35 @@ use async_trait::async_trait;
 
 use crate::Token;
 use crate::http::{Answer, Refusal};
+pub use hook::{CheckNews, CommentNews, Hook, News, PullNews, Told, Unheard};
 use keys::Key;
 pub use keys::{Keyring, Login};
 pub use once::open_once;
 use place::Place;
+pub use sign_in::{Device, Grant, SignIn, Typed};
+pub use site::{Comments, Site};
+
+/// Kinds of forge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// GitHub and its enterprise server.
+    GitHub,
+    /// GitLab.
+    GitLab,
+    /// Gitea and Forgejo.
+    Gitea,
+}
+
+impl Kind {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::GitHub => "github",
+            Self::GitLab => "gitlab",
+            Self::Gitea => "gitea",
+        }
+    }
+}
 
 /// A repository of a forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +79,8 @@ pub struct PullRequest {
     pub readiness: Readiness,
     /// Its title, without what marks a draft.
     pub title: String,
+    /// What it is about, as Markdown, as it is now.
+    pub body: String,
     /// The commit at the tip of its branch.
     pub commit: String,
 }
@@ -124,6 +155,9 @@ pub struct Comment {
     pub key: String,
     /// Markdown.
     pub text: String,
+    /// The thread of a review that it goes into, as the forge names it. One that the forge does not have, or whose threads
+    /// cannot be answered, gets it below the pull request.
+    pub thread: Option<String>,
 }
 
 /// What is put on a pull request beside what it has.
@@ -195,8 +229,19 @@ pub trait Forge: Send + Sync + fmt::Debug {
     /// The checks of a commit, each once, with its newest result.
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal>;
 
+    /// The log of a job of the forge's own machinery; None where it has none that can be read.
+    async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal>;
+
     /// Closes it without merging it. One that is closed or merged stays as it is.
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal>;
+
+    /// Whether something that it is let in with stands in a text.
+    fn is_told_in(&self, text: &str) -> bool;
+}
+
+/// What of a text would not end with it: the line that closes a block of code which is open.
+pub fn open_fence(text: &str) -> Option<String> {
+    said::open_fence(text)
 }
 
 /// Which of a branch's pull requests is meant: an open one, else one of this very commit. The newest comes first.
@@ -268,6 +313,12 @@ impl Forges {
     pub fn of(&self, url: &str) -> Option<(Arc<dyn Forge>, Repository)> {
         let (known, repository) = self.serving(url)?;
         Some((Arc::clone(&known.forge), repository))
+    }
+
+    /// The address of the forge whose own login stands in a text.
+    pub fn told_in(&self, text: &str) -> Option<String> {
+        let known = self.known.iter().find(|known| known.forge.is_told_in(text))?;
+        Some(known.place.host().to_owned())
     }
 
     /// What git logs in with at this address; None leaves it to the host's own credential helpers. A login goes over the

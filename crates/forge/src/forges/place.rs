@@ -43,6 +43,10 @@ impl Place {
         Some(Self { host, path })
     }
 
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// How long the path is.
     pub(super) fn depth(&self) -> usize {
         self.path.len()

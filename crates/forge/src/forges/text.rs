@@ -8,6 +8,21 @@ pub(super) fn cut(text: &str, limit: usize) -> &str {
     text.char_indices().nth(limit).map_or(text, |(at, _)| &text[..at])
 }
 
+/// A body that is too long keeps its last lines, which say where it comes from, and says that it was cut.
+pub(super) fn shortened(text: &str, limit: usize) -> String {
+    const NOTE: &str = "\n\n(What is left out here is more than the forge takes.)\n\n";
+    if text.chars().nth(limit).is_none() {
+        return text.to_owned();
+    }
+    let end = text.trim_end().rsplit_once("\n\n").map_or("", |(_, end)| end);
+    let end = if end.chars().nth(300).is_none() && super::open_fence(end).is_none() { end } else { "" };
+    let room = limit - NOTE.len() - end.chars().count();
+    let fence = |head: &str| super::open_fence(head).map(|line| format!("\n{line}")).unwrap_or_default();
+    let head = cut(text, room);
+    let head = cut(head, room - fence(head).len());
+    format!("{head}{}{NOTE}{end}", fence(head))
+}
+
 /// What marks a comment of ours; people do not see it.
 pub(super) fn marker(key: &str) -> String {
     let plain: String =
@@ -48,10 +63,10 @@ fn without<'a>(title: &'a str, prefix: &str) -> Option<&'a str> {
 
 /// The body of a pull request that is opened with our own key: it names whose it is.
 pub(super) fn body_by_us(wanted: &NewPullRequest, limit: usize) -> String {
-    let Some(person) = &wanted.person else { return cut(&wanted.body, limit).to_owned() };
+    let Some(person) = &wanted.person else { return shortened(&wanted.body, limit) };
     let name: String = person.name.chars().filter(|c| !c.is_control()).take(100).collect();
     let end = format!("\n\nOpened for {name}.");
-    format!("{}{end}", cut(&wanted.body, limit - end.chars().count()).trim_end())
+    format!("{}{end}", shortened(&wanted.body, limit - end.chars().count()).trim_end())
 }
 
 #[cfg(test)]
@@ -63,6 +78,19 @@ mod tests {
     #[test]
     fn a_text_is_cut_between_characters() {
         assert_eq!((cut("äöü", 2), cut("äöü", 3)), ("äö", "äöü"));
+    }
+
+    #[test]
+    fn a_body_that_is_too_long_ends_as_it_did() {
+        let long = format!("one\n```\n{}\n```\n\nSlipway-Session: ses_1\n", "ä".repeat(900));
+        let short = shortened(&long, 500);
+        assert_eq!(short.chars().count(), 500, "{short}");
+        assert!(
+            short.contains("ä\n```\n\n(What is left out") && short.ends_with("\n\nSlipway-Session: ses_1"),
+            "{short}"
+        );
+        assert_eq!(shortened(&long, 5000), long);
+        assert_eq!(shortened(&"ö".repeat(600), 500).chars().count(), 500);
     }
 
     #[test]

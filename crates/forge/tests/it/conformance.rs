@@ -175,7 +175,8 @@ async fn a_comment_is_said_once_and_marks_add_up() {
         scene.server.let_in("cem", "cem-token");
         let number = scene.open().await.number;
         let (forge, repository) = (&scene.forge, scene.repository());
-        let comment = Comment { key: "ses_1.trn_2".to_owned(), text: "Checks passed.".to_owned() };
+        let comment =
+            Comment { key: "ses_1.trn_2".to_owned(), text: "Checks passed.".to_owned(), thread: None };
         scene.server.fail(On::Comment, Fault::ActThenRefuse(500));
         let refusal = forge.comment(repository, number, &comment).await.unwrap_err();
         assert!(matches!(refusal, Refusal::Later { doubtful: true, .. }), "{kind:?}: {refusal}");
@@ -281,6 +282,9 @@ async fn what_goes_wrong_is_said_in_words_that_help() {
         }
 
         scene.server.rename("acme/shop", "acme/store").unwrap();
+        let said = last_words(forge.look_up(wanted).await.unwrap_err());
+        let now = format!("acme/shop has moved to {}/acme/store: give", scene.server.url());
+        assert!(said.contains(&now), "{kind:?}: {said}");
         for said in [
             last_words(forge.look_up(wanted).await.unwrap_err()),
             last_words(forge.open(wanted).await.unwrap_err()),
@@ -340,5 +344,81 @@ async fn the_person_whose_prompt_it_was_opens_it_or_is_named() {
             assert_eq!(there.body, "It was 41.\n\nOpened for Ann.", "{kind:?}");
         }
         scene.understood(kind);
+    }
+}
+
+#[tokio::test]
+async fn a_thread_of_a_review_is_answered_once_and_one_that_is_gone_below_the_pull_request() {
+    for (kind, scene) in Scene::all().await {
+        let opened = scene.open().await;
+        scene.server.say_at(opened.number, "bob", "why?", ("answer.txt", 1));
+        let root = scene.only().comments[0].id;
+        let thread = match kind {
+            Kind::GitHub => Some(root.to_string()),
+            Kind::GitLab => Some(format!("d{root}")),
+            // It has no way to answer one.
+            Kind::Gitea => None,
+        };
+        let comment = Comment { key: "prm_1.answer".to_owned(), text: "Because.".to_owned(), thread };
+        for _ in 0..2 {
+            scene.forge.comment(scene.repository(), opened.number, &comment).await.unwrap();
+        }
+        let said = scene.only().comments;
+        assert_eq!(said.len(), 2, "{kind:?}: {said:?}");
+        assert_eq!(said[1].thread, (kind != Kind::Gitea).then_some(root), "{kind:?}");
+        let gone = Comment { key: "prm_2.answer".to_owned(), thread: Some("d999".to_owned()), ..comment };
+        let gone = match kind {
+            Kind::GitHub => Comment { thread: Some("999".to_owned()), ..gone },
+            Kind::GitLab | Kind::Gitea => gone,
+        };
+        scene.forge.comment(scene.repository(), opened.number, &gone).await.unwrap();
+        let said = scene.only().comments;
+        assert_eq!((said.len(), said[2].thread), (3, None), "{kind:?}: {said:?}");
+        scene.understood(kind);
+    }
+}
+
+#[tokio::test]
+async fn the_log_of_a_job_is_read_and_no_token_is_carried_elsewhere() {
+    for (kind, scene) in Scene::all().await {
+        let job = scene.server.report("acme/shop", &scene.wanted.commit, "build", "failure");
+        assert_eq!(scene.forge.log(scene.repository(), &job.to_string()).await.unwrap(), None, "{kind:?}");
+        scene.server.log(job, "error: it broke\n");
+        let log = scene.forge.log(scene.repository(), &job.to_string()).await.unwrap();
+        assert_eq!(log.as_deref(), Some("error: it broke\n"), "{kind:?}");
+        scene.understood(kind);
+    }
+}
+
+#[tokio::test]
+async fn a_token_tells_whose_it_is_and_is_renewed_once() {
+    for kind in Kind::ALL {
+        let server = Server::start(TOKEN).await;
+        let ours = match kind {
+            Kind::GitHub => forge::Kind::GitHub,
+            Kind::GitLab => forge::Kind::GitLab,
+            Kind::Gitea => forge::Kind::Gitea,
+        };
+        let sign_in = forge::SignIn::new(ours, server.url(), &server.api_of(kind), Some("app-1")).unwrap();
+        server.let_in("ann", "anns-token");
+        assert_eq!(sign_in.who(&Token::new("anns-token")).await.unwrap(), "ann", "{kind:?}");
+        let refused = last_words(sign_in.who(&Token::new("wrong")).await.unwrap_err());
+        assert!(refused.contains("does not accept this token"), "{refused}");
+        if kind == Kind::Gitea {
+            assert!(!sign_in.has_codes());
+            assert!(last_words(sign_in.begin().await.unwrap_err()).contains("give a token"));
+            continue;
+        }
+        let device = sign_in.begin().await.unwrap();
+        assert_eq!(sign_in.look(&device).await.unwrap(), forge::Typed::NotYet { slower: false });
+        assert!(server.approve(&device.user_code, "bob"));
+        let forge::Typed::Yes(grant) = sign_in.look(&device).await.unwrap() else { panic!("{kind:?}") };
+        assert_eq!(sign_in.who(&grant.token).await.unwrap(), "bob");
+        assert!(last_words(sign_in.look(&device).await.unwrap_err()).contains("begin again"));
+        let refresh = grant.refresh.unwrap();
+        let next = sign_in.renew(&refresh).await.unwrap();
+        assert_ne!(next.token, grant.token);
+        assert!(sign_in.renew(&refresh).await.is_err(), "{kind:?}: it is good for once");
+        assert_eq!(server.violations(), Vec::<String>::new(), "{kind:?}");
     }
 }

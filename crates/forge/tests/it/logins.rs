@@ -49,7 +49,7 @@ async fn work(mirror: &forge::Mirror, directory: &Path) -> String {
     git_in(&clone, &["commit", "--quiet", "-am", "Mend the answer"]);
     let from = directory.join("from.bundle");
     git_in(&clone, &["bundle", "create", "--quiet", from.to_str().unwrap(), &format!("{base}..work")]);
-    mirror.take(&from, "work", &base, "ses_1").await.unwrap()
+    mirror.take(&from, "work", &base, "ses_1", None).await.unwrap()
 }
 
 fn holds(directory: &Path, text: &str) -> bool {

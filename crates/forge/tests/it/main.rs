@@ -6,6 +6,7 @@
 
 mod conformance;
 mod github;
+mod hostile;
 mod image;
 mod left;
 mod logins;
@@ -57,7 +58,7 @@ impl World {
     /// Takes everything that the clone's branch has above the base.
     async fn take(&self, clone: &Path) -> Result<String, forge::Error> {
         let bundle = self.bundle_from(clone, &[&format!("{}..work", self.base)]);
-        self.mirror.take(&bundle, "work", &self.base, "ses_1").await
+        self.mirror.take(&bundle, "work", &self.base, "ses_1", None).await
     }
 
     /// One good commit, taken into the mirror.

@@ -59,10 +59,12 @@ async fn commits_of_someone_else_are_not_overwritten() {
     let clone = world.directory.path().join("clone");
     git_in(&clone, &["commit", "--quiet", "--allow-empty", "-m", "Say more"]);
     let second = world.take(&clone).await.unwrap();
-    is_refused(
-        world.mirror.push(&second, "slipway/mend").await,
-        "someone else pushed to slipway/mend, and what is theirs is not overwritten",
+    let words = format!(
+        "someone else pushed to slipway/mend (1 new, the last is {} Change theirs.txt, by Fixture), and what is theirs is not \
+         overwritten",
+        &theirs[..7]
     );
+    is_refused(world.mirror.push(&second, "slipway/mend").await, &words);
     assert_eq!(world.remote.tip("slipway/mend"), theirs);
 }
 
@@ -97,7 +99,7 @@ async fn a_work_tree_takes_a_new_branch() {
     std::fs::write(clone.join("answer.txt"), "42\n").unwrap();
     git_in(&clone, &["commit", "--quiet", "-am", "Mend the answer"]);
     let bundle = world.bundle_from(&clone, &[&format!("{}..work", world.base)]);
-    let commit = mirror.take(&bundle, "work", &world.base, "ses_1").await.unwrap();
+    let commit = mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap();
     mirror.push(&commit, "slipway/mend").await.unwrap();
     assert_eq!(git_in(&tree, &["rev-parse", "slipway/mend"]).trim(), commit);
     assert_eq!(std::fs::read_to_string(tree.join("answer.txt")).unwrap(), "41\n");

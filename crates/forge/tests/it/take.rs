@@ -9,7 +9,7 @@ use testkit::repo::git_in;
 use super::World;
 
 /// Takes the clone's work, which must be refused with this in the sentence, and must leave nothing behind.
-async fn refused(world: &World, clone: &Path, because: &str) {
+pub(super) async fn refused(world: &World, clone: &Path, because: &str) {
     let error = world.take(clone).await.unwrap_err();
     left_nothing(world, error, because).await;
 }
@@ -23,12 +23,12 @@ async fn left_nothing(world: &World, error: Error, because: &str) {
 }
 
 /// Commits an index entry that no work tree would have.
-fn commit_entry(clone: &Path, mode: &str, object: &str, path: &str) {
+pub(super) fn commit_entry(clone: &Path, mode: &str, object: &str, path: &str) {
     git_in(clone, &["update-index", "--add", "--cacheinfo", &format!("{mode},{object},{path}")]);
     git_in(clone, &["commit", "--quiet", "-m", "Add an entry"]);
 }
 
-fn blob(clone: &Path, text: &str) -> String {
+pub(super) fn blob(clone: &Path, text: &str) -> String {
     let file = clone.join("blob.tmp");
     std::fs::write(&file, text).unwrap();
     let object = git_in(clone, &["hash-object", "-w", "blob.tmp"]).trim().to_owned();
@@ -50,13 +50,13 @@ async fn good_work_is_taken_and_kept() {
     git_in(&clone, &["add", "."]);
     git_in(&clone, &["commit", "--quiet", "-m", "Link to the answer"]);
     let bundle = world.bundle_from(&clone, &["HEAD", "work", &format!("^{first}")]);
-    let second = world.mirror.take(&bundle, "work", &world.base, "ses_1").await.unwrap();
+    let second = world.mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap();
     assert_eq!(second, git_in(&clone, &["rev-parse", "work"]).trim());
     assert_eq!(world.mirror.kept("ses_1").await.unwrap(), Some(second));
 
     // A bundle with the whole history is as good.
     let bundle = world.bundle_from(&clone, &["work"]);
-    world.mirror.take(&bundle, "work", &world.base, "ses_3").await.unwrap();
+    world.mirror.take(&bundle, "work", &world.base, "ses_3", None).await.unwrap();
     world.mirror_dir();
 }
 
@@ -67,9 +67,9 @@ async fn other_refs_are_refused() {
     git_in(&clone, &["commit", "--quiet", "--allow-empty", "-m", "Nothing"]);
     git_in(&clone, &["branch", "main2"]);
     let bundle = world.bundle_from(&clone, &["work", "main2"]);
-    let error = world.mirror.take(&bundle, "work", &world.base, "ses_1").await.unwrap_err();
+    let error = world.mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap_err();
     left_nothing(&world, error, "refs/heads/main2").await;
-    let error = world.mirror.take(&bundle, "main", &world.base, "ses_1").await.unwrap_err();
+    let error = world.mirror.take(&bundle, "main", &world.base, "ses_1", None).await.unwrap_err();
     left_nothing(&world, error, "only refs/heads/main is expected").await;
 }
 
@@ -81,7 +81,7 @@ async fn a_history_of_its_own_is_refused() {
     git_in(&clone, &["commit", "--quiet", "-m", "Begin anew"]);
     git_in(&clone, &["branch", "-M", "work"]);
     let bundle = world.bundle_from(&clone, &["work"]);
-    let error = world.mirror.take(&bundle, "work", &world.base, "ses_1").await.unwrap_err();
+    let error = world.mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap_err();
     left_nothing(&world, error, "no longer descends").await;
 }
 
@@ -103,12 +103,12 @@ async fn a_submodule_is_refused() {
     let world = World::new().await;
     let clone = world.clone_in_sandbox().await;
     commit_entry(&clone, "160000", &world.base, "vendor/lib");
-    refused(&world, &clone, "\"vendor/lib\" adds or moves a submodule").await;
+    refused(&world, &clone, "\"vendor/lib\" adds a submodule").await;
 }
 
 /// Puts a commit on the branch with the tree that this shell script leaves in `$tree`; for trees that no index lets
 /// through.
-fn commit_tree(clone: &Path, script: &str) {
+pub(super) fn commit_tree(clone: &Path, script: &str) {
     let file = clone.join("tree.sh");
     let commit = "git update-ref refs/heads/work $(git commit-tree -p HEAD -m 'Add a tree' $tree)";
     std::fs::write(&file, format!("set -e\n{script}\n{commit}\n")).unwrap();
@@ -116,7 +116,7 @@ fn commit_tree(clone: &Path, script: &str) {
     std::fs::remove_file(file).unwrap();
 }
 
-fn commit_dot_git(clone: &Path, name: &str) {
+pub(super) fn commit_dot_git(clone: &Path, name: &str) {
     let config = blob(clone, "[core]\n\tfsmonitor = touch /tmp/x\n");
     let script = format!(
         "inner=$(printf '100644 blob {config}\\tconfig\\n' | git mktree)\n\
@@ -168,14 +168,14 @@ async fn what_is_no_bundle_is_refused() {
     let world = World::new().await;
     let file = world.directory.path().join("rubbish");
     std::fs::write(&file, "rubbish\n").unwrap();
-    let error = world.mirror.take(&file, "work", &world.base, "ses_1").await.unwrap_err();
+    let error = world.mirror.take(&file, "work", &world.base, "ses_1", None).await.unwrap_err();
     left_nothing(&world, error, "bundle cannot be read").await;
 
     let clone = world.clone_in_sandbox().await;
     git_in(&clone, &["commit", "--quiet", "--allow-empty", "-m", "Nothing"]);
     let whole = std::fs::read(world.bundle_from(&clone, &["work"])).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 30]).unwrap();
-    let error = world.mirror.take(&file, "work", &world.base, "ses_1").await.unwrap_err();
+    let error = world.mirror.take(&file, "work", &world.base, "ses_1", None).await.unwrap_err();
     left_nothing(&world, error, "bundle cannot be unpacked").await;
 
     // What is not a file is refused at once, also a link to a bundle that would be taken, and a pipe that nobody writes to.
@@ -186,12 +186,12 @@ async fn what_is_no_bundle_is_refused() {
     let socket = world.directory.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     for other in [link.as_path(), &pipe, &socket, world.directory.path()] {
-        let error = world.mirror.take(other, "work", &world.base, "ses_1").await.unwrap_err();
+        let error = world.mirror.take(other, "work", &world.base, "ses_1", None).await.unwrap_err();
         left_nothing(&world, error, "not a regular file").await;
     }
 
     std::fs::File::create(&file).unwrap().set_len(forge::BUNDLE_LIMIT + 1).unwrap();
-    let error = world.mirror.take(&file, "work", &world.base, "ses_1").await.unwrap_err();
+    let error = world.mirror.take(&file, "work", &world.base, "ses_1", None).await.unwrap_err();
     left_nothing(&world, error, "larger than 256 MiB").await;
 }
 

@@ -9,6 +9,11 @@ const WINDOW: &[&str] = &[
     "context window of",
     "tokens allowed",
     "tokens >",
+    "maximum model length of",
+    "model token limit",
+    "max length",
+    "`max_new_tokens` must be <=",
+    "exceeds the limit of",
 ];
 
 /// Words right before the most tokens of an answer.
@@ -115,6 +120,11 @@ mod tests {
             ("this endpoint's maximum context length is 131,072 tokens", 131_072),
             ("request (20012 tokens) exceeds the available context size (16384 tokens), try", 16_384),
             ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
+            ("prompt (length 36001) is longer than the maximum model length of 6000. make sure", 6000),
+            ("your request exceeded model token limit: 262144 (requested: 269030)", 262_144),
+            ("model max length exceeded, max length:8192", 8192),
+            ("`inputs` tokens + `max_new_tokens` must be <= 4096. given: 4000 `inputs` tokens", 4096),
+            ("prompt token count of 140000 exceeds the limit of 128000", 128_000),
             (
                 "the input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
                 1_048_576,

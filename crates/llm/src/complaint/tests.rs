@@ -39,6 +39,23 @@ fn status_and_words_give_the_class() {
     ] {
         assert_eq!(class(400, said), Class::ContextOverflow, "{said}");
     }
+    for said in [
+        "The decoder prompt (length 36001) is longer than the maximum model length of 6000.",
+        "Your request exceeded model token limit: 262144 (requested: 269030)",
+        "model max length exceeded, max length:8192",
+        "total message size 2200000 exceeds limit 2097152",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000",
+        "Prompt exceeds max length",
+        "prompt token count of 140000 exceeds the limit of 128000",
+        "too many tokens: size limit exceeded by 11326 tokens",
+        "Request payload size exceeds the limit: 20971520 bytes.",
+    ] {
+        assert_eq!(class(400, said), Class::ContextOverflow, "{said}");
+    }
+    assert_eq!(
+        class(500, r#"{"detail":"The decoder prompt is longer than the maximum model length"}"#),
+        Class::ContextOverflow
+    );
     assert_eq!(
         class(400, r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key."}}]"#),
         Class::Auth
@@ -144,6 +161,11 @@ fn the_wait_is_taken_from_wherever_it_is() {
     let hints = Hints { wait: Some(Duration::from_secs(3)), retry: None };
     let error = Complaint::from_response(429, hints, body).into_error(&model());
     assert_eq!(error.retry_after, Some(Duration::from_secs(3)), "a header says it more exactly");
+    for (seconds, told) in [(100, "Wait 100 s"), (301, "Wait 6 min"), (86_400, "Wait 24 h")] {
+        let hints = Hints { wait: Some(Duration::from_secs(seconds)), retry: None };
+        let error = Complaint::from_response(429, hints, body).into_error(&model());
+        assert!(error.message.contains(told), "{}", error.message);
+    }
     let hints = Hints { wait: None, retry: Some(false) };
     let error = Complaint::from_response(529, hints, "").into_error(&model());
     assert_eq!((error.class, crate::retry_delay(&error, 1)), (Class::Overloaded, None), "the server says so");
@@ -185,10 +207,16 @@ fn messages_say_what_to_do_and_hide_the_key() {
         "The model server refused the key of model \"main\" (401): Incorrect API key provided: …. Check MY_KEY, which \
          api_key_env of [models.main] in slipway.toml names; a server that runs has it as it was when it was started."
     );
+    let error = complaint(404, r#"{"error":"no such model"}"#).into_error(&model());
+    assert_eq!(
+        error.message,
+        "The server at http://127.0.0.1:1/v1 does not know the model \"big\" (404): no such model. Check model and base_url \
+         of [models.main] in slipway.toml."
+    );
     let error = complaint(404, "").into_error(&model());
     assert_eq!(
         error.message,
-        "The server at http://127.0.0.1:1/v1 does not know the model \"big\" (404). Check model and base_url of \
-         [models.main] in slipway.toml."
+        "The server at http://127.0.0.1:1/v1 has no model API there, or does not know the model \"big\" (404). Check base_url \
+         and model of [models.main] in slipway.toml."
     );
 }

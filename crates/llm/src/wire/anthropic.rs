@@ -46,7 +46,7 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut messages = messages(request);
     // Four breakpoints are allowed: tools and system stand still, the last block is what the next call will read, and what
     // the previous call wrote is found from there unless it is too far away.
-    for (message, block) in places_to_cache(&messages) {
+    for (message, block) in places_to_cache(&messages, Runs::of(model.provider)) {
         mark(&mut messages[message]["content"][block]);
     }
     let mut body = json!({
@@ -99,7 +99,7 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
 /// The blocks at whose end the cache is to be written: the last one and, where so much came with the last step that the end of
 /// the one before would not be found from there, one between them. The next request is without that one, so it stands as
 /// late as it can: a mark leaves the bytes before it as they were.
-fn places_to_cache(messages: &[Value]) -> Vec<(usize, usize)> {
+fn places_to_cache(messages: &[Value], runs: Runs) -> Vec<(usize, usize)> {
     let mut users = (0..messages.len()).rev().filter(|index| messages[*index]["role"] == "user");
     let Some(last) = users.next() else { return Vec::new() };
     let before = users.next();
@@ -107,18 +107,50 @@ fn places_to_cache(messages: &[Value]) -> Vec<(usize, usize)> {
         let blocks = messages[message]["content"].as_array().map(Vec::as_slice).unwrap_or_default();
         blocks.iter().enumerate().map(move |(index, block)| ((message, index), block))
     };
-    let new: Vec<_> = (before.map_or(0, |before| before + 1)..=last).flat_map(blocks).collect();
-    let between = before.filter(|_| new.len() > super::CACHE_REACH).and_then(|before| {
+    let mut new: Vec<((usize, usize), &Value, usize)> = Vec::new();
+    for (place, block) in (before.map_or(0, |before| before + 1)..=last).flat_map(blocks) {
+        let position = match new.last() {
+            Some((_, previous, position)) if runs.go_on(previous, block) => *position,
+            Some((_, _, position)) => position + 1,
+            None => 1,
+        };
+        new.push((place, block, position));
+    }
+    let all = new.last().map_or(0, |(_, _, position)| *position);
+    let between = before.filter(|_| all > super::CACHE_REACH).and_then(|before| {
         let takes_mark =
             |block: &Value| !block["type"].as_str().is_some_and(|kind| kind.ends_with("thinking"));
-        let late = new[..super::CACHE_REACH].iter().rposition(|(_, block)| takes_mark(block));
+        let late =
+            new.iter().rfind(|(_, block, position)| *position <= super::CACHE_REACH && takes_mark(block));
         // Two marks reach no further than this; where that is not enough the end of the step before is marked itself.
-        let reaches = |late: &usize| new.len() - late - 1 <= super::CACHE_REACH;
-        late.filter(reaches)
-            .map(|late| new[late].0)
+        let reaches = |late: &usize| all - late <= super::CACHE_REACH;
+        late.filter(|(_, _, position)| reaches(position))
+            .map(|(place, _, _)| *place)
             .or_else(|| blocks(before).next_back().map(|(place, _)| place))
     });
-    between.into_iter().chain(new.last().map(|(place, _)| *place)).collect()
+    between.into_iter().chain(new.last().map(|(place, _, _)| *place)).collect()
+}
+
+/// How a server counts blocks when it looks for what it has in its cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// Calls that follow each other are one position, and so are results. So it is at Anthropic itself, and many calls at
+    /// once need no mark of their own.
+    One,
+    /// Each block is a position. Nothing else is promised for the clouds.
+    Each,
+}
+
+impl Runs {
+    fn of(provider: Provider) -> Self {
+        if provider == Provider::Anthropic { Self::One } else { Self::Each }
+    }
+
+    /// Whether a block is in the position of the one before it.
+    fn go_on(self, before: &Value, block: &Value) -> bool {
+        let kind = &block["type"];
+        self == Self::One && *kind == before["type"] && (kind == "tool_use" || kind == "tool_result")
+    }
 }
 
 /// Has the model think, with room for it beside the answer.
@@ -137,12 +169,19 @@ fn think(body: &mut Value, model: &Model, effort: Effort, answer: u32) {
     }
 }
 
-/// Whether results follow an answer that does not begin with thinking, as one of another model does. A model that is given
-/// a budget refuses to think from there on; later ones do not mind.
+/// Whether the steps since somebody last said something began without thinking, as those of another model do. A model that is
+/// given a budget refuses to think from there on; later ones do not mind. The first step decides for all of them: such a model
+/// thinks before its first call and not between calls, and the cache is lost when the budget comes and goes.
 fn goes_on_without_thinking(messages: &Value) -> bool {
-    let Some([.., answer, results]) = messages.as_array().map(Vec::as_slice) else { return false };
-    let first = |message: &Value| message["content"][0]["type"].as_str().unwrap_or_default().to_owned();
-    first(results) == "tool_result" && !matches!(first(answer).as_str(), "thinking" | "redacted_thinking")
+    let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
+    let is = |block: &Value, kinds: &[&str]| block["type"].as_str().is_some_and(|kind| kinds.contains(&kind));
+    let said = |message: &Value| {
+        let blocks = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        message["role"] == "user" && blocks.iter().any(|block| !is(block, &["tool_result"]))
+    };
+    let since = messages.iter().rposition(said).map_or(0, |place| place + 1);
+    let first = messages[since..].iter().find(|message| message["role"] == "assistant");
+    first.is_some_and(|answer| !is(&answer["content"][0], &["thinking", "redacted_thinking"]))
 }
 
 fn text_block(text: &str) -> Value {

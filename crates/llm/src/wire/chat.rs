@@ -178,6 +178,60 @@ fn assistant(provider: Provider, parts: &[Part], quirks: Quirks) -> Option<Value
     Some(message)
 }
 
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The model was done.
+    End,
+    /// There was no more room.
+    Length,
+    /// The server does not like what is said.
+    Refusal,
+    /// The model wrote a call that its server could not read.
+    BrokenCall,
+    /// The server could not go on, whatever is there already.
+    Failure,
+    /// Nobody knows.
+    Other,
+}
+
+impl Reason {
+    /// What a server means. Gateways pass on the words of the model's own server, Gemini's in capitals.
+    fn of(said: &str) -> Self {
+        let said = said.to_lowercase();
+        let begins = |words: &[&str]| words.iter().any(|word| said.starts_with(word));
+        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        if begins(&["error", "insufficient_system_resource", "network_error"]) {
+            Self::Failure
+        } else if has(&["malformed_function_call", "unexpected_tool_call"]) {
+            Self::BrokenCall
+        } else if begins(REFUSALS) {
+            Self::Refusal
+        } else if has(&["length", "max_tokens"]) {
+            Self::Length
+        } else if begins(&["stop", "eos", "end", "tool_", "function_call", "complete", "finish"]) {
+            Self::End
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Words with which the reasons of filters begin.
+const REFUSALS: &[&str] = &[
+    "content_filter",
+    "refusal",
+    "sensitive",
+    "safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "image_safety",
+    "language",
+    "model_armor",
+];
+
 /// Folds chunks into a completion.
 #[derive(Debug)]
 pub(crate) struct Fold {
@@ -212,7 +266,9 @@ impl Fold {
 
     /// Takes a chunk of the stream (`delta`) or a whole answer (`message`).
     fn chunk(&mut self, chunk: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        if let Some(reported) = chunk.get("usage").filter(|usage| usage.is_object()) {
+        // Some servers tell it within the choice.
+        let reported = [chunk.get("usage"), chunk.pointer("/choices/0/usage")];
+        if let Some(reported) = reported.into_iter().flatten().find(|usage| usage.is_object()) {
             self.usage = usage(reported);
             self.cost_usd = cost_usd(reported).or(self.cost_usd);
         }
@@ -230,8 +286,8 @@ impl Fold {
         match delta.get("content") {
             Some(Value::String(text)) => self.parts.text(text, sink),
             Some(Value::Array(blocks)) => {
-                for text in blocks.iter().filter_map(|block| block.get("text")?.as_str()) {
-                    self.parts.text(text, sink);
+                for block in blocks {
+                    self.block(block, sink);
                 }
             }
             _ => {}
@@ -243,20 +299,52 @@ impl Fold {
         for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             self.call(call, sink);
         }
+        // Where a call stood before there could be several in one answer; old servers still write it.
+        if let Some(call) = delta.get("function_call").filter(|call| call.is_object()) {
+            self.call(&json!({"function": call}), sink);
+        }
         match choice.get("finish_reason").and_then(Value::as_str) {
-            None | Some("") => {}
-            Some("length") => self.stop = Some(Stop::Length),
-            Some(reason @ "content_filter") => {
+            None | Some("" | "null") => Ok(()),
+            Some(reason) => self.end(reason, sink),
+        }
+    }
+
+    /// A block of a text that comes in blocks. Mistral's models think in some of them.
+    fn block(&mut self, block: &Value, sink: &mut Sink<'_>) {
+        let text = |block: &Value| block.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match block.get("thinking") {
+            Some(Value::Array(thoughts)) => {
+                for thought in thoughts {
+                    self.parts.reasoning(&text(thought), sink);
+                }
+            }
+            Some(Value::String(thought)) => self.parts.reasoning(thought, sink),
+            Some(_) | None => self.parts.text(&text(block), sink),
+        }
+    }
+
+    /// The end of the answer, for a reason that each server names in its own way.
+    fn end(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        match Reason::of(reason) {
+            // Whether there are calls says more than `stop` or `tool_calls`, which servers mix up.
+            Reason::End => self.stop = Some(Stop::End),
+            Reason::Length => self.stop = Some(Stop::Length),
+            Reason::Refusal => {
                 if !self.refused && self.stop != Some(Stop::Refusal) {
                     self.parts.declined(reason, sink);
                 }
                 self.stop = Some(Stop::Refusal);
             }
-            Some(reason @ ("error" | "insufficient_system_resource")) => {
+            // What the model wrote is its own mistake, so it is shown to it as the call that it was meant to be.
+            Reason::BrokenCall if self.parts.calls() == 0 => {
+                self.parts.broken_call(reason, "", sink);
+                self.stop = Some(Stop::End);
+            }
+            // Calls that are whole can be run all the same; words alone would pass for the end of the work.
+            Reason::BrokenCall | Reason::Other if self.parts.calls() > 0 => self.stop = Some(Stop::End),
+            Reason::Failure | Reason::BrokenCall | Reason::Other => {
                 return Err(Fault::server(Complaint::stopped(reason)));
             }
-            // Whether there are calls says more than `stop` or `tool_calls`, which servers mix up.
-            Some(_) => self.stop = Some(Stop::End),
         }
         Ok(())
     }
@@ -364,14 +452,27 @@ fn cost_usd(reported: &Value) -> Option<f64> {
     Some(cost.dollars())
 }
 
+/// Where servers and gateways tell what of the prompt came from the cache, and what was written to it.
+const CACHE_READ: &[&str] = &[
+    "/prompt_tokens_details/cached_tokens",
+    "/prompt_cache_hit_tokens",
+    "/cached_tokens",
+    "/cache_read_input_tokens",
+];
+const CACHE_WRITE: &[&str] = &[
+    "/prompt_tokens_details/cache_write_tokens",
+    "/prompt_tokens_details/cache_creation_tokens",
+    "/prompt_tokens_details/cache_creation_input_tokens",
+    "/cache_creation_input_tokens",
+];
+
 /// Usage in parts that do not overlap.
 fn usage(reported: &Value) -> Usage {
     let prompt = count(reported, "/prompt_tokens");
     let completion = count(reported, "/completion_tokens");
-    let cached = count(reported, "/prompt_tokens_details/cached_tokens")
-        .max(count(reported, "/prompt_cache_hit_tokens"))
-        .min(prompt);
-    let cache_write = count(reported, "/prompt_tokens_details/cache_write_tokens").min(prompt - cached);
+    let most = |pointers: &[&str]| pointers.iter().map(|pointer| count(reported, pointer)).max().unwrap_or(0);
+    let cached = most(CACHE_READ).min(prompt);
+    let cache_write = most(CACHE_WRITE).min(prompt - cached);
     let told = count(reported, "/completion_tokens_details/reasoning_tokens");
     // OpenAI counts reasoning within the completion; others leave it out, which shows in the total.
     let outside = count(reported, "/total_tokens").saturating_sub(prompt.saturating_add(completion));

@@ -18,6 +18,12 @@ const MARK: &str = "responses:";
 /// Marks the phase of the message that comes next: models that give one want it back with their words.
 const PHASE_MARK: &str = "responses-phase:";
 
+/// The most tokens of an answer, with what the model thinks.
+pub(crate) fn most(model: &Model, request: &Request, quirks: Quirks) -> u32 {
+    let thinking = model.thinking_as_told(request.max_output_tokens, quirks.effort);
+    request.max_output_tokens.saturating_add(thinking)
+}
+
 /// The body of a call.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut input = Vec::new();
@@ -31,11 +37,10 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
             })),
         }
     }
-    let thinking = model.thinking_as_told(request.max_output_tokens, quirks.effort);
     let mut body = json!({
         "model": model.model,
         "input": input,
-        "max_output_tokens": request.max_output_tokens.saturating_add(thinking),
+        "max_output_tokens": most(model, request, quirks),
         "store": false,
         "stream": true,
     });
@@ -189,13 +194,15 @@ pub(crate) struct Fold {
     /// Why the server broke the answer off.
     declined: Option<String>,
     usage: Usage,
+    /// The most tokens that the answer could have.
+    most: u32,
 }
 
 impl Fold {
-    /// An empty answer.
-    pub(crate) fn new(parts: Parts) -> Self {
+    /// An empty answer of at most so many tokens.
+    pub(crate) fn new(parts: Parts, most: u32) -> Self {
         let usage = Usage::default();
-        Self { parts, items: Vec::new(), stop: None, refused: false, declined: None, usage }
+        Self { parts, items: Vec::new(), stop: None, refused: false, declined: None, usage, most }
     }
 
     /// The item that an event is about; some servers give numbers, some ids, some neither.
@@ -354,6 +361,12 @@ impl Fold {
             (Some(reason), _) => return Err(Fault::server(Complaint::stopped(reason))),
             (None, "failed" | "cancelled") => {
                 return Err(Fault::malformed("ends as failed or cancelled and does not say why"));
+            }
+            // Some servers call every answer complete, also one that had no more room.
+            (None, _)
+                if self.most > 0 && self.usage.output + self.usage.reasoning >= u64::from(self.most) =>
+            {
+                Stop::Length
             }
             (None, _) => Stop::End,
         });

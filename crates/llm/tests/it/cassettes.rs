@@ -114,3 +114,17 @@ async fn a_connection_that_just_ends_is_no_answer_unless_it_was_whole() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_last_event_that_only_the_end_of_the_body_ends_counts() {
+    for (name, bytes, expected) in cassettes() {
+        // A gateway that trims what it passes on takes the empty line away.
+        let trimmed = bytes.trim_ascii_end().to_vec();
+        let reply = Reply::raw(200, "text/event-stream", trimmed);
+        match play(expected.provider, reply).await {
+            (answer, deltas) if expected.completion.is_some() => check(&name, &expected, answer, &deltas),
+            // A last event that is broken is one that broke off.
+            (answer, _) => assert!(answer.is_err(), "{name}: {answer:?}"),
+        }
+    }
+}

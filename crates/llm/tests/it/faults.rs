@@ -283,6 +283,22 @@ async fn a_count_that_cannot_be_is_no_count() {
 }
 
 #[tokio::test]
+async fn a_count_that_cannot_be_does_not_count_where_the_answer_breaks_off_either() {
+    let start = json!({"type": "message_start", "message": {"usage": {"input_tokens": u64::MAX, "output_tokens": 1}}});
+    let block =
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Half"}});
+    let bytes = format!("data: {start}\n\ndata: {block}\n\n");
+    let server =
+        Server::start(Script::new().answer(Reply::raw(200, "text/event-stream", bytes).cut(1))).await;
+    let error = complete(&model_at(Provider::Anthropic, server.url()), &request(vec![user("Go.")]))
+        .await
+        .0
+        .unwrap_err();
+    assert_eq!(error.class, Class::BadResponse, "{}", error.message);
+    assert!((1..10_000).contains(&error.usage.prompt()), "{:?}", error.usage);
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -301,6 +317,16 @@ async fn a_server_that_is_not_there_is_named() {
          [models.main] in slipway.toml."
     );
     assert_eq!(error.message, expected);
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_https_is_told_from_one_that_is_not_there() {
+    let server = Server::start(Script::new().say("Never.")).await;
+    let url = server.url().replace("http://", "https://");
+    let model = model_at(Provider::OpenAiCompatible, &url);
+    let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
+    assert_eq!(error.class, Class::Unreachable);
+    assert!(error.message.contains("does not speak https there. Write http://"), "{}", error.message);
 }
 
 #[tokio::test]
@@ -419,6 +445,23 @@ async fn an_answer_is_whole_whatever_comes_after_it() {
         let called = complete_within(timeouts, &model, &request);
         let (answer, _) = tokio::time::timeout(Duration::from_secs(10), called).await.unwrap();
         assert_eq!(answer.unwrap().completion.parts, [Part::Text { text: "Hi.".into() }], "{provider:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_each_piece_of_which_is_called_the_last_is_read_to_its_end() {
+    let timeouts = Timeouts { idle: Duration::from_millis(400), ..Timeouts::default() };
+    let chat = r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#;
+    let gemini = r#"{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}"#;
+    for (provider, piece) in [(Provider::OpenAiCompatible, chat), (Provider::GeminiNative, gemini)] {
+        let mut reply = Reply::events((0..8).map(|_| ("", piece)));
+        for number in 1..8 {
+            reply = reply.stall(At::Event(number), Duration::from_millis(150));
+        }
+        let server = Server::start(Script::new().answer(reply)).await;
+        let model = model_at(provider, server.url());
+        let answer = complete_within(timeouts, &model, &request(vec![user("Go.")])).await.0.unwrap();
+        assert_eq!(answer.completion.parts, [Part::Text { text: "x".repeat(8) }], "{provider:?}");
     }
 }
 

@@ -130,16 +130,12 @@ async fn trying_a_model_out_says_what_works_and_which_mode_fits() {
     let add = || Reply::new().call("add", json!({"a": 1923, "b": 2377}));
     let paris = || Reply::text("{\"capital\":\"Paris\"}");
     for provider in FORMATS {
-        let script = Script::from_fn(move |request, _| match request.tool_names().as_slice() {
-            ["add"] => add(),
-            ["answer"] => Reply::new().call("answer", json!({"capital": "Paris"})),
-            _ => paris(),
-        });
-        let server = Server::start(script).await;
+        let server = Server::start(Script::new().answer(add())).await;
         let found = Client::new().unwrap().probe(&model_at(provider, server.url())).await.unwrap();
         assert!(found.streams && found.reports_usage, "{provider:?}: {found:?}");
-        assert_eq!((found.tool_calls, found.structured), (llm::ToolCalls::Native, Ok(())), "{provider:?}");
+        assert_eq!((found.tool_calls, found.structured), (llm::ToolCalls::Native, None), "{provider:?}");
         assert_eq!(found.tool_mode, protocol::ToolMode::Native);
+        assert_eq!(server.requests().len(), 1, "{provider:?}: one request shows all that matters");
     }
     let written = "```json\n{\"name\": \"add\", \"arguments\": {\"a\": 1923, \"b\": 2377}}\n```";
     let server = Server::start(Script::new().say(written).answer(paris())).await;
@@ -153,16 +149,17 @@ async fn trying_a_model_out_says_what_works_and_which_mode_fits() {
     let model = model_at(Provider::OpenAiCompatible, server.url());
     let found = Client::new().unwrap().probe(&model).await.unwrap();
     assert!(matches!(found.tool_calls, llm::ToolCalls::Refused(_)), "{found:?}");
-    assert!(found.structured.unwrap_err().contains("not JSON"));
-    assert_eq!(found.tool_mode, protocol::ToolMode::Fenced);
+    assert!(found.structured.unwrap().unwrap_err().contains("not JSON"));
+    let fits = (found.tool_mode, found.edit_format);
+    assert_eq!(fits, (protocol::ToolMode::Fenced, protocol::EditFormat::Whole));
 
     // What failed after the first answer takes nothing from what that one showed.
-    let script = Script::new().answer(add()).answer(Reply::status(503, "busy"));
+    let script = Script::new().say(written).answer(Reply::status(503, "busy"));
     let server = Server::start(script).await;
     let model = model_at(Provider::OpenAiCompatible, server.url());
     let found = Client::new().unwrap().probe(&model).await.unwrap();
-    assert_eq!((found.tool_calls, found.tool_mode), (llm::ToolCalls::Native, protocol::ToolMode::Native));
-    assert!(found.structured.unwrap_err().contains("busy"));
+    assert_eq!((found.tool_calls, found.tool_mode), (llm::ToolCalls::AsText, protocol::ToolMode::Fenced));
+    assert!(found.structured.unwrap().unwrap_err().contains("busy"));
 
     let refusal = Reply::status(501, "This server does not support tools. Start it with `--jinja`");
     let server = Server::start(Script::new().answer(refusal).say("4300").answer(paris())).await;
@@ -170,6 +167,15 @@ async fn trying_a_model_out_says_what_works_and_which_mode_fits() {
     let found = Client::new().unwrap().probe(&model).await.unwrap();
     assert!(matches!(found.tool_calls, llm::ToolCalls::Refused(_)), "{found:?}");
     assert_eq!(found.tool_mode, protocol::ToolMode::JsonStep);
+
+    assert_eq!(found.edit_format, protocol::EditFormat::Replace);
+
+    // Who declines shows nothing of what it can do.
+    let declines = || Reply::refusal("I would rather not.");
+    let server = Server::start(Script::new().answer(declines()).answer(declines())).await;
+    let model = model_at(Provider::Anthropic, server.url());
+    let found = Client::new().unwrap().probe(&model).await.unwrap();
+    assert_eq!((found.tool_calls, found.tool_mode), (llm::ToolCalls::No, protocol::ToolMode::Native));
 
     let server = Server::start(Script::new().answer(Reply::text("")).answer(Reply::text(""))).await;
     let model = model_at(Provider::OpenAiCompatible, server.url());

@@ -423,3 +423,35 @@ async fn one_connection_serves_many_calls() {
         relay.abort();
     }
 }
+
+#[tokio::test]
+async fn an_address_without_a_version_is_as_good_as_one_with_it() {
+    for provider in FORMATS {
+        let script = Script::new().say("Hi.").say("Hi again.").answer(Reply::status(404, "model: gone"));
+        let server = Server::start(script).await;
+        let address = format!("http://{}", server.address());
+        let (client, model) = (Client::new().unwrap(), model_at(provider, address));
+        for text in ["Hi.", "Hi again."] {
+            let answer = client.complete(&model, &request(vec![user("Go.")]), &mut |_| {}).await.unwrap();
+            assert_eq!(answer.completion.parts, [Part::Text { text: text.into() }], "{provider:?}");
+        }
+        let refused = server.violations();
+        assert!(
+            matches!(&refused[..], [one] if one.starts_with("there is no POST /")),
+            "{provider:?}: {refused:?}"
+        );
+        let error = client.complete(&model, &request(vec![user("Go.")]), &mut |_| {}).await.unwrap_err();
+        assert_eq!(error.class, Class::UnknownModel, "{provider:?}: {}", error.message);
+        assert_eq!(
+            server.requests().len(),
+            3,
+            "{provider:?}: who knows the place and not the model is asked once"
+        );
+    }
+    let server = Server::start(Script::new()).await;
+    let model = model_at(Provider::OpenAiCompatible, format!("http://{}/elsewhere", server.address()));
+    let error = complete(&model, &request(vec![user("Go.")])).await.0.unwrap_err();
+    assert!(error.message.contains("has no model API there"), "{}", error.message);
+    assert!(error.message.contains("there is no POST /elsewhere/chat/completions"), "{}", error.message);
+    assert_eq!(server.violations().len(), 2, "{:?}", server.violations());
+}

@@ -81,6 +81,43 @@ async fn a_token_is_sent_and_a_wrong_one_is_told() {
     assert_eq!(missing, Error::Key("the secret \"other\" is not set".into()));
 }
 
+/// One that was started again knows nobody: the call fails, is not made again, and the connection is not used any more.
+#[tokio::test]
+async fn a_server_that_forgot_us_is_greeted_anew() {
+    let shop = Shop::default();
+    let forgot = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let inner = shop.clone();
+    let service = StreamableHttpService::new(
+        move || Ok(inner.clone()),
+        Arc::new(LocalSessionManager::default()),
+        StreamableHttpServerConfig::default(),
+    );
+    let forgetful = Arc::clone(&forgot);
+    let guard = move |request: Request, next: Next| {
+        let knows = !forgetful.load(std::sync::atomic::Ordering::SeqCst);
+        async move {
+            match request.headers().contains_key("mcp-session-id") && !knows {
+                true => StatusCode::NOT_FOUND.into_response(),
+                false => next.run(request).await,
+            }
+        }
+    };
+    let router = Router::new().nest_service("/mcp", service).layer(middleware::from_fn(guard));
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let connection = connect(url.clone(), Auth::None, &[]).await.unwrap();
+    assert_eq!(connection.call("echo", arguments(json!({"text": "in"}))).await.unwrap().text, "in");
+    assert!(!connection.is_closed());
+    forgot.store(true, std::sync::atomic::Ordering::SeqCst);
+    let error = connection.call("echo", arguments(json!({"text": "in"}))).await.unwrap_err();
+    assert!(connection.is_closed(), "{error}: it would fail for ever");
+    assert_eq!(shop.calls.lock().unwrap().len(), 1, "it is not made again");
+    forgot.store(false, std::sync::atomic::Ordering::SeqCst);
+    let connection = connect(url, Auth::None, &[]).await.unwrap();
+    assert_eq!(connection.call("echo", arguments(json!({"text": "in"}))).await.unwrap().text, "in");
+}
+
 #[tokio::test]
 async fn headers_are_sent() {
     let url = format!("{}/mcp", serve(&Shop::default(), Some(("dd-api-key", "tok-1"))).await);

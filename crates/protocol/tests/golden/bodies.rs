@@ -2,6 +2,17 @@
 
 use super::*;
 
+fn listing() -> Listing {
+    Listing {
+        group: SessionGroup::Working,
+        origin: SessionOrigin::Web,
+        authors: vec![SessionAuthor { name: "ana".to_owned(), prompts: 2, last_prompt_at: at() }],
+        turn_started_at: Some(at()),
+        changes: Some(ChangeCounts { files: 2, insertions: 42, deletions: 7 }),
+        ..Listing::default()
+    }
+}
+
 pub(super) fn bodies() -> Vec<serde_json::Value> {
     let lineage = LineageId::from_u128(9);
     let session = Session {
@@ -36,10 +47,12 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
         granted: Vec::new(),
         turn: Some(TurnId::from_u128(2)),
         delivery: Some(delivery()),
+        deliveries: Vec::new(),
         notifying: false,
         sandbox: Some(SandboxId::from_u128(5)),
         forked_from: None,
         skills: Vec::new(),
+        listing: listing(),
     };
     let create = CreateSession {
         environment: "shop".to_owned(),
@@ -89,6 +102,7 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
         round_trip(&SetQueue { paused: true }),
         round_trip(&Queue { paused: true, waits: None, prompts: session.queued.clone() }),
         round_trip(&StopSession { pause: true }),
+        round_trip(&DeliverSession { allow_secrets: true }),
         round_trip(&Decide { comment: Some("add a test".to_owned()), ..Decide::default() }),
         round_trip(&Decision {
             approval: ApprovalId::from_u128(4),
@@ -115,7 +129,7 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
             ..session.clone()
         }),
         round_trip(&PromptCreated { id: PromptId::from_u128(7), waits: None }),
-        round_trip(&SessionList { sessions: vec![session.clone()] }),
+        round_trip(&SessionList { sessions: vec![session.clone()], ..SessionList::default() }),
         round_trip(&EventPage { events: Vec::new(), next_after: 24, more: false, lineage: None }),
         round_trip(&diff),
         round_trip(&Stopped { turn: Some(TurnId::from_u128(2)), delivery: false }),
@@ -199,5 +213,16 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
         round_trip(&CreateSession { policy: Some(policy()), ..create.clone() }),
         round_trip(&policy::decide()),
         round_trip(&Session { skills: vec![super::team::skill()], ..session.clone() }),
+        round_trip(&Session {
+            deliveries: vec![Delivery { repository: Some("apps/web".to_owned()), ..delivery() }],
+            ..session.clone()
+        }),
+        round_trip(&Environment {
+            repos: vec![
+                Repo::at("https://git.example.com/api.git"),
+                Repo { path: Some("apps/web".to_owned()), ..Repo::at("https://git.example.com/web.git") },
+            ],
+            ..Environment::default()
+        }),
     ]
 }

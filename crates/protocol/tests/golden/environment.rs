@@ -6,7 +6,11 @@ use super::at;
 
 pub(super) fn environment() -> Environment {
     Environment {
-        repos: vec![Repo { url: "/srv/git/shop.git".to_owned(), branch: Some("main".to_owned()) }],
+        repos: vec![Repo {
+            url: "/srv/git/shop.git".to_owned(),
+            branch: Some("main".to_owned()),
+            path: None,
+        }],
         setup: vec![SetupStep {
             run: "npm ci".to_owned(),
             inputs: vec!["package-lock.json".to_owned()],
@@ -88,6 +92,14 @@ pub(super) fn image() -> ImageStatus {
             age_s: 60,
             bytes: 5000,
             duration_ms: 700,
+            checks: vec![ImageCheck {
+                name: "test".to_owned(),
+                run: "npm test".to_owned(),
+                state: ImageCheckState::Failed,
+                failures: 2,
+                duration_ms: 900,
+                why: None,
+            }],
         }),
         steps: vec![StepStatus {
             title: "npm ci".to_owned(),

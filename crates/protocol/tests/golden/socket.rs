@@ -45,6 +45,8 @@ fn said() -> Vec<ClientMessage> {
             all: true,
             key: key(),
         },
+        ClientMessage::ListSubscribe {},
+        ClientMessage::ListUnsubscribe {},
     ]
 }
 
@@ -63,9 +65,12 @@ fn told() -> Vec<ServerMessage> {
         ServerBody::Subscribed { lineage: Some(LineageId::from_u128(9)) },
     ]
     .map(|body| ServerMessage::new(Some(SessionId::from_u128(1)), body));
-    let others =
-        [ServerBody::Error { problem: Problem::new(Code::BadRequest, "what?") }, ServerBody::Ping {}]
-            .map(|body| ServerMessage::new(None, body));
+    let others = [
+        ServerBody::Error { problem: Problem::new(Code::BadRequest, "what?") },
+        ServerBody::Ping {},
+        ServerBody::ListChanged {},
+    ]
+    .map(|body| ServerMessage::new(None, body));
     about_one.into_iter().chain(others).collect()
 }
 

@@ -79,6 +79,7 @@ pub(super) fn events() -> [EventBody; 3] {
             model: "main".to_owned(),
             forked_from: None,
             budgets: Budgets::default(),
+            origin: SessionOrigin::default(),
         },
     ]
 }

@@ -52,6 +52,7 @@ fn every_word_is_spelled_as_it_always_was() {
         Permission => [Allow, Ask, Deny],
         HookPoint => [Before, After],
         HookDeed => [Passed, Vetoed, Rewrote, Replaced, Added, Failed],
+        ImageCheckState => [Pending, Running, Passed, Failed, Unknown],
     };
     compare("words.jsonl", words);
 }

@@ -117,6 +117,13 @@ impl Rules {
         self.kind == Kind::Open
     }
 
+    /// Whether a server may go there by itself: like a sandbox, but to no address without a name unless a rule names it.
+    pub fn allows(&self, host: &str, port: u16) -> bool {
+        let Ok(host) = Host::parse(host) else { return false };
+        let named = self.kind != Kind::Open || (host.address().is_none() && host.never().is_none());
+        named && host.reserved().is_none_or(|_| self.kind != Kind::Open) && self.allow(&host, port).is_ok()
+    }
+
     /// The rule that allows this host on this port, or why there is none.
     pub(super) fn allow(&self, host: &Host, port: u16) -> Result<&str, &'static str> {
         self.find(host, Some(port), |rule| rule.hosts.covers(host) && rule.ports.have(port))

@@ -75,7 +75,9 @@ impl Held {
         let is_covered = |at: &usize| runs.iter().any(|run| run.within(bytes.len()).contains(at));
         let waiting = self.shown..bytes.len();
         let told = self.shown + waiting.clone().filter(|at| !is_covered(at)).count();
-        let most = self.scrubber.shortest_like(&bytes).map_or(HARMLESS, |length| HARMLESS.min(length / 2));
+        // As they came: a byte that is covered as the end of one value may be the beginning of the next.
+        let most =
+            self.scrubber.shortest_like(&self.bytes).map_or(HARMLESS, |length| HARMLESS.min(length / 2));
         let length = match told <= most {
             true => waiting.len(),
             // A value that is whole, and may be the beginning of a longer one, is covered whatever follows.
@@ -268,6 +270,14 @@ mod tests {
         let text = b"abcdefgh-defgh";
         let bytes: Vec<&[u8]> = text.chunks(1).collect();
         assert_eq!(scrubbed(&["abcde", "defgh"], &bytes), b"slipwXy--slipw");
+    }
+
+    #[test]
+    fn a_value_that_begins_with_the_end_of_another_is_not_told_in_a_pause() {
+        let mut held = Held::new(scrubber(&["abbba"]));
+        assert_eq!(held.take(b"abbbabbb"), &b"slip"[..]);
+        assert_eq!(held.pause(), &b"w"[..], "three of five bytes are more than half");
+        assert_eq!(held.take(b"ac"), &b"Xy-Xc"[..]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use protocol::{ImageInfo, ImageState, ImageStatus, SandboxId, StepKind, StepStat
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 
 use super::build::{Build, Built};
+use super::checked::{self, Checked, Checking};
 use super::log::Log;
 use super::progress::{Progress, millis};
 use super::record::{Files, Last, Record, is_name};
@@ -43,9 +44,13 @@ pub struct Images {
 
 /// What is known of one environment.
 #[derive(Default)]
-struct Entry {
-    current: Option<Record>,
+pub(super) struct Entry {
+    pub(super) current: Option<Record>,
     last: Option<Last>,
+    /// How the checks went on the last images, the latest first.
+    pub(super) checked: Vec<Checked>,
+    /// Checks that are under way.
+    pub(super) checking: Option<Checking>,
     /// The build under way.
     live: Option<Progress>,
     /// Layers that the build under way stands on or made.
@@ -108,7 +113,8 @@ impl Images {
         let files = Files::open(dir)?;
         let mut environments = HashMap::new();
         for name in files.environments()? {
-            let entry = Entry { current: files.image(&name), last: files.last(&name), ..Entry::default() };
+            let (current, last) = (files.image(&name), files.last(&name));
+            let entry = Entry { current, last, checked: files.checked(&name), ..Entry::default() };
             if entry.current.is_some() || entry.last.is_some() {
                 environments.insert(name, entry);
             }
@@ -203,7 +209,7 @@ impl Images {
     pub fn status(&self, environment: &str) -> ImageStatus {
         let environments = self.environments();
         let Some(entry) = environments.get(environment) else { return ImageStatus::default() };
-        let current = entry.current.as_ref().map(|record| info(&record.image));
+        let current = entry.current.as_ref().map(|record| info(entry, &record.image));
         if let Some(live) = &entry.live {
             return ImageStatus {
                 state: ImageState::Building,
@@ -326,6 +332,7 @@ impl Images {
             // The entry stays: a build may be under way, and whoever comes next must wait for it.
             self.release(entry.current.take());
             entry.last = None;
+            (entry.checked, entry.checking) = (Vec::new(), None);
         }
         self.files.forget(environment)
     }
@@ -363,7 +370,7 @@ impl Images {
         self.files.log_path(environment)
     }
 
-    fn environments(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    pub(super) fn environments(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.environments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -403,7 +410,7 @@ impl Images {
     }
 }
 
-fn info(image: &Image) -> ImageInfo {
+fn info(entry: &Entry, image: &Image) -> ImageInfo {
     ImageInfo {
         key: image.key.clone(),
         branch: image.branch.clone(),
@@ -412,6 +419,7 @@ fn info(image: &Image) -> ImageInfo {
         age_s: age(image.built_at).as_secs(),
         bytes: image.bytes,
         duration_ms: image.duration_ms,
+        checks: checked::shown(image, entry.checking.as_ref(), &entry.checked),
     }
 }
 
@@ -434,6 +442,7 @@ fn record(recipe: &Recipe, built: Built, before: Option<&Record>, took: Duration
         built_at: Timestamp::now(),
         duration_ms: same.map_or(millis(took), |before| before.image.duration_ms),
         bytes: built.bytes,
+        notes: recipe.notes.clone(),
     };
     Record { image, recipe: recipe.digest(), parts: built.parts }
 }

@@ -3,6 +3,8 @@
 use protocol::Service;
 use sha2::{Digest, Sha256};
 
+#[cfg(test)]
+use super::Extras;
 use super::{Recipe, Repo, Step};
 use crate::{Error, LayerId, Stack, base};
 
@@ -84,7 +86,11 @@ pub(super) fn surroundings(recipe: &Recipe) -> String {
 
 /// The layer of a repository at a commit. It depends on no base: it is always made with the host's git.
 pub(super) fn repo(repo: &Repo) -> Result<LayerId, Error> {
-    let key = Sum::of("repo").text(&repo.url).text(&repo.branch).text(&repo.commit).key();
+    let sum = Sum::of("repo").text(&repo.url).text(&repo.branch).text(&repo.commit);
+    // One without extras has the name that it always had.
+    let words = &repo.extras.words;
+    let sum = if words.is_empty() { sum } else { sum.list(words.iter().map(String::as_str)) };
+    let key = sum.key();
     format!("repo-{key}").parse()
 }
 
@@ -214,11 +220,20 @@ mod tests {
 
     #[test]
     fn fields_do_not_run_into_each_other() {
-        let one = Repo { url: "ab".into(), branch: "c".into(), commit: "d".into(), bundle: "x".into() };
+        let one = Repo {
+            url: "ab".into(),
+            branch: "c".into(),
+            commit: "d".into(),
+            bundle: "x".into(),
+            extras: Extras::default(),
+        };
         let other = Repo { url: "a".into(), branch: "bc".into(), ..one.clone() };
         assert_ne!(repo(&one).unwrap(), repo(&other).unwrap());
         let elsewhere = Repo { bundle: "y".into(), ..one.clone() };
         assert_eq!(repo(&one).unwrap(), repo(&elsewhere).unwrap(), "where the bundle lies does not count");
+        let extras = Extras { words: vec!["lib at 1".to_owned()], ..Extras::default() };
+        let more = Repo { extras, ..one.clone() };
+        assert_ne!(repo(&one).unwrap(), repo(&more).unwrap(), "what is laid into it counts");
     }
 
     #[test]

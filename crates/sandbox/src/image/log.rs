@@ -35,6 +35,11 @@ impl Log {
         Ok(Self { file: Mutex::new(Some(file)), limit: LIMIT, written: 0.into() })
     }
 
+    /// One that keeps nothing.
+    pub(super) fn nowhere() -> Self {
+        Self { file: Mutex::new(None), limit: 0, written: 0.into() }
+    }
+
     /// A line of our own.
     pub(super) fn line(&self, text: &str) {
         self.write(format!("{text}\n").as_bytes());

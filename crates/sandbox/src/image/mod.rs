@@ -5,6 +5,7 @@
 //! any other step also everything below it. What is there under its key is stacked and not built; so a build is as long as what changed.
 
 mod build;
+mod checked;
 mod images;
 mod inside;
 mod key;
@@ -15,6 +16,7 @@ mod progress;
 mod record;
 mod retry;
 mod step;
+mod trial;
 mod way_out;
 
 use std::path::PathBuf;
@@ -26,12 +28,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Limits, Stack, base, egress};
 
+pub use checked::{Checked, CheckedOne, pending};
 pub use images::{FailedBuild, Images, Reason, Wanted};
 pub use inside::copy_in;
 pub use retry::wait_after;
+pub use trial::Trial;
 
 /// What to build.
-#[derive(Clone)]
+#[derive(std::clone::Clone)]
 pub struct Recipe {
     /// Name of the environment.
     pub environment: String,
@@ -39,8 +43,10 @@ pub struct Recipe {
     pub base: base::Source,
     /// The repository's files at the commit, for bases that are built from it.
     pub checkout: Option<PathBuf>,
-    /// The repository.
+    /// The repository; of several what they are called together.
     pub repo: Repo,
+    /// The repositories, where each lies in a directory of its own; none where the one there is lies in the workspace itself.
+    pub clones: Vec<Clone>,
     /// Set-up steps, in order.
     pub setup: Vec<Step>,
     /// Steps that fill caches, in order.
@@ -56,6 +62,14 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// The directories of the workspace that are repositories.
+    pub(crate) fn places(&self) -> Vec<&str> {
+        if self.clones.is_empty() {
+            return vec!["."];
+        }
+        self.clones.iter().map(|clone| clone.place.as_str()).collect()
+    }
+
     /// Changes when what is to be done does; the commit and the content of inputs do not count. Needs no bundle.
     pub fn digest(&self) -> String {
         key::recipe(self)
@@ -86,6 +100,28 @@ pub struct Repo {
     pub commit: String,
     /// A bundle with that branch at that commit, on the host.
     pub bundle: PathBuf,
+    /// What is laid into the clone.
+    pub extras: Extras,
+}
+
+/// What the clone of a repository needs beside its commits.
+#[derive(Debug, Clone, Default)]
+pub struct Extras {
+    /// Files of the host, each with its place in the sandbox.
+    pub files: Vec<(PathBuf, String)>,
+    /// The script that lays them into the clone, in the directory that it is given.
+    pub script: String,
+    /// What it is, in words that differ where it does.
+    pub words: Vec<String>,
+}
+
+/// A repository in a directory of the workspace.
+#[derive(Debug, Clone)]
+pub struct Clone {
+    /// The directory, from the workspace.
+    pub place: String,
+    /// The repository.
+    pub repo: Repo,
 }
 
 /// A set-up or warm step.
@@ -124,4 +160,7 @@ pub struct Image {
     pub duration_ms: u64,
     /// Bytes of all its layers.
     pub bytes: u64,
+    /// What a person should know of it, such as a submodule that could not be fetched.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }

@@ -12,7 +12,19 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// Git with nothing of the workspace's own that could run or wait for a person.
 const PRELUDE: &str = r#"set -e
 g() { git --git-dir=.git --work-tree=. -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.bare=false -c safe.directory='*' "$@"; }
-seen=/tmp/slipway-seen
+"#;
+
+/// Does what the function `look` says in each of the directories that the arguments name, which are the repositories.
+const EACH: &str = r#"
+n=0
+for at; do
+  n=$((n + 1))
+  (
+    cd "$at"
+    seen=/tmp/slipway-seen/$n
+    look
+  )
+done
 "#;
 
 /// Remembers how git's own files are. Returns once the clock of the file system has moved on, so that whatever is written
@@ -44,9 +56,10 @@ head -n 5 "$seen/status"
 "#;
 
 /// Called before a step runs. False where the base has no git: nobody can tell then.
-pub(super) async fn before(sandbox: &dyn Sandbox) -> Result<bool, Error> {
-    let script = format!("{PRELUDE}g rev-parse -q --verify HEAD >/dev/null\n{BEFORE}");
-    let (exit, said) = inside::capture(sandbox, &crate::shell::script(&script, &[], Some(TIMEOUT))).await?;
+pub(super) async fn before(sandbox: &dyn Sandbox, places: &[&str]) -> Result<bool, Error> {
+    let script = format!("{PRELUDE}look() {{\ng rev-parse -q --verify HEAD >/dev/null\n{BEFORE}}}\n{EACH}");
+    let script = crate::shell::script(&script, places, Some(TIMEOUT));
+    let (exit, said) = inside::capture(sandbox, &script).await?;
     if exit.code != 0 {
         tracing::info!(sandbox = %sandbox.id(), said, "git does not work in this base; a step's layer is for one commit");
     }
@@ -54,18 +67,19 @@ pub(super) async fn before(sandbox: &dyn Sandbox) -> Result<bool, Error> {
 }
 
 /// Called after the step: None if it left the repository alone, otherwise what it changed.
-pub(super) async fn changed(sandbox: &dyn Sandbox) -> Result<Option<String>, Error> {
-    look(sandbox, AFTER).await
+pub(super) async fn changed(sandbox: &dyn Sandbox, places: &[&str]) -> Result<Option<String>, Error> {
+    look(sandbox, AFTER, places).await
 }
 
 /// None if what the layers show together is what the commit has, otherwise what differs.
-pub(super) async fn conflict(sandbox: &dyn Sandbox) -> Result<Option<String>, Error> {
-    look(sandbox, STATUS).await
+pub(super) async fn conflict(sandbox: &dyn Sandbox, places: &[&str]) -> Result<Option<String>, Error> {
+    look(sandbox, STATUS, places).await
 }
 
-async fn look(sandbox: &dyn Sandbox, script: &str) -> Result<Option<String>, Error> {
-    let script = format!("{PRELUDE}{script}");
-    let (exit, said) = inside::capture(sandbox, &crate::shell::script(&script, &[], Some(TIMEOUT))).await?;
+async fn look(sandbox: &dyn Sandbox, script: &str, places: &[&str]) -> Result<Option<String>, Error> {
+    let script = format!("{PRELUDE}look() {{{script}}}\n{EACH}");
+    let script = crate::shell::script(&script, places, Some(TIMEOUT));
+    let (exit, said) = inside::capture(sandbox, &script).await?;
     match (exit.code, said.is_empty()) {
         (0, true) => Ok(None),
         (0, false) => Ok(Some(said)),

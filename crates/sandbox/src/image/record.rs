@@ -8,7 +8,7 @@ use protocol::{StepStatus, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Image, key};
+use super::{Checked, Image, key};
 use crate::{Error, LayerId};
 
 /// `image.json`: the image that sandboxes start from.
@@ -78,6 +78,14 @@ impl Files {
         write(&self.last_path(environment), last)
     }
 
+    pub(super) fn checked(&self, environment: &str) -> Vec<Checked> {
+        read(&self.checked_path(environment)).unwrap_or_default()
+    }
+
+    pub(super) fn put_checked(&self, environment: &str, checked: &[Checked]) -> Result<(), Error> {
+        write(&self.checked_path(environment), &checked)
+    }
+
     /// Removes the image, and keeps how its build went.
     pub(super) fn forget_image(&self, environment: &str) -> Result<(), Error> {
         let path = self.image_path(environment);
@@ -89,7 +97,12 @@ impl Files {
 
     /// Removes what is ours; downloads and notes may live beside it under the same name.
     pub(super) fn forget(&self, environment: &str) -> Result<(), Error> {
-        for path in [self.image_path(environment), self.last_path(environment), self.log_path(environment)] {
+        for path in [
+            self.image_path(environment),
+            self.last_path(environment),
+            self.checked_path(environment),
+            self.log_path(environment),
+        ] {
             match std::fs::remove_file(&path) {
                 Err(error) if !is_absent(&error) => return Err(Error::io(path)(error)),
                 _ => {}
@@ -127,6 +140,10 @@ impl Files {
 
     fn last_path(&self, environment: &str) -> PathBuf {
         self.of(environment).join("last.json")
+    }
+
+    fn checked_path(&self, environment: &str) -> PathBuf {
+        self.of(environment).join("checks.json")
     }
 
     fn of(&self, environment: &str) -> PathBuf {
@@ -197,6 +214,7 @@ mod tests {
             built_at: Timestamp::UNIX_EPOCH,
             duration_ms: 1,
             bytes: 2,
+            notes: Vec::new(),
         };
         Record { image, recipe: "r".to_owned(), parts: vec!["repo-1".parse().unwrap()] }
     }
@@ -228,6 +246,30 @@ mod tests {
         }
         files.put_image("app", &record("other")).unwrap();
         assert_eq!(files.image("app"), None, "a record of another environment");
+    }
+
+    #[test]
+    fn how_checks_went_is_kept_and_goes_with_the_image_s_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::open(dir.path()).unwrap();
+        assert_eq!(files.checked("app"), []);
+        let checked = |commit: &str| Checked {
+            image: "k".to_owned(),
+            commit: commit.to_owned(),
+            recipe: "r".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+            checks: vec![super::super::CheckedOne {
+                check: super::super::pending("test", "make test"),
+                parser: "auto".to_owned(),
+                report: protocol::Report::default(),
+            }],
+        };
+        files.put_checked("app", &[checked("b"), checked("a")]).unwrap();
+        assert_eq!(files.checked("app"), [checked("b"), checked("a")]);
+        std::fs::write(files.checked_path("app"), "[{").unwrap();
+        assert_eq!(files.checked("app"), [], "what is damaged is not known");
+        files.forget("app").unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

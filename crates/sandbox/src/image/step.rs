@@ -11,16 +11,16 @@ use protocol::{SandboxId, Service, StepState};
 use super::build::Build;
 use super::progress::Place;
 use super::way_out::WayOut;
-use super::{Images, Step, inside, portable, probe, retry};
-use crate::{Driver, Error, Layer, LayerId, Life, Network, Owner, Sandbox, Save, Spec, Stack, service};
+use super::{Images, Repo, Step, inside, portable, probe, retry};
+use crate::{
+    Driver, Error, Layer, LayerId, Life, Network, Owner, Sandbox, Save, Spec, Stack, WORKSPACE, service,
+};
 
 /// What no layer keeps: files that are of one run, such as sockets, locks and the sandbox's own certificates.
 const PASSING: [&str; 3] = ["/run", "/tmp", "/var/tmp"];
 /// What the layer of a repository leaves out: everything but the workspace.
 const BESIDE_WORKSPACE: [&str; 12] =
     ["/dev", "/etc", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/tmp", "/var"];
-/// What a layer leaves out that stands on any commit, beside what passes.
-const GIT: &str = "/workspace/.git";
 
 /// Where the repository's bundle is while it is cloned.
 const BUNDLE: &str = "/tmp/slipway-in.bundle";
@@ -31,11 +31,13 @@ const CLONE_TIMEOUT: Duration = Duration::from_secs(1800);
 /// What a sandbox may live longer than its step: services start, what it wrote is looked at. Only an orphan lives so long.
 const SLACK: Duration = Duration::from_secs(1800);
 
-/// Clones the bundle `$1` of branch `$2` so that the branch is at commit `$3` and its remote at `$4`. Nothing of the
-/// repository's own is run.
+/// Clones the bundle `$1` of branch `$2` so that the branch is at commit `$3` and its remote at `$4`, in the directory `$5`.
+/// Nothing of the repository's own is run.
 const CLONE: &str = r#"set -e
-plain() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c safe.directory='*' -c advice.detachedHead=false -c init.defaultBranch=main "$@"; }
+plain() { GIT_LFS_SKIP_SMUDGE=1 git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c submodule.recurse=false -c fetch.recurseSubmodules=no -c gc.auto=0 -c safe.directory='*' -c advice.detachedHead=false -c init.defaultBranch=main "$@"; }
 g() { plain --git-dir=.git --work-tree=. -c core.bare=false "$@"; }
+mkdir -p -- "$5"
+cd "$5"
 plain clone -q --branch "$2" "$1" .
 rm -f "$1"
 if [ "$(g rev-parse -q --verify HEAD)" != "$3" ]; then g checkout -q -B "$2" "$3" --; fi
@@ -44,7 +46,7 @@ g update-ref "refs/remotes/origin/$2" "$3"
 "#;
 
 /// A sandbox that is removed on every way out.
-struct Held {
+pub(super) struct Held {
     driver: Arc<dyn Driver>,
     active: Arc<Mutex<BTreeSet<SandboxId>>>,
     id: SandboxId,
@@ -60,7 +62,7 @@ impl Held {
     }
 
     /// Removes it now.
-    async fn remove(mut self) {
+    pub(super) async fn remove(mut self) {
         // What could not be removed is found by the next sweep; the step's own result matters more.
         if let Err(error) = self.driver.remove(self.id).await {
             tracing::warn!(sandbox = %self.id, %error, "a sandbox of a build could not be removed");
@@ -109,20 +111,35 @@ impl Build<'_> {
             self.attempt(Place::Clone, before + 1, CLONE_ATTEMPTS);
             let (sandbox, held) = self.sandbox(Stack::host(), CLONE_TIMEOUT, Network::None).await?;
             let work = async {
-                inside::copy_in(&*sandbox, &repo.bundle, BUNDLE).await?;
-                let args = [BUNDLE, &repo.branch, &repo.commit, &repo.url];
-                let script = crate::shell::script(CLONE, &args, Some(CLONE_TIMEOUT));
-                let exit = self.follow(Place::Clone, &*sandbox, &script).await?;
-                if exit.code != 0 {
-                    return Err(Error::Build {
-                        message: format!(
-                            "the clone of {} {}",
-                            repo.url,
-                            self.ending(Place::Clone, &exit, CLONE_TIMEOUT)
-                        ),
-                        hint: "the repository may be damaged, or too large for the limits of the environment"
-                            .to_owned(),
-                    });
+                let clones = self.recipe.clones.iter().map(|clone| (clone.place.as_str(), &clone.repo));
+                let mut repos: Vec<(&str, &Repo)> = clones.collect();
+                if repos.is_empty() {
+                    repos.push((".", repo));
+                }
+                for (place, repo) in repos {
+                    inside::copy_in(&*sandbox, &repo.bundle, BUNDLE).await?;
+                    let args = [BUNDLE, &repo.branch, &repo.commit, &repo.url, place];
+                    let script = crate::shell::script(CLONE, &args, Some(CLONE_TIMEOUT));
+                    let mut exit = self.follow(Place::Clone, &*sandbox, &script).await?;
+                    if exit.code == 0 && !repo.extras.files.is_empty() {
+                        for (host, inside) in &repo.extras.files {
+                            inside::copy_in(&*sandbox, host, inside).await?;
+                        }
+                        let lay = crate::shell::script(&repo.extras.script, &[place], Some(CLONE_TIMEOUT));
+                        exit = self.follow(Place::Clone, &*sandbox, &lay).await?;
+                    }
+                    if exit.code != 0 {
+                        return Err(Error::Build {
+                            message: format!(
+                                "the clone of {} {}",
+                                repo.url,
+                                self.ending(Place::Clone, &exit, CLONE_TIMEOUT)
+                            ),
+                            hint:
+                                "the repository may be damaged, or too large for the limits of the environment"
+                                    .to_owned(),
+                        });
+                    }
                 }
                 self.save(sandbox.id(), layer, &BESIDE_WORKSPACE).await
             };
@@ -162,7 +179,7 @@ impl Build<'_> {
         // Held until the command is done: without it nothing leads out.
         let way_out = WayOut::open(self.recipe.egress.as_ref(), sandbox, self.log).await?;
         let watched = match names.portable {
-            Some(_) => portable::before(sandbox).await?,
+            Some(_) => portable::before(sandbox, &self.recipe.places()).await?,
             None => false,
         };
         if let Err(error) = service::start(sandbox, services).await {
@@ -178,15 +195,21 @@ impl Build<'_> {
         let (layer, changed) = match &names.portable {
             None => (&names.full, None),
             Some(_) if !watched => (&names.full, Some("git does not work in this base".to_owned())),
-            Some(portable) => match portable::changed(sandbox).await? {
+            Some(portable) => match portable::changed(sandbox, &self.recipe.places()).await? {
                 None => (portable, None),
                 changed => (&names.full, changed),
             },
         };
-        let mut without = PASSING.to_vec();
+        let mut without = PASSING.map(str::to_owned).to_vec();
         if *layer != names.full {
-            without.push(GIT);
+            // What stands on any commit has nothing of git's own.
+            let git = |place: &str| match place {
+                "." => format!("{WORKSPACE}/.git"),
+                place => format!("{WORKSPACE}/{place}/.git"),
+            };
+            without.extend(self.recipe.places().into_iter().map(git));
         }
+        let without: Vec<&str> = without.iter().map(String::as_str).collect();
         let layer = self.save(sandbox.id(), layer, &without).await?;
         Ok(Made { layer, changed })
     }
@@ -194,7 +217,7 @@ impl Build<'_> {
     /// What differs from the commit when these layers are stacked; None if nothing does.
     pub(super) async fn conflict(&self, stack: &Stack) -> Result<Option<String>, Error> {
         let (sandbox, held) = self.sandbox(stack.clone(), CLONE_TIMEOUT, Network::None).await?;
-        let found = portable::conflict(&*sandbox).await;
+        let found = portable::conflict(&*sandbox, &self.recipe.places()).await;
         held.remove().await;
         found
     }
@@ -207,7 +230,7 @@ impl Build<'_> {
         found
     }
 
-    async fn sandbox(
+    pub(super) async fn sandbox(
         &self,
         stack: Stack,
         timeout: Duration,

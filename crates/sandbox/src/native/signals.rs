@@ -20,7 +20,10 @@ const MARK: &str = "stopped.json";
 
 /// A parent that takes longer than this is not waited for before its children are stopped. It is at once unless a busy
 /// machine has no processor for it, or it waits for a disk.
-const LEVEL: Duration = Duration::from_millis(50);
+const PARENT: Duration = Duration::from_millis(250);
+
+/// How long the guest has at first.
+const GUEST: Duration = Duration::from_millis(50);
 
 /// One that is traced is not told to stop, because its tracer would be told first. If its tracer does not hold it by then,
 /// nothing does.
@@ -70,7 +73,7 @@ impl Signals {
             below(self.init)?.processes.iter().filter(stopped).map(|process| process.name).collect();
         self.write(&before)?;
         guest.signal(Signal::STOP)?;
-        wait(&[guest], LEVEL)?;
+        wait(&[guest], GUEST)?;
         let mut last = None;
         for round in 1_u32.. {
             // Before the look: one that goes on may reap, and start something.
@@ -108,7 +111,7 @@ impl Signals {
     /// Has the guest stop everything in one step, which no process escapes by beginning another.
     fn stop_at_once(&self, guest: &Process) -> Result<()> {
         guest.signal(Signal::USR2)?;
-        let mut time = LEVEL;
+        let mut time = GUEST;
         while time <= LONGEST {
             guest.signal(Signal::CONT)?;
             until(time, || Ok(guest.is_done_with(Signal::USR2)))?;
@@ -163,7 +166,7 @@ fn stop_levels(processes: &[Process]) -> Result<()> {
         for process in level {
             process.signal(Signal::STOP)?;
         }
-        wait(level, LEVEL)?;
+        wait(level, PARENT)?;
     }
     Ok(())
 }

@@ -58,6 +58,28 @@ pub(crate) async fn put(
     Ok(Json(sessions.put_environment_as(made.command(), &name, recipe).await?))
 }
 
+/// Looks at a recipe as if it were to be written, and writes nothing. A recipe with a fault is a problem that says which.
+#[utoipa::path(
+    post, path = "/api/v1/environments/{name}/check", tag = "environments", operation_id = "check_environment",
+    params(("name" = String, Path, description = "The environment; there need not be one yet")),
+    request_body = Environment,
+    responses(
+        (status = 204, description = "It can be used"),
+        (status = 400, description = "It has a fault"),
+        (status = 422, description = "Its repository or branch cannot be read"),
+    )
+)]
+pub(crate) async fn check(
+    State(app): State<App>,
+    caller: Caller,
+    Segments(name): Segments<String>,
+    Body(recipe): Body<Environment>,
+) -> Result<StatusCode, Failure> {
+    let sessions = app.allow(&caller, Action::Write, Resource::Environment(&name))?;
+    sessions.check_environment(&name, recipe).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Removes an environment; sessions that were made from it keep their copy.
 #[utoipa::path(
     delete, path = "/api/v1/environments/{name}", tag = "environments", operation_id = "remove_environment",

@@ -8,8 +8,8 @@ use utoipa::openapi::{Content, ObjectBuilder, OpenApi as OpenApiDocument, Ref, R
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, backup, environments, events, health, images, memory, models, outputs, prompts, secrets,
-    sessions, snapshots, socket, spend,
+    approvals, backup, environments, events, files, forge_hooks, health, images, logins, me, memory, models,
+    outputs, prompts, pull_request, secrets, sessions, settings, snapshots, socket, spend, statistics,
 };
 use crate::authorize::{Action, Caller, Resource, authorize};
 use crate::problem::{Failure, MEDIA_TYPE};
@@ -26,9 +26,15 @@ use crate::problem::{Failure, MEDIA_TYPE};
         sessions::list,
         sessions::show,
         sessions::edit,
+        sessions::egress,
         sessions::stop,
         sessions::diff,
         sessions::deliver,
+        sessions::preview,
+        pull_request::show,
+        pull_request::edit,
+        pull_request::bundle,
+        pull_request::rebase,
         prompts::create,
         prompts::edit,
         prompts::remove,
@@ -39,9 +45,12 @@ use crate::problem::{Failure, MEDIA_TYPE};
         socket::socket,
         socket::session_socket,
         outputs::output,
+        files::list,
+        files::show,
         environments::list,
         environments::show,
         environments::put,
+        environments::check,
         environments::remove,
         snapshots::list,
         snapshots::fork,
@@ -55,7 +64,11 @@ use crate::problem::{Failure, MEDIA_TYPE};
         backup::backup,
         backup::restore,
         models::list,
+        models::test,
+        settings::show,
         spend::show,
+        statistics::show,
+        me::show,
         memory::list,
         memory::search,
         memory::remember,
@@ -65,6 +78,12 @@ use crate::problem::{Failure, MEDIA_TYPE};
         secrets::list,
         secrets::set,
         secrets::remove,
+        logins::list,
+        logins::set,
+        logins::remove,
+        logins::begin,
+        logins::go_on,
+        forge_hooks::take,
         health::health,
         openapi,
     ),
@@ -73,7 +92,9 @@ use crate::problem::{Failure, MEDIA_TYPE};
         protocol::Ephemeral,
         protocol::Problem,
         protocol::ClientMessage,
-        protocol::ServerMessage
+        protocol::ServerMessage,
+        protocol::Archived,
+        protocol::FileState
     )),
     modifiers(&Everywhere),
     security((), ("token" = []))
@@ -138,5 +159,10 @@ fn key() -> Parameter {
 )]
 pub(crate) async fn openapi(caller: Caller) -> Result<Json<OpenApiDocument>, Failure> {
     authorize(Some(&caller.0), Action::Read, Resource::Server)?;
-    Ok(Json(Api::openapi()))
+    Ok(Json(document()))
+}
+
+/// The description itself.
+pub(crate) fn document() -> OpenApiDocument {
+    Api::openapi()
 }

@@ -1,11 +1,7 @@
-//! `GET /`: a page for a person who opened the address in a browser. No scripts, no data.
+//! `GET /` where the web app was not built: a page for a person who opened the address in a browser. No scripts, no data.
 
-use axum::Extension;
 use axum::http::header;
-use axum::response::IntoResponse;
-
-use crate::authorize::{Action, Identity, Resource, authorize};
-use crate::problem::Failure;
+use axum::response::{IntoResponse, Response};
 
 const PAGE: &str = concat!(
     r#"<!doctype html>
@@ -21,6 +17,7 @@ const PAGE: &str = concat!(
 <p>Version "#,
     env!("CARGO_PKG_VERSION"),
     r#". The API is at <code>/api/v1</code>; <a href="/api/v1/openapi.json">its description</a> lists every route.</p>
+<p>The web app is not in this program. <code>make web</code> builds it, which needs Node; <code>make build</code> then puts it in.</p>
 <p>From a terminal:</p>
 <pre>
 slipway env ls                           the environments there are
@@ -36,7 +33,6 @@ slipway doctor                           what holds on this machine
 );
 
 /// Says that Slipway runs and how to go on.
-pub(crate) async fn page(Extension(identity): Extension<Identity>) -> Result<impl IntoResponse, Failure> {
-    authorize(identity.0.as_ref(), Action::Read, Resource::Page)?;
-    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], PAGE))
+pub(crate) fn page() -> Response {
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], PAGE).into_response()
 }

@@ -10,6 +10,7 @@ use protocol::{
     ClientMessage, Code, CreatePrompt, Decide, Problem, ServerBody, ServerMessage, SessionId, StopSession,
 };
 use session::{Feed, Position, Terminal, TerminalSpec};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::commands::{self, Command};
@@ -51,6 +52,7 @@ enum Kind {
     Told(Told),
     Done(Done),
     Printed(Printed),
+    List,
 }
 
 /// The other end of a WebSocket.
@@ -67,6 +69,8 @@ pub(crate) struct Client {
     commands: (usize, usize),
     /// Few have any, and they have buffers.
     terminals: Option<Box<Terminals>>,
+    /// Where it is told of changes of the list of sessions.
+    list: Option<watch::Receiver<u64>>,
     messages: Bucket,
     bytes: Bucket,
     _seat: Seat,
@@ -83,6 +87,7 @@ impl Client {
             pending: FuturesUnordered::new(),
             commands: (0, 0),
             terminals: None,
+            list: None,
             messages: Bucket::new(MESSAGES.0, MESSAGES.1),
             bytes: Bucket::new(BYTES.0, BYTES.1),
             _seat: seat,
@@ -109,7 +114,13 @@ impl Client {
 
     /// What there is to tell next; None while nothing can come. Nothing is lost when the future is dropped.
     pub(super) async fn next(&mut self) -> Option<News> {
-        let Self { subscriptions, pending, terminals, .. } = self;
+        let Self { subscriptions, pending, terminals, list, .. } = self;
+        let changed = async {
+            match list {
+                Some(list) => list.changed().await.ok(),
+                None => None,
+            }
+        };
         let printed = async {
             match terminals {
                 Some(terminals) => terminals.next().await,
@@ -120,6 +131,7 @@ impl Client {
             Some(told) = subscriptions.next() => Kind::Told(told),
             Some(done) = pending.next() => Kind::Done(done),
             Some(printed) = printed => Kind::Printed(printed),
+            Some(()) = changed => Kind::List,
             else => return None,
         };
         Some(News(kind))
@@ -144,6 +156,7 @@ impl Client {
                 }
             }
             Kind::Done(done) => self.finish(done, outbox),
+            Kind::List => say(outbox, None, ServerBody::ListChanged {}),
             Kind::Printed(printed) => {
                 if let Some(terminals) = &mut self.terminals {
                     terminals.show(printed, outbox);
@@ -219,6 +232,12 @@ impl Client {
                 self.subscriptions.remove(session);
                 say(outbox, Some(session), ServerBody::Unsubscribed { problem: None });
             }
+            ClientMessage::ListSubscribe {} => {
+                let sessions = self.app.allow(&self.caller, Action::Read, Resource::Sessions)?;
+                self.list = Some(sessions.store().changes());
+                say(outbox, None, ServerBody::ListChanged {});
+            }
+            ClientMessage::ListUnsubscribe {} => self.list = None,
             ClientMessage::Typing { session } => return self.typing(session),
             ClientMessage::Ping { .. } => say(outbox, self.only, ServerBody::Ping {}),
             ClientMessage::Prompt { id, session, prompt, now, key } => {

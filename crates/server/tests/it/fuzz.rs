@@ -25,7 +25,7 @@ enum Sent {
 }
 
 /// Words that mean something in messages and bodies, so that more than the first field is read.
-const WORDS: [&str; 40] = [
+const WORDS: [&str; 42] = [
     "type",
     "session",
     "after",
@@ -50,6 +50,8 @@ const WORDS: [&str; 40] = [
     "approve",
     "terminal.open",
     "terminal.resize",
+    "list.subscribe",
+    "list.unsubscribe",
     "terminal.close",
     "environment",
     "shop",
@@ -248,6 +250,7 @@ async fn routes(world: &World, session: &str) -> Vec<(Method, String)> {
     let mut routes = Vec::new();
     for (path, methods) in description["paths"].as_object().unwrap() {
         let path = path.replace("{id}", session).replace("{name}", "fuzzed");
+        let path = path.replace("{forge}", "fuzzed").replace("{attempt}", "fuzzed");
         let path = path.replace("{approval}", "apr_00000000000000000000000001");
         let path = path.replace("{prompt}", "prm_00000000000000000000000001");
         for method in methods.as_object().unwrap().keys() {

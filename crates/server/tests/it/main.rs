@@ -6,8 +6,10 @@
 mod backup;
 mod client;
 mod events;
+mod files;
 mod fuzz;
 mod images;
+mod inbox;
 mod lineage;
 mod memory;
 mod once;
@@ -15,6 +17,7 @@ mod places;
 mod queue;
 mod secrets;
 mod sessions;
+mod settings;
 mod snapshots;
 mod socket;
 mod terminal;
@@ -38,6 +41,18 @@ async fn an_open_address_is_not_served_without_a_token() {
     assert!(error.to_string().contains("set a token"), "{error}");
 }
 
+/// The web app's types are generated from this file. `UPDATE_GOLDEN=1 cargo test -p server` writes it anew.
+#[test]
+fn the_description_for_the_web_app_is_current() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/openapi.json");
+    let current = server::openapi().unwrap();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == current, "web/openapi.json is old: slipway openapi > web/openapi.json");
+}
+
 #[tokio::test]
 async fn the_description_and_the_routes_agree() {
     let world = World::start().await;
@@ -49,6 +64,8 @@ async fn the_description_and_the_routes_agree() {
             .replace("{id}", "ses_00000000000000000000000001")
             .replace("{prompt}", "prm_00000000000000000000000001")
             .replace("{approval}", "apr_00000000000000000000000001")
+            .replace("{forge}", "nothing")
+            .replace("{attempt}", "nothing")
             .replace("{name}", "nothing");
         for (method, operation) in methods.as_object().unwrap() {
             let request = hyper::Request::builder().method(method.to_uppercase().as_str()).uri(&path);
@@ -59,7 +76,13 @@ async fn the_description_and_the_routes_agree() {
             assert!(!text.contains("there is nothing at"), "{method} {path}: {text}");
         }
     }
-    assert_eq!(operations.len(), 45, "a route is not described, two have one name, or this number is old");
+    assert_eq!(operations.len(), 64, "a route is not described, two have one name, or this number is old");
+    let text = description.to_string();
+    let schemas = description["components"]["schemas"].as_object().unwrap();
+    for named in text.split("#/components/schemas/").skip(1) {
+        let name = named.split('"').next().unwrap();
+        assert!(schemas.contains_key(name), "{name} is used and not described");
+    }
     for schema in [
         "CreateSession",
         "Session",

@@ -144,7 +144,7 @@ async fn an_environment_is_changed_once() {
     let world = World::start().await;
     let sessions = &world.sessions;
     let recipe = |instructions: &str| Environment {
-        repos: vec![Repo { url: world.repository.clone(), branch: None }],
+        repos: vec![Repo { url: world.repository.clone(), branch: None, path: None }],
         instructions: Some(instructions.to_owned()),
         ..Environment::default()
     };

@@ -29,9 +29,13 @@ async fn list(world: &World) -> Vec<Value> {
     answer.json()["secrets"].as_array().unwrap().clone()
 }
 
-/// Whether any file below a directory has these bytes.
+/// Whether any file below a directory has these bytes. What is removed meanwhile has nothing.
 fn holds(dir: &Path, bytes: &[u8]) -> bool {
-    std::fs::read_dir(dir).unwrap().flatten().any(|entry| match entry.file_type() {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return false,
+        entries => entries.unwrap(),
+    };
+    entries.flatten().any(|entry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => holds(&entry.path(), bytes),
         Ok(kind) if kind.is_file() => {
             let content = std::fs::read(entry.path()).unwrap_or_default();

@@ -306,3 +306,20 @@ async fn who_takes_nothing_is_cut_off_and_costs_the_others_nothing() {
     tokio::join!(asking, watching);
     drop((bob, cid));
 }
+
+#[tokio::test]
+async fn who_follows_the_list_is_told_when_something_in_it_changes() {
+    let world = World::start().await;
+    let (mut socket, _) = connect(world.address, "/api/v1/socket", &[]).await.unwrap();
+    socket.say(json!({ "type": "list.subscribe" })).await;
+    assert_eq!(socket.next().await["type"], "list.changed", "it is told once at the beginning");
+    world.session().await;
+    assert_eq!(socket.until("list.changed").await["type"], "list.changed");
+    socket.say(json!({ "type": "list.unsubscribe" })).await;
+    // Whatever of it was on its way, the answer to this comes after it, and nothing more of the list.
+    socket.say(json!({ "type": "ping" })).await;
+    socket.until("ping").await;
+    world.session().await;
+    socket.say(json!({ "type": "ping" })).await;
+    assert_eq!(socket.next().await["type"], "ping");
+}

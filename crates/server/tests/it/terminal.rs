@@ -11,7 +11,7 @@ use crate::world::World;
 /// The number that the client gives its terminal.
 const NUMBER: u32 = 70_000;
 
-async fn open(socket: &mut Socket, session: SessionId, name: &str) {
+pub(crate) async fn open(socket: &mut Socket, session: SessionId, name: &str) {
     let open = json!({
         "type": "terminal.open", "terminal": NUMBER, "session": session, "columns": 90, "rows": 33, "name": name
     });
@@ -24,7 +24,7 @@ async fn open(socket: &mut Socket, session: SessionId, name: &str) {
     );
 }
 
-async fn write(socket: &mut Socket, line: &str) {
+pub(crate) async fn write(socket: &mut Socket, line: &str) {
     let mut message = NUMBER.to_be_bytes().to_vec();
     message.extend_from_slice(line.as_bytes());
     message.push(b'\n');
@@ -32,7 +32,7 @@ async fn write(socket: &mut Socket, line: &str) {
 }
 
 /// Reads until this was printed.
-async fn until(socket: &mut Socket, wanted: &str) {
+pub(crate) async fn until(socket: &mut Socket, wanted: &str) {
     let mut text = String::new();
     while !text.contains(wanted) {
         match socket.receive().await.expect("the socket is open") {

@@ -135,7 +135,7 @@ fn session_options(
     repository: &str,
     driver: Arc<dyn Driver>,
 ) -> session::Options {
-    let repos = vec![Repo { url: repository.to_owned(), branch: None }];
+    let repos = vec![Repo { url: repository.to_owned(), branch: None, path: None }];
     let images = sandbox::image::Images::open(&directory.join("images"), Arc::clone(&driver)).unwrap();
     let snapshots =
         sandbox::snapshot::Snapshots::open(&directory.join("snapshots"), Arc::clone(&driver)).unwrap();
@@ -171,6 +171,7 @@ fn session_options(
         idle: Duration::from_secs(60),
         sleep: Duration::from_secs(60),
         author: session::Author::default(),
+        people: session::People::default(),
         outbox: session::Outbox::default(),
         maps: None,
         memory: session::MemoryOptions::default(),

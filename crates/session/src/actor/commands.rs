@@ -2,6 +2,7 @@
 //! it is appended, so that whoever asks second finds what the first one did.
 
 use agent::policy;
+use protocol::event::Reply;
 use protocol::{
     ApprovalId, Code, CommandId, Decide, Decision, EditFormat, EditPrompt, EditSession, EventBody, Gate,
     ImageFile, Item, ItemId, ItemKind, ItemStatus, PendingApproval, Place, Policy, Problem, PromptId, Queue,
@@ -40,6 +41,8 @@ pub(crate) struct Asked {
     pub(crate) images: Vec<ImageFile>,
     /// Whether it comes before all others.
     pub(crate) now: bool,
+    /// What is said to it where it comes from.
+    pub(crate) replies: Vec<Reply>,
 }
 
 /// A new prompt; with `now` it comes before all others, and the turn under way is stopped in the same step, so that no
@@ -48,7 +51,7 @@ pub(crate) struct Asked {
 pub(super) fn prompt(
     state: &State,
     prompt: PromptId,
-    Asked { text, images, now }: Asked,
+    Asked { text, images, now, replies }: Asked,
     nothing_under_way: bool,
 ) -> Vec<EventBody> {
     let begun = match nothing_under_way && state.is_free() {
@@ -56,6 +59,7 @@ pub(super) fn prompt(
         false => Vec::new(),
     };
     let mut bodies = vec![EventBody::PromptQueued { prompt, text, now, images }];
+    bodies.extend(replies.into_iter().map(EventBody::ReplyUpdated));
     if now {
         bodies.extend(stop(state, None, None).0);
     }
@@ -152,6 +156,11 @@ pub(super) fn edit(state: &State, command: Option<CommandId>, edit: EditSession)
     if let Some(policy) = edit.policy.filter(|policy| policy != state.policy()) {
         bodies.push(EventBody::PolicyChanged { policy, command });
     }
+    match edit.archived {
+        Some(true) if !state.is_archived() => bodies.push(EventBody::SessionArchived { command }),
+        Some(false) if state.is_archived() => bodies.push(EventBody::SessionUnarchived { command }),
+        Some(_) | None => {}
+    }
     bodies.extend(edit.budgets.into_iter().flat_map(|budgets| budget::changed(state, budgets, command)));
     bodies
 }
@@ -184,7 +193,9 @@ pub(super) fn decide(
             .hint("give the answer as the comment: `slipway answer SESSION TEXT`; or reject it, and the agent decides");
         return (Vec::new(), Err(unanswered));
     }
-    if let Err(problem) = can_be(pending, approved, input.as_ref(), all, policies) {
+    if let Err(problem) =
+        can_be(pending, approved, input.as_ref(), all, (policies, state.offered().as_deref()))
+    {
         return (Vec::new(), Err(problem));
     }
     let mut bodies = vec![EventBody::ApprovalResolved {
@@ -235,7 +246,7 @@ fn can_be(
     approved: bool,
     input: Option<&serde_json::Value>,
     all: bool,
-    policies: &[Policy],
+    (policies, offered): (&[Policy], Option<&Vec<protocol::McpTool>>),
 ) -> Result<(), Problem> {
     let refuse = |title: &str, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
     if input.is_none() && !all {
@@ -259,11 +270,16 @@ fn can_be(
             "approve this one; or give the session another policy, or the environment",
         );
     }
-    // What a server's tool takes only the server knows.
-    if agent::tools::is_of_server(&call.tool) && input.is_some_and(serde_json::Value::is_object) {
+    // What a server's tool takes only the server knows, and which tools there are only who has asked it.
+    let of_server = agent::tools::is_of_server(&call.tool) && input.is_some_and(serde_json::Value::is_object);
+    if of_server && offered.is_none() {
         return Ok(());
     }
-    match input.map(|input| agent::tools::parse(EditFormat::Replace, &call.tool, &input.to_string())) {
+    let offered = offered.map(Vec::as_slice).unwrap_or_default();
+    let read = |input: &serde_json::Value| {
+        agent::tools::parse_with(offered, EditFormat::Replace, &call.tool, &input.to_string())
+    };
+    match input.map(read) {
         Some(Err(why)) => refuse(
             &format!("the call cannot be run with this input: {why}"),
             "give all arguments of the tool",

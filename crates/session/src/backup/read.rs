@@ -223,8 +223,9 @@ impl Staged {
                 report.damaged.push(session.id);
             }
             let state = kept_fold::fold_stored(store, session.id).await.map_err(problem::store)?;
-            if let Some(row) = state.to_session() {
-                store.index(&row).await.map_err(problem::store)?;
+            if let Some(row) = state.to_row() {
+                store.index(&row.session, &row.words).await.map_err(problem::store)?;
+                let row = row.session;
                 unfinished.extend((row.turn.is_some() || !row.queued.is_empty()).then_some(row.id));
             }
         }

@@ -26,6 +26,7 @@ impl Log {
             model: "main".to_owned(),
             forked_from: None,
             budgets,
+            origin: protocol::SessionOrigin::default(),
         });
         log
     }
@@ -398,6 +399,7 @@ fn a_fork_does_not_pay_for_what_the_other_session_did() {
         model,
         forked_from: Some(from),
         budgets,
+        origin: protocol::SessionOrigin::default(),
     });
     let turn = log.begin(1);
     log.call(turn, 1, "main", 50);

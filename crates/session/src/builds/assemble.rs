@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge::{Mirror, Tip};
+use forge::{Tip, placed};
 use protocol::{Environment, Service, SetupStep};
 use sandbox::base::Source;
 use sandbox::image::{self, Image};
@@ -12,7 +12,9 @@ use sandbox::image::{self, Image};
 use crate::Options;
 use crate::exits::Exits;
 use crate::failure::Failure;
-use crate::workspace::{recipe, repository_url};
+use crate::joint::{self, Joint, of};
+use crate::workspace::extras::{Extras, Whence};
+use crate::workspace::recipe;
 use crate::{limits, problem};
 
 /// How often a step is tried when it does not say.
@@ -24,6 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(1800);
 pub(super) struct Assembled {
     pub(super) recipe: image::Recipe,
     pub(super) services: Vec<Service>,
+    pub(super) checks: Vec<protocol::Check>,
     _files: tempfile::TempDir,
 }
 
@@ -34,12 +37,12 @@ pub(super) async fn recipe(
     name: &str,
     environment: &Environment,
 ) -> Result<Assembled, Failure> {
-    let url = repository_url(environment)?;
-    let mirror = options.mirrors.fetch(url).await?;
-    let wanted = environment.repos.first().and_then(|repo| repo.branch.as_deref());
-    let tip = mirror.tip(wanted).await?;
-    // Whoever begins a session from this image has it then.
-    crate::maps::make(options.maps.as_ref(), &mirror, &tip.commit);
+    let mirror = Joint::fetch(&options.mirrors, environment).await?;
+    let tip = mirror.tip().await?;
+    // Whoever begins a session from this image has them then.
+    for (number, (_, mirror)) in mirror.parts().enumerate() {
+        crate::maps::make(options.maps.as_ref(), mirror, of(&tip.commit, number));
+    }
     let resolved = recipe::resolve(environment, &mirror, &tip).await?;
     let files = tempfile::tempdir().map_err(|error| problem::file(&std::env::temp_dir(), &error))?;
     let base: Source = resolved.base.parse()?;
@@ -49,27 +52,77 @@ pub(super) async fn recipe(
         }
         Source::Host | Source::Tar(_) | Source::Oci(_) => None,
     };
-    let bundle = files.path().join("in.bundle");
-    mirror.bundle(&tip.branch, &tip.commit, &bundle).await?;
+    let source = Whence { mirrors: &options.mirrors, egress: &environment.egress, steps: &resolved.setup };
+    let Cloned { repo, clones, notes } = cloned(&mirror, environment, &tip, files.path(), &source).await?;
     let recipe = image::Recipe {
         environment: name.to_owned(),
         base,
         checkout,
         setup: steps(&mirror, &tip, &resolved.setup).await?,
         warm: steps(&mirror, &tip, &resolved.warm).await?,
-        repo: image::Repo { url: forge::public_url(url), branch: tip.branch, commit: tip.commit, bundle },
+        repo,
+        clones,
         services: resolved.services.clone(),
         limits: limits::merge(&options.limits, &environment.limits),
         egress: exits.of_a_build(name, environment)?,
-        notes: resolved.notices.clone(),
+        notes: resolved.notices.into_iter().chain(notes).collect(),
     };
-    Ok(Assembled { recipe, services: resolved.services, _files: files })
+    Ok(Assembled { recipe, services: resolved.services, checks: resolved.checks, _files: files })
 }
 
-async fn check_out(mirror: &Mirror, tip: &Tip, files: &Path) -> Result<PathBuf, Failure> {
+/// The repositories as an image is made from them: what they are called together, and each where it lies if that is not the
+/// workspace itself.
+struct Cloned {
+    repo: image::Repo,
+    clones: Vec<image::Clone>,
+    /// What of them could not be had.
+    notes: Vec<String>,
+}
+
+async fn cloned(
+    mirrors: &Joint,
+    environment: &Environment,
+    tip: &Tip,
+    files: &Path,
+    source: &Whence<'_>,
+) -> Result<Cloned, Failure> {
+    let (mut clones, mut notes, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, (place, mirror)) in mirrors.parts().enumerate() {
+        let (branch, commit) = (of(&tip.branch, number).to_owned(), of(&tip.commit, number).to_owned());
+        let bundle = files.join(format!("in-{number}.bundle"));
+        mirror.bundle(&branch, &commit, &bundle).await?;
+        let own = files.join(format!("extras-{number}"));
+        std::fs::create_dir(&own).map_err(|error| problem::file(&own, &error))?;
+        let extras = Extras::fetch(source, mirror, &commit, None, &own).await?;
+        notes.extend(extras.notices_of(place));
+        let extras = extras.for_a_build();
+        words.extend(extras.words.iter().map(|word| placed(place, word)));
+        let repo = image::Repo { url: mirror.url().to_owned(), branch, commit, bundle, extras };
+        clones.push(image::Clone { place: place.to_owned(), repo });
+    }
+    let url = joint::address(environment);
+    let whole = |bundle, extras| {
+        let (branch, commit) = (tip.branch.clone(), tip.commit.clone());
+        image::Repo { url, branch, commit, bundle, extras }
+    };
+    Ok(match clones.pop_if(|clone| clone.place.is_empty()) {
+        Some(only) => Cloned { repo: whole(only.repo.bundle, only.repo.extras), clones, notes },
+        None => {
+            let together = image::Extras { words, ..image::Extras::default() };
+            Cloned { repo: whole(PathBuf::new(), together), clones, notes }
+        }
+    })
+}
+
+async fn check_out(mirrors: &Joint, tip: &Tip, files: &Path) -> Result<PathBuf, Failure> {
     let to = files.join("checkout");
-    tokio::fs::create_dir(&to).await.map_err(|error| problem::file(&to, &error))?;
-    mirror.checkout(&tip.commit, &to).await?;
+    let made = |to: PathBuf| async move {
+        tokio::fs::create_dir_all(&to).await.map(|()| to.clone()).map_err(|error| problem::file(&to, &error))
+    };
+    made(to.clone()).await?;
+    for (number, (place, mirror)) in mirrors.parts().enumerate() {
+        mirror.checkout(of(&tip.commit, number), &made(to.join(place)).await?).await?;
+    }
     Ok(to)
 }
 
@@ -95,8 +148,7 @@ pub(super) async fn digest(
     environment: &Environment,
     tip: &Tip,
 ) -> Result<Option<String>, Failure> {
-    let url = repository_url(environment)?;
-    let Some(mirror) = options.mirrors.existing(url) else { return Ok(None) };
+    let Some(mirror) = Joint::existing(&options.mirrors, environment) else { return Ok(None) };
     let resolved = recipe::resolve(environment, &mirror, tip).await?;
     let recipe = image::Recipe {
         environment: name.to_owned(),
@@ -105,11 +157,13 @@ pub(super) async fn digest(
         setup: steps(&mirror, tip, &resolved.setup).await?,
         warm: steps(&mirror, tip, &resolved.warm).await?,
         repo: image::Repo {
-            url: forge::public_url(url),
+            url: joint::address(environment),
             branch: tip.branch.clone(),
             commit: tip.commit.clone(),
             bundle: PathBuf::new(),
+            extras: image::Extras::default(),
         },
+        clones: Vec::new(),
         services: resolved.services,
         limits: limits::merge(&options.limits, &environment.limits),
         egress: exits.of_a_build(name, environment)?,
@@ -120,7 +174,7 @@ pub(super) async fn digest(
 
 /// The steps with what their inputs are at the commit. A step whose inputs are not all there, as after a slip of the pen,
 /// depends on everything: it runs too often rather than not at all.
-async fn steps(mirror: &Mirror, tip: &Tip, steps: &[SetupStep]) -> Result<Vec<image::Step>, Failure> {
+async fn steps(mirror: &Joint, tip: &Tip, steps: &[SetupStep]) -> Result<Vec<image::Step>, Failure> {
     let mut all = Vec::new();
     for step in steps {
         let mut inputs = Vec::new();
@@ -162,14 +216,10 @@ pub(super) async fn services(
     if !environment.services.is_empty() {
         return Ok(environment.services.clone());
     }
-    let url = repository_url(environment)?;
-    let mirror = match mirrors.existing(url) {
-        Some(mirror) => mirror,
-        None => mirrors.fetch(url).await?,
-    };
+    let mirror = Joint::have(mirrors, environment).await?;
     let tip = match image {
         Some(image) => Tip { branch: image.branch.clone(), commit: image.commit.clone() },
-        None => mirror.tip(environment.repos.first().and_then(|repo| repo.branch.as_deref())).await?,
+        None => mirror.tip().await?,
     };
     Ok(recipe::resolve(environment, &mirror, &tip).await?.services)
 }

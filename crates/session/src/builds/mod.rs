@@ -4,6 +4,7 @@
 mod assemble;
 mod base_room;
 mod failed;
+mod known;
 mod room;
 mod schedule;
 mod wait;
@@ -26,6 +27,8 @@ use crate::exits::Exits;
 use crate::failure::Failure;
 use crate::workspace::recipe::{self, Resolved};
 use crate::{Options, copies, environments, limits, problem};
+
+use assemble::Assembled;
 
 pub(crate) use assemble::ATTEMPTS;
 pub(crate) use failed::Unbuilt;
@@ -83,6 +86,8 @@ pub(crate) struct Builds {
     tasks: TaskTracker,
     end: CancellationToken,
     collecting: tokio::sync::Mutex<()>,
+    /// Held while checks are run on an image.
+    trying: tokio::sync::Mutex<()>,
     /// Held while an image is compared or a recipe completed: many sessions want to know the same at the same time.
     learning: tokio::sync::Mutex<()>,
     disk: room::Disk,
@@ -99,6 +104,7 @@ impl Builds {
             tasks: TaskTracker::new(),
             end: CancellationToken::new(),
             collecting: tokio::sync::Mutex::new(()),
+            trying: tokio::sync::Mutex::new(()),
             learning: tokio::sync::Mutex::new(()),
             disk: room::Disk::default(),
             swept: tokio::sync::OnceCell::new(),
@@ -155,7 +161,7 @@ impl Builds {
         &self,
         name: &str,
         recipe: &Environment,
-        mirror: &forge::Mirror,
+        mirror: &crate::joint::Joint,
         tip: &forge::Tip,
     ) -> Result<Resolved, Failure> {
         let known = || {
@@ -222,9 +228,12 @@ impl Builds {
             let this = Arc::clone(self);
             let name = name.to_owned();
             self.tasks.spawn(async move {
-                let _over = Running { builds: &this, name: &name };
-                if let Err(problem) = this.until_the_end(&name).await {
-                    this.log_failure(&name, &problem);
+                let running = Running { builds: &this, name: &name };
+                let built = this.until_the_end(&name).await;
+                drop(running);
+                match built {
+                    Ok(due) => this.find_out_if(due).await,
+                    Err(problem) => this.log_failure(&name, &problem),
                 }
             });
         } else if begin {
@@ -241,24 +250,45 @@ impl Builds {
         }
     }
 
-    /// Builds and waits for it. One that is under way is waited for first; what it made is re-used.
+    /// Builds and waits for it, and for its checks. One that is under way is waited for first; what it made is re-used.
     pub(crate) async fn run(self: &Arc<Self>, name: &str) -> Result<ImageStatus, Problem> {
-        self.entry(name, |entry| entry.running += 1);
-        let running = Running { builds: self, name };
-        let built = self.until_the_end(name).await;
-        drop(running);
-        built.map(|_image| self.status(name))
+        let due = self.run_now(name).await?;
+        self.find_out_if(due).await;
+        Ok(self.status(name))
     }
 
-    /// Builds, unless the server ends meanwhile.
-    async fn until_the_end(self: &Arc<Self>, name: &str) -> Result<Image, Problem> {
+    /// Builds and waits for it. What its checks say is found out beside whatever comes next.
+    pub(super) async fn run_unchecked(self: &Arc<Self>, name: &str) -> Result<(), Problem> {
+        let due = self.run_now(name).await?;
+        // Who runs one command has no other use for it.
+        if self.options.prebuild {
+            let this = Arc::clone(self);
+            self.tasks.spawn(async move { this.find_out_if(due).await });
+        }
+        Ok(())
+    }
+
+    async fn run_now(self: &Arc<Self>, name: &str) -> Result<Option<known::Due>, Problem> {
+        self.entry(name, |entry| entry.running += 1);
+        let _running = Running { builds: self, name };
+        self.until_the_end(name).await
+    }
+
+    async fn find_out_if(&self, due: Option<known::Due>) {
+        if let Some(due) = due {
+            self.find_out(due).await;
+        }
+    }
+
+    /// Builds, unless the server ends meanwhile. Gives the checks that are to be run on what was built.
+    async fn until_the_end(self: &Arc<Self>, name: &str) -> Result<Option<known::Due>, Problem> {
         tokio::select! {
             built = self.build(name) => built,
             () = self.end.cancelled() => Err(problem::closing()),
         }
     }
 
-    async fn build(self: &Arc<Self>, name: &str) -> Result<Image, Problem> {
+    async fn build(self: &Arc<Self>, name: &str) -> Result<Option<known::Due>, Problem> {
         // A build that died with its process has left its sandbox.
         self.swept
             .get_or_init(|| async {
@@ -281,7 +311,7 @@ impl Builds {
                 if let Err(sandbox::Error::Limit { sandbox, limit, .. }) = &built {
                     self.entry(name, |entry| entry.limit = Some((*sandbox, *limit)));
                 }
-                built.map(|image| (image, assembled.services)).map_err(|error| problem::sandbox(&error))
+                built.map(|image| (image, assembled)).map_err(|error| problem::sandbox(&error))
             }
             Err(failure) => {
                 let problem = failure.into_problem();
@@ -291,16 +321,17 @@ impl Builds {
         };
         self.entry(name, |entry| entry.compared = None);
         match built {
-            Ok((image, services)) => {
+            Ok((image, assembled)) => {
                 self.entry(name, |entry| {
                     entry.failures = 0;
                     entry.not_before = None;
                     entry.failed = None;
                     entry.confirmed = true;
                 });
+                let Assembled { recipe, services, checks, .. } = assembled;
                 self.hold_ready(name, &found.recipe, image.clone(), services)?;
                 self.collect_after_build();
-                Ok(image)
+                Ok(self.due(&image, recipe, checks))
             }
             Err(problem) => {
                 self.entry(name, |entry| {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Builds;
 use crate::environments;
+use crate::joint::{self, Joint, of};
 
 /// How often the remote is asked where a branch is.
 const LOOK: Duration = Duration::from_secs(60);
@@ -98,38 +99,41 @@ impl Builds {
         if !confirmed {
             return true;
         }
-        let Some(repo) = recipe.repos.first() else { return false };
-        if forge::public_url(&repo.url) != image.url
-            || repo.branch.as_ref().is_some_and(|branch| *branch != image.branch)
-        {
+        let other = |(number, repo): (usize, &protocol::Repo)| {
+            repo.branch.as_ref().is_some_and(|branch| *branch != of(&image.branch, number))
+        };
+        if joint::address(recipe) != image.url || recipe.repos.iter().enumerate().any(other) {
             return true;
         }
-        let Some(mirror) = self.options.mirrors.existing(&repo.url) else { return true };
-        self.is_elsewhere(name, &mirror, &image.branch, &image.commit).await
+        let Some(mirrors) = Joint::existing(&self.options.mirrors, recipe) else { return true };
+        self.is_elsewhere(name, &mirrors, &image.branch, &image.commit).await
     }
 
     /// Whether the branch is somewhere else than at the commit whose build failed.
     async fn moved_since_failure(&self, name: &str, recipe: &Environment) -> bool {
         let Some((branch, commit)) = self.entry(name, |entry| entry.failed.clone()) else { return false };
-        let mirror = recipe.repos.first().and_then(|repo| self.options.mirrors.existing(&repo.url));
-        match mirror {
-            Some(mirror) => self.is_elsewhere(name, &mirror, &branch, &commit).await,
+        match Joint::existing(&self.options.mirrors, recipe) {
+            Some(mirrors) => self.is_elsewhere(name, &mirrors, &branch, &commit).await,
             None => false,
         }
     }
 
-    async fn is_elsewhere(&self, name: &str, mirror: &forge::Mirror, branch: &str, commit: &str) -> bool {
-        let tip = tokio::select! {
-            tip = mirror.remote_tip(branch) => tip,
-            () = self.end.cancelled() => return false,
-        };
-        match tip {
-            Ok(tip) => tip.is_some_and(|tip| tip != commit),
-            Err(error) => {
-                tracing::debug!(environment = %name, %error, "the remote did not say where the branch is");
-                false
+    /// Whether one of the branches is somewhere else.
+    async fn is_elsewhere(&self, name: &str, mirrors: &Joint, branch: &str, commit: &str) -> bool {
+        for (number, (_, mirror)) in mirrors.parts().enumerate() {
+            let tip = tokio::select! {
+                tip = mirror.remote_tip(of(branch, number)) => tip,
+                () = self.end.cancelled() => return false,
+            };
+            match tip {
+                Ok(Some(tip)) if tip != of(commit, number) => return true,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(environment = %name, %error, "the remote did not say where the branch is");
+                }
             }
         }
+        false
     }
 }
 

@@ -18,18 +18,18 @@ const PACE: Duration = Duration::from_millis(200);
 const AGAIN: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(20), Duration::from_secs(60)];
 
 impl Builds {
-    /// Builds an environment's image and waits for it, like [`Self::run`]; the session's log says how far it is.
+    /// Builds an environment's image and waits for it, and not for its checks; the session's log says how far it is.
     pub(crate) async fn run_and_tell(
         self: &Arc<Self>,
         name: &str,
         recorder: &Arc<Recorder>,
     ) -> Result<(), Failure> {
-        let build = self.run(name);
+        let build = self.run_unchecked(name);
         tokio::pin!(build);
         let mut telling = Telling::begin(recorder);
         loop {
             tokio::select! {
-                built = &mut build => return built.map(drop).map_err(Failure::Problem),
+                built = &mut build => return built.map_err(Failure::Problem),
                 () = tokio::time::sleep(PACE) => {
                     if let Some(stage) = stage(&self.status(name)) {
                         telling.stage(name, stage).await?;

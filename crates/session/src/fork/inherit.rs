@@ -60,6 +60,8 @@ impl Past {
             EventBody::SessionCreated { .. }
             | EventBody::SessionRenamed { .. }
             | EventBody::SessionRestored { .. }
+            | EventBody::SessionArchived { .. }
+            | EventBody::SessionUnarchived { .. }
             | EventBody::ModelChanged { turn: None, .. }
             | EventBody::BudgetChanged { .. }
             | EventBody::BudgetWarned(_)
@@ -68,7 +70,8 @@ impl Past {
             | EventBody::QueuePaused { .. }
             | EventBody::QueueResumed { .. }
             | EventBody::DeliveryUpdated(_)
-            | EventBody::NotificationUpdated(_) => false,
+            | EventBody::NotificationUpdated(_)
+            | EventBody::ReplyUpdated(_) => false,
             EventBody::PromptQueued { prompt, .. }
             | EventBody::PromptEdited { prompt, .. }
             | EventBody::PromptMoved { prompt, .. }
@@ -192,7 +195,9 @@ mod tests {
     fn created(forked_from: Option<ForkedFrom>) -> EventBody {
         let (environment, title, model) = ("shop".to_owned(), "A title".to_owned(), "main".to_owned());
         let budgets = protocol::Budgets::default();
-        EventBody::SessionCreated { environment, recipe: Box::default(), title, model, forked_from, budgets }
+        let origin = protocol::SessionOrigin::Api;
+        let recipe = Box::default();
+        EventBody::SessionCreated { environment, recipe, title, model, forked_from, budgets, origin }
     }
 
     fn queued(prompt: PromptId) -> EventBody {

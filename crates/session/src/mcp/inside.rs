@@ -12,6 +12,7 @@ use protocol::SandboxId;
 use sandbox::{Sandbox, WORKSPACE};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
 use crate::process;
@@ -27,9 +28,16 @@ pub(crate) struct Inside {
     open: std::sync::Mutex<BTreeMap<String, Arc<Place>>>,
 }
 
-/// The connection to one server, with the sandbox that it leads into. Whoever connects holds the lock, so that it is started
-/// once, and no server waits for another.
-type Place = Mutex<Option<(SandboxId, Arc<Connection>)>>;
+/// The connection to one server. Whoever connects holds the lock, so that it is started once, and no server waits for another.
+type Place = Mutex<Held>;
+
+/// A connection with the sandbox that it leads into.
+#[derive(Debug, Default)]
+struct Held {
+    open: Option<(SandboxId, Arc<Connection>)>,
+    /// What brings input to the program that was started last, and ends it when the connection is gone.
+    goodbye: Option<JoinHandle<()>>,
+}
 
 impl Inside {
     /// The connection to a program: the one that there is, or a new one where it ended or the sandbox is another. The outer
@@ -46,14 +54,23 @@ impl Inside {
         };
         let mut place = place.lock().await;
         let here = |(id, open): &&(SandboxId, Arc<Connection>)| *id == sandbox.id() && !open.is_closed();
-        if let Some((_, connection)) = place.as_ref().filter(here) {
+        if let Some((_, connection)) = place.open.as_ref().filter(here)
+            && connection.is_usable().await
+        {
             return Ok(Ok(Arc::clone(connection)));
         }
-        *place = None;
-        Ok(match start(sandbox, server, program).await? {
+        place.open = None;
+        // The one before it ends now, and not beside the one that comes.
+        if let Some(goodbye) = place.goodbye.take() {
+            goodbye.abort();
+            if let Err(error) = goodbye.await {
+                tracing::trace!(%error, "an MCP server in a sandbox is not waited for");
+            }
+        }
+        Ok(match start(sandbox, server, program, &mut place.goodbye).await? {
             Ok(connection) => {
                 let connection = Arc::new(connection);
-                *place = Some((sandbox.id(), Arc::clone(&connection)));
+                place.open = Some((sandbox.id(), Arc::clone(&connection)));
                 Ok(connection)
             }
             Err(error) => Err(error),
@@ -65,11 +82,10 @@ async fn start(
     sandbox: &Arc<dyn Sandbox>,
     server: &Server,
     program: &Program,
+    goodbye: &mut Option<JoinHandle<()>>,
 ) -> Result<Result<Connection, Error>, Failure> {
-    let id = format!("mcp-{}", server.name);
-    // One that a server before this one left, or that does not answer any more.
-    process::kill(&**sandbox, &id).await;
-    process::forget(&**sandbox, &id).await;
+    end_others(&**sandbox, &server.name).await?;
+    let id = format!("{}{}", prefix(&server.name), protocol::ItemId::new());
     let mut env = BTreeMap::new();
     for (name, value) in &program.env {
         // What is in a sandbox is no secret any more, so none goes there.
@@ -98,8 +114,24 @@ async fn start(
     let (input, from_us) = tokio::io::duplex(BUFFER);
     let tail = Tail::default();
     tokio::spawn(bring_out(guest.clone(), id.clone(), started, to_us, tail.clone()));
-    tokio::spawn(bring_in(Arc::clone(sandbox), id, from_us));
+    *goodbye = Some(tokio::spawn(bring_in(Arc::clone(sandbox), id, from_us)));
     Ok(Connection::over(output, input, tail, server.timeout).await)
+}
+
+/// What the ids of the programs of a server begin with. Each has an id of its own: one that was killed is known to the guest
+/// until the last of its output was read, and whoever starts another with its id is given the end of that one.
+fn prefix(server: &str) -> String {
+    format!("mcp:{server}:")
+}
+
+/// Ends what there is of this server: one that a server before this one left, or that does not answer any more.
+async fn end_others(sandbox: &dyn Sandbox, server: &str) -> Result<(), Failure> {
+    let known = sandbox.guest().processes().await?;
+    for other in known.iter().filter(|known| known.id.starts_with(&prefix(server))) {
+        process::kill(sandbox, &other.id).await;
+        process::forget(sandbox, &other.id).await;
+    }
+    Ok(())
 }
 
 /// What the program writes comes out. It ends with the program, with the sandbox, or when nobody reads it.

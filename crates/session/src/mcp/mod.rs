@@ -47,7 +47,9 @@ impl McpServers {
         let hosted =
             self.servers.get(name).ok_or_else(|| Error::Unreachable("it is not configured".to_owned()))?;
         let mut connection = hosted.connection.lock().await;
-        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed()) {
+        if let Some(open) = connection.as_ref()
+            && open.is_usable().await
+        {
             return Ok(Arc::clone(open));
         }
         *connection = None;

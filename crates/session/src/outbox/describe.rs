@@ -1,117 +1,166 @@
-//! The words of a pull request: the session's title, what was asked for, what the checks said, and where the work makes
-//! them say less.
+//! What a pull request is written from: facts of the session's log and of its commits, and nothing that a model would have to
+//! be asked for.
 
-use protocol::{EventBody, ItemKind};
+use std::collections::BTreeMap;
 
-use crate::recorder::Recorder;
-use crate::runner::weakened;
-use crate::workspace::prefix;
+use protocol::{EventBody, ImageFile, ItemKind, Report, Spend};
+
+use super::body;
+use super::redact;
+use crate::joint::of;
+use crate::runner::{Context, weakened};
 
 /// Events that are read at once.
 const PAGE: usize = 500;
-/// Most bytes of one prompt that are shown.
-const PROMPT: usize = 4 * 1024;
-/// Most bytes of all prompts that are shown.
-const PROMPTS: usize = 24 * 1024;
 
-/// Title and body.
-pub(super) async fn describe(recorder: &Recorder) -> Result<(String, String), store::Error> {
-    let mut prompts: Vec<String> = Vec::new();
-    let mut checks: Vec<(String, bool)> = Vec::new();
-    let mut weaker = String::new();
+/// The words of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Described {
+    pub(crate) title: String,
+    pub(crate) body: String,
+}
+
+/// How a check went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Went {
+    pub(super) passed: bool,
+    pub(super) tests_passed: u32,
+    pub(super) tests_failed: u32,
+    pub(super) diagnostics: usize,
+}
+
+impl Went {
+    fn new(passed: bool, report: Option<&Report>) -> Self {
+        let Some(report) = report else { return Self { passed, ..Self::default() } };
+        Self {
+            passed,
+            tests_passed: report.tests_passed,
+            tests_failed: report.tests_failed,
+            diagnostics: report.diagnostics.len(),
+        }
+    }
+}
+
+/// Everything that is told.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) title: String,
+    /// What the model said last of its work.
+    pub(super) said: String,
+    /// Who asked, and what.
+    pub(super) prompts: Vec<(String, String)>,
+    /// By name: before the work where that is known, and after it.
+    pub(super) checks: BTreeMap<String, (Option<Went>, Option<Went>)>,
+    /// What makes checks say less.
+    pub(super) weaker: String,
+    /// Files, lines added, lines removed.
+    pub(super) changes: Option<(u32, u32, u32)>,
+    /// What tools showed of the work.
+    pub(super) images: Vec<ImageFile>,
+    pub(super) spend: Spend,
+    pub(super) models: Vec<String>,
+    /// Where the session is found.
+    pub(super) link: String,
+    pub(super) session: String,
+}
+
+impl Facts {
+    fn take_in(&mut self, event: &protocol::Event) {
+        match &event.body {
+            EventBody::ItemCompleted { item, .. } => match &item.kind {
+                ItemKind::Prompt { text, .. } => self.prompts.push((event.actor.id.clone(), text.clone())),
+                ItemKind::Message { text } if !text.trim().is_empty() => self.said.clone_from(text),
+                ItemKind::Report(report) => {
+                    // That a part passed says nothing of the whole.
+                    if let Some(passed) = report.passed.filter(|passed| !(report.partial && *passed)) {
+                        let went = Went::new(passed, report.report.as_ref());
+                        self.checks.entry(report.check.clone()).or_default().1 = Some(went);
+                    }
+                }
+                ItemKind::ToolCall(call) => {
+                    let shown = call.output.iter().flat_map(|output| &output.images);
+                    for image in shown {
+                        if !self.images.iter().any(|known| known.name == image.name) {
+                            self.images.push(image.clone());
+                        }
+                    }
+                }
+                ItemKind::Notice { text, .. } => {
+                    if let Some(list) = text.strip_prefix(weakened::HEAD) {
+                        list.trim().clone_into(&mut self.weaker);
+                    }
+                }
+                ItemKind::Message { .. } | ItemKind::Reasoning { .. } => {}
+            },
+            EventBody::ChecksKnown { checks, .. } => {
+                for known in checks {
+                    let before = &mut self.checks.entry(known.name.clone()).or_default().0;
+                    before.get_or_insert_with(|| Went::new(known.passed, known.report.as_ref()));
+                }
+            }
+            EventBody::UsageRecorded { model, .. } if !self.models.contains(model) => {
+                self.models.push(model.clone());
+            }
+            // What an earlier turn's checks said is not what is delivered, and what it said of its work is not this.
+            EventBody::TurnStarted { .. } => {
+                self.checks.values_mut().for_each(|(_, after)| *after = None);
+                self.weaker.clear();
+                self.said.clear();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Title and body of the pull request for a commit: of one repository, or of all of them together.
+pub(crate) async fn describe(
+    context: &Context,
+    commit: Option<&str>,
+    repository: Option<&str>,
+) -> Result<Described, store::Error> {
+    let recorder = &context.recorder;
+    let mut facts = Facts::default();
     let mut after = 0;
     loop {
         let page = recorder.read(after, PAGE).await?;
         for event in &page {
             after = event.seq;
-            match &event.body {
-                EventBody::ItemCompleted { item, .. } => match &item.kind {
-                    ItemKind::Prompt { text, .. } => prompts.push(text.clone()),
-                    ItemKind::Report(report) => {
-                        if let Some(passed) = report.passed {
-                            checks.retain(|(name, _)| *name != report.check);
-                            checks.push((report.check.clone(), passed));
-                        }
-                    }
-                    ItemKind::Notice { text, .. } => {
-                        if let Some(list) = text.strip_prefix(weakened::HEAD) {
-                            list.trim().clone_into(&mut weaker);
-                        }
-                    }
-                    _ => {}
-                },
-                // What an earlier turn's checks said is not what is delivered.
-                EventBody::TurnStarted { .. } => {
-                    checks.clear();
-                    weaker.clear();
-                }
-                _ => {}
-            }
+            facts.take_in(event);
         }
         if page.len() < PAGE {
             break;
         }
     }
-    let title = recorder
-        .stream()
-        .with_state(|state| state.created().map(|created| created.title.clone()))
-        .unwrap_or_default();
-    Ok((title, body(&prompts, &checks, &weaker, &recorder.session().to_string())))
+    facts.checks.retain(|_, (_, after)| after.is_some());
+    let (title, spend) = recorder.stream().with_state(|state| {
+        let title = state.created().map(|created| created.title.clone()).unwrap_or_default();
+        (title, state.spend())
+    });
+    (facts.title, facts.spend) = (title, spend);
+    facts.link = context.options.people.link(recorder.session());
+    facts.session = recorder.session().to_string();
+    facts.changes = counts(context, commit, repository).await;
+    let template = context.workspace.pull_request_rules().template.clone();
+    let written = body::write(&facts, template.as_deref());
+    let title = super::harmless::one_line(&facts.title);
+    let described = Described { title, body: written };
+    Ok(redact::described(context, described).await)
 }
 
-fn body(prompts: &[String], checks: &[(String, bool)], weaker: &str, session: &str) -> String {
-    let mut text = String::from("## Asked for\n");
-    for prompt in prompts {
-        if text.len() > PROMPTS {
-            text.push_str("\n> …\n");
-            break;
+/// What a commit changed since the session began. It is for show, so a failure costs only that.
+async fn counts(
+    context: &Context,
+    commit: Option<&str>,
+    repository: Option<&str>,
+) -> Option<(u32, u32, u32)> {
+    let (workspace, commit) = (&context.workspace, commit?);
+    let saved = workspace.saved()?;
+    let diff = match repository {
+        Some(_) => {
+            let mirror = workspace.mirror_of(repository).await.ok()?;
+            mirror.diff(of(&saved.base, workspace.number_of(repository)), commit).await.ok()?
         }
-        let shown = prefix(prompt.trim(), PROMPT);
-        text.push('\n');
-        for line in shown.lines() {
-            text.push_str(&format!("> {line}\n"));
-        }
-    }
-    if !checks.is_empty() {
-        text.push_str("\n## Checks\n\n");
-        for (name, passed) in checks {
-            text.push_str(&format!("- {name}: {}\n", if *passed { "passed" } else { "failed" }));
-        }
-    }
-    if !weaker.is_empty() {
-        // Code may have what a forge takes for a person's name or for markup.
-        let quoted = weaker.replace("```", "` ` `");
-        text.push_str(&format!(
-            "\n## To look at: the changes make checks say less\n\n```text\n{quoted}\n```\n"
-        ));
-    }
-    text.push_str(&format!("\nSlipway-Session: {session}\n"));
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_body_has_prompts_checks_and_the_session() {
-        let checks = [("test".to_owned(), true), ("lint".to_owned(), false)];
-        let text = body(&["Fix it\nnow".to_owned(), "And this".to_owned()], &checks, "", "ses_1");
-        assert_eq!(
-            text,
-            "## Asked for\n\n> Fix it\n> now\n\n> And this\n\n## Checks\n\n- test: passed\n- lint: failed\n\nSlipway-Session: ses_1\n"
-        );
-    }
-
-    #[test]
-    fn what_makes_checks_say_less_is_quoted() {
-        let text = body(&[], &[], "- a.py:3: @pytest.mark.skip ```", "ses_1");
-        assert!(text.contains("say less\n\n```text\n- a.py:3: @pytest.mark.skip ` ` `\n```\n"), "{text}");
-    }
-
-    #[test]
-    fn the_body_is_bounded() {
-        let prompts = vec!["long ".repeat(10_000); 50];
-        assert!(body(&prompts, &[], "", "ses_1").len() < PROMPTS + 2 * PROMPT);
-    }
+        None => workspace.mirrors().await.ok()?.diff(&saved.base, commit).await.ok()?,
+    };
+    Some((diff.files, diff.insertions, diff.deletions))
 }

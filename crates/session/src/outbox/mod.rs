@@ -3,28 +3,40 @@
 //! the world before it acts again: what is there is not done twice.
 
 mod attempts;
+mod body;
 mod describe;
+mod harmless;
+pub(crate) mod links;
 mod notifier;
 mod outside;
 pub(crate) mod pull_request;
+mod redact;
+mod replier;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use attempts::Attempts;
+pub(crate) use body::check_template;
+pub(crate) use describe::{Described, describe};
+pub(crate) use harmless::quiet;
 pub(crate) use notifier::{Notifier, Sender, give_up, intents};
 pub(crate) use outside::Outside;
+pub(crate) use redact::{LEFT_OUT, redacted};
+pub(crate) use replier::{Replier, Voice, answers};
 
 /// Who is told of what happens, and how long to try.
 #[derive(Debug, Clone, Default)]
 pub struct Outbox {
     /// Where branches become pull requests. A repository that none of them serves gets its branch, and that is all.
     pub forges: forge::Forges,
+    /// The same forges by name, with what people and webhooks need of them.
+    pub sites: Vec<forge::Site>,
     /// Who is told when a turn finished or waits for a person.
     pub webhook: Option<Arc<forge::Webhook>>,
     /// For pushing and opening, which the turn waits for.
     pub delivery: Patience,
-    /// For notifications, which nobody waits for.
+    /// For notifications and replies, which nobody waits for.
     pub notification: Patience,
 }
 

@@ -1,9 +1,11 @@
 //! A pull request, once. Branch and commit name it; the forge is asked for it before it is opened, and again whenever
 //! nobody knows what became of the request.
 
-use forge::{Forge, NewPullRequest, Person, PullRequest, Readiness, open_once};
+use forge::{Forge, Marks, NewPullRequest, Person, PullRequest, Readiness, Repository, open_once};
+use protocol::{Code, Problem};
 
-use super::{Attempts, describe};
+use super::{Attempts, Described, describe};
+use crate::joint::of;
 use crate::runner::Context;
 use crate::stop::Stop;
 
@@ -22,27 +24,31 @@ pub(crate) async fn open(
     context: &Context,
     stop: &Stop,
     forge: &dyn Forge,
-    repository: forge::Repository,
+    (repository, name): (Repository, Option<&str>),
     branch: &str,
     commit: &str,
 ) -> Result<Opened, store::Error> {
     let Some(saved) = context.workspace.saved() else {
         return Ok(Opened::Failed("the workspace file of this session is missing".to_owned()));
     };
-    let (title, body) = describe::describe(&context.recorder).await?;
-    // It is opened with the forge's own key, and says for whom.
-    let authors =
-        context.recorder.stream().with_state(|state| state.turn().map(|turn| turn.authors.join(", ")));
-    let person = authors.filter(|name| !name.is_empty()).map(|name| Person { name, token: None });
+    let Described { title, body } = describe(context, Some(commit), name).await?;
+    let rules = context.workspace.pull_request_rules();
+    let is_first = context.recorder.stream().with_state(|state| match name {
+        Some(_) => {
+            !state.deliveries().iter().any(|one| one.repository.as_deref() == name && one.number.is_some())
+        }
+        None => !state.was_opened(),
+    });
+    let number = context.workspace.number_of(name);
     let wanted = NewPullRequest {
         repository,
         branch: branch.to_owned(),
         commit: commit.to_owned(),
-        base: saved.source,
+        base: of(&saved.source, number).to_owned(),
         title,
         body,
-        readiness: Readiness::Ready,
-        person,
+        readiness: if rules.draft { Readiness::Draft } else { Readiness::Ready },
+        person: person(context, &context.workspace.remote_of(number)).await,
     };
     let mut attempts = Attempts::new(context, stop);
     let mut asked = false;
@@ -54,6 +60,9 @@ pub(crate) async fn open(
             }
             Some(Ok(pull_request)) => {
                 failpoint::hit(failpoint::Point::PullRequestOpened);
+                if is_first {
+                    mark(context, forge, &wanted.repository, pull_request.number).await?;
+                }
                 return Ok(Opened::There(pull_request));
             }
             Some(Err(refusal)) => refusal,
@@ -63,4 +72,40 @@ pub(crate) async fn open(
             return Ok(if asked { Opened::Unknown(why) } else { Opened::Failed(why) });
         }
     }
+}
+
+/// Whose pull request it is: those whose prompt caused it, with the token of the first of them who signed in at the forge.
+async fn person(context: &Context, remote: &str) -> Option<Person> {
+    let authors = context.recorder.stream().with_state(|state| match state.turn() {
+        Some(turn) => turn.authors.clone(),
+        None => state.last_author().map(|author| author.name.clone()).into_iter().collect(),
+    });
+    let mut token = None;
+    for author in &authors {
+        token = context.logins.token(remote, author).await;
+        if token.is_some() {
+            break;
+        }
+    }
+    let name = authors.join(", ");
+    (!name.is_empty()).then_some(Person { name, token })
+}
+
+/// Puts the environment's labels and reviewers on a new pull request. It is there without them, so a failure is told and
+/// changes nothing else.
+async fn mark(
+    context: &Context,
+    forge: &dyn Forge,
+    repository: &Repository,
+    number: u64,
+) -> Result<(), store::Error> {
+    let rules = context.workspace.pull_request_rules();
+    let marks = Marks { labels: rules.labels.clone(), reviewers: rules.reviewers.clone() };
+    if marks == Marks::default() {
+        return Ok(());
+    }
+    let Err(refusal) = forge.mark(repository, number, &marks).await else { return Ok(()) };
+    let title = format!("the pull request has not all of its labels and reviewers: {refusal}");
+    let hint = format!("put them on it with: slipway pr {}", context.recorder.session());
+    context.raise(&Problem::new(Code::DeliveryFailed, title).hint(hint)).await
 }

@@ -171,7 +171,10 @@ impl Registry {
         let store = &self.options.store;
         let ids = store.sessions().await.map_err(problem::store)?;
         let rows = store.indexed(usize::MAX).await.map_err(problem::store)?;
-        let mut rows: std::collections::HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+        // Rows that an older version wrote are made anew, with what lists want to know.
+        let old = store.unlisted().await.map_err(problem::store)?;
+        let rows = rows.into_iter().filter(|row| !old.contains(&row.id));
+        let mut rows: std::collections::HashMap<_, _> = rows.map(|row| (row.id, row)).collect();
         let mut known: Vec<_> = ids.into_iter().map(|id| Known { id, row: rows.remove(&id) }).collect();
         // What a row says of a log that is gone is not to be believed.
         known.extend(rows.into_keys().map(|id| Known { id, row: None }));
@@ -189,13 +192,13 @@ impl Registry {
         }
         // Only read: a request may have opened the session by now, and must not lose it to us.
         let state = kept_fold::fold_stored(store, id).await?;
-        let row = state.to_session();
+        let row = state.to_row();
         if let Some(row) = &row
-            && let Err(error) = store.index(row).await
+            && let Err(error) = store.index(&row.session, &row.words).await
         {
             tracing::warn!(session = %id, %error, "the index of sessions could not be written");
         }
-        Ok(row)
+        Ok(row.map(|row| row.session))
     }
 
     /// Removes sandboxes that no session has.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use agent::CheckResult;
 use protocol::event::Channel;
 use protocol::item::CheckReport;
-use protocol::{Check, Item, ItemId, ItemKind, ItemStatus, Report};
+use protocol::{Actor, Changes, Check, EventBody, Item, ItemId, ItemKind, ItemStatus, Report};
 use sandbox::WORKSPACE;
 
 use super::Runner;
@@ -15,7 +15,9 @@ use super::context::{NAMES, NAMES_OF_FILES};
 use super::deltas::{Deltas, Pace};
 use super::output::Collector;
 use crate::failure::Failure;
+use crate::joint::of;
 use crate::process::{self, Command, Ending, Live};
+use crate::workspace::directory;
 
 /// Most files of a report that are read for the lines around its findings, and most bytes of one.
 const SOURCES: usize = 20;
@@ -40,7 +42,8 @@ pub(super) type Ran = BTreeMap<(String, bool), Report>;
 
 impl Runner {
     /// Runs every check on the tree that is to be delivered. Of one whose affected part fails, that is told at once, and the
-    /// rest is not run; it is before anything is called done. `running` is the name of the check under way.
+    /// rest is not run; it is before anything is called done. A part can fail for being one (a threshold of coverage, a file that
+    /// the whole leaves out), so the second time that it fails the whole decides. `running` is the name of the check under way.
     pub(super) async fn run_checks(
         &self,
         tree: &str,
@@ -51,9 +54,11 @@ impl Runner {
         for (check, part) in self.checks.iter().zip(parts) {
             running.clone_from(&check.name);
             if let Some(command) = part {
+                let failed_already =
+                    self.ran().get(&(check.name.clone(), true)).is_some_and(|ran| !is_empty(ran));
                 let result = Box::pin(self.run_command(check, command, true)).await?;
                 // A part that cannot be run as such says nothing of the check.
-                if !result.passed && !is_empty(&result.report) {
+                if !result.passed && !is_empty(&result.report) && !failed_already {
                     results.push(result);
                     continue;
                 }
@@ -119,6 +124,7 @@ impl Runner {
         let mut report =
             CheckReport { check: check.name.clone(), command, partial, ..CheckReport::default() };
         let item = |status, report: &CheckReport| Item { id, status, kind: ItemKind::Report(report.clone()) };
+        self.recall_known().await?;
         // Before the run is in the log: afterwards this run would be the last one.
         let known = self.known(&check.name, partial);
         self.start(item(ItemStatus::InProgress, &report)).await?;
@@ -140,11 +146,9 @@ impl Runner {
             }
         };
         let output = collector.text();
-        // The names are checked when an environment is stored; a repository's own recipe may still have a wrong one.
-        let parsed = ::checks::parse(&check.parser, &output).or_else(|| ::checks::parse("auto", &output));
-        let mut parsed = parsed.unwrap_or_else(|| Report { tail: output.clone(), ..Report::default() });
+        let mut parsed = parsed(check, &output);
         let passed = exit.code == 0 && !exit.timed_out;
-        if !passed && let Err(failure) = self.show_sources(&mut parsed).await {
+        if !passed && let Err(failure) = self.show_sources(&mut parsed, &report.command).await {
             self.complete(item(ItemStatus::Interrupted, &report)).await?;
             return Err(failure);
         }
@@ -164,19 +168,49 @@ impl Runner {
         } else if !passed {
             digest.push_str(&format!("\n(exit code {})", exit.code));
         }
+        if !passed && let Some(program) = ::checks::missing_program(&output, exit.code) {
+            digest.push_str(&format!("\n{}", not_there(&program, &check.name)));
+        }
         for line in self.remarks(!passed, &output).await? {
             digest.push('\n');
             digest.push_str(&line);
         }
         report.passed = Some(passed);
         report.exit_code = exit.signal.is_none().then_some(exit.code);
-        report.changes = ::checks::changes(&parsed, known);
+        report.changes = if partial {
+            ::checks::changes(&parsed, known)
+        } else {
+            let changes = ::checks::changes(&parsed, known.from_the_beginning());
+            changes.filter(|changes| known.last.is_some() || *changes != Changes::default())
+        };
         report.report = Some(parsed.clone());
         self.complete(item(ItemStatus::Completed, &report)).await?;
         self.ran().insert((check.name.clone(), partial), parsed.clone());
-        let failed_before = known.before_turn.map_or(0, |before| ::checks::failed_before(&parsed, before).0);
-        let failed_before = if passed { 0 } else { failed_before };
+        let failed_before = known.before_turn.filter(|_| !passed).map_or(0, |before| {
+            let silent = usize::from(::checks::is_as_silent(&parsed, before));
+            ::checks::failed_before(&parsed, before).0.max(silent)
+        });
         Ok(CheckResult { name: check.name.clone(), passed, report: parsed, digest, partial, failed_before })
+    }
+
+    /// Records what the image's checks said, once, where the session began on it and this is its first turn: the log then has
+    /// what the turn is measured by.
+    async fn recall_known(&self) -> Result<(), Failure> {
+        self.recalled.get_or_try_init(|| self.recall_from_image()).await.map(drop)
+    }
+
+    async fn recall_from_image(&self) -> Result<(), Failure> {
+        let stream = self.context.recorder.stream();
+        // In a later turn what the sandbox has beside the files may not be what it was.
+        let first = stream.with_state(|state| state.last_turn().is_none());
+        let Some(turn) = self.context.turn().filter(|_| first) else { return Ok(()) };
+        let Some((commit, mut checks)) = self.context.workspace.known_checks().await else { return Ok(()) };
+        checks.retain(|check| !turn.before.iter().any(|(name, _)| *name == check.name));
+        if checks.is_empty() {
+            return Ok(());
+        }
+        let body = EventBody::ChecksKnown { turn: self.turn, commit, checks };
+        Ok(self.append(&Actor::system(), vec![body]).await?)
     }
 
     /// What is known of a check: what its last run said, and what it said before the turn changed anything.
@@ -196,16 +230,17 @@ impl Runner {
     }
 
     /// Puts the lines around each finding into the report.
-    async fn show_sources(&self, report: &mut Report) -> Result<(), Failure> {
+    async fn show_sources(&self, report: &mut Report, command: &str) -> Result<(), Failure> {
         let printed: Vec<String> =
             ::checks::files_of(report).into_iter().take(SOURCES).map(str::to_owned).collect();
         if printed.is_empty() {
             return Ok(());
         }
         let names = self.listed(NAMES_OF_FILES, &[]).await?;
+        let folder = ::checks::folder_of(command);
         let mut texts = BTreeMap::new();
         for file in printed {
-            if let Some(path) = ::checks::locate(&names, WORKSPACE, &file)
+            if let Some(path) = ::checks::locate(&names, WORKSPACE, &folder, &file)
                 && let Some(text) = self.source(path).await?
             {
                 texts.insert(file, (path.to_owned(), text));
@@ -225,22 +260,27 @@ impl Runner {
         }
     }
 
-    /// The lines that a script prints in the workspace; none where it fails, because they only make a check quicker or
-    /// its report better.
+    /// The names of files that a script prints in each repository; none where it fails, because they only make a check quicker
+    /// or its report better.
     async fn listed(&self, script: &str, args: &[&str]) -> Result<Vec<String>, Failure> {
-        let env = BTreeMap::from([("LC_ALL".to_owned(), "C.UTF-8".to_owned())]);
-        let command = Command { script, args, env, cwd: WORKSPACE, timeout: LOOK, limit: NAMES };
-        match command.run(&*self.sandbox()?, Some(&self.stop)).await {
-            Ok(captured) => {
-                let text = String::from_utf8_lossy(&captured.stdout);
-                Ok(text.lines().map(str::to_owned).collect())
+        let mut names = Vec::new();
+        for (number, place) in self.context.workspace.places().iter().enumerate() {
+            let env = BTreeMap::from([("LC_ALL".to_owned(), "C.UTF-8".to_owned())]);
+            let (args, cwd): (Vec<&str>, _) =
+                (args.iter().map(|arg| of(arg, number)).collect(), directory(place));
+            let command = Command { script, args: &args, env, cwd: &cwd, timeout: LOOK, limit: NAMES };
+            match command.run(&*self.sandbox()?, Some(&self.stop)).await {
+                Ok(captured) => {
+                    let text = String::from_utf8_lossy(&captured.stdout);
+                    names.extend(text.lines().map(|name| forge::placed(place, name)));
+                }
+                Err(Failure::Problem(problem)) => {
+                    tracing::debug!(%problem, "the files of the workspace could not be listed");
+                }
+                Err(failure) => return Err(failure),
             }
-            Err(Failure::Problem(problem)) => {
-                tracing::debug!(%problem, "the files of the workspace could not be listed");
-                Ok(Vec::new())
-            }
-            Err(failure) => Err(failure),
         }
+        Ok(names)
     }
 
     async fn follow_check(
@@ -256,15 +296,28 @@ impl Runner {
             Deltas::new(stream, id, Channel::Stderr, Pace::Limited),
         );
         let name = id.to_string();
-        let process = sandbox
-            .guest()
-            .start(&name, &sandbox::shell::command(command, Some(self.context.options.command_timeout)))
-            .await?;
+        let limit = Some(self.context.options.command_timeout);
+        let process = sandbox::shell::start(sandbox.guest(), &name, command, limit).await?;
         let ending =
             process::follow(&*sandbox, &name, process, collector, Some(&mut live), Some(&self.stop)).await?;
         process::forget(&*sandbox, &name).await;
         Ok(ending)
     }
+}
+
+/// What a check's output says.
+pub(crate) fn parsed(check: &Check, output: &str) -> Report {
+    // The names are checked when an environment is stored; a repository's own recipe may still have a wrong one.
+    let parsed = ::checks::parse(&check.parser, output).or_else(|| ::checks::parse("auto", output));
+    parsed.unwrap_or_else(|| Report { tail: output.to_owned(), ..Report::default() })
+}
+
+/// What is said where the program of a check is not in the sandbox. People read it too, and only they can change that for good.
+fn not_there(program: &str, check: &str) -> String {
+    format!(
+        "{program} is not in the sandbox, so the check {check} says nothing of the work. Install it there if that is possible. \
+         For good, a person adds it to `setup` of the environment, or names another command in `checks`."
+    )
 }
 
 /// Whether a report names nothing that failed.

@@ -25,7 +25,7 @@ impl Context {
     }
 
     /// Tells people, once for each model, that a limit on money does not hold because nobody knows what the model costs.
-    pub(super) async fn tell_unpriced(&self, model: &Model) -> Result<(), store::Error> {
+    pub(crate) async fn tell_unpriced(&self, model: &Model) -> Result<(), store::Error> {
         let in_vain = self.recorder.stream().with_state(|state| {
             let calls = state.spent().iter().filter(|spent| spent.model == model.name);
             let unpriced = calls.map(|spent| spent.spend.unpriced_calls).any(|calls| calls > 0);
@@ -115,6 +115,11 @@ impl Runner {
         self.may_insist = model.profile().tool_mode == ToolMode::Native;
         self.in_rounds = model.profile().tool_mode == ToolMode::Fenced;
         Input::ModelChanged { profile: context::profile(model, self.context.options.turn.max_output_tokens) }
+    }
+
+    /// Whether another one can take over from this model.
+    pub(super) fn has_successor(&self, model: &Model) -> bool {
+        routes::successor(&self.context.options.models, &self.context.own_model(), &model.name).is_some()
     }
 
     /// A model failed for good. The next of the list takes over for the rest of the turn; when there is none, the turn fails

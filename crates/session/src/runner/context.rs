@@ -7,16 +7,18 @@ use std::time::Duration;
 use agent::compaction::{Shortening, WorkState};
 use agent::{FileText, Input, Window};
 use llm::Model;
-use protocol::chat::{Part, Request, Stop};
 use protocol::event::{Compaction, CompactionLevel};
 use protocol::{Actor, EventBody};
 use sandbox::WORKSPACE;
 
-use super::model::usage;
+use super::model::{Called, Kind, usage};
 use super::{Runner, nearby};
 use crate::failure::Failure;
+use crate::joint::of;
 use crate::process::Command;
 use crate::routes::Task;
+use crate::state::Retry;
+use crate::workspace::directory;
 
 /// How long git may take to tell what changed.
 const LOOK: Duration = Duration::from_secs(20);
@@ -27,10 +29,12 @@ const GUIDED: usize = 8;
 /// Most names that a model is shown beside the files.
 const NAMED: usize = 100;
 
-/// What the turn has changed, one file on each line, then files that are new.
+/// What has changed since commit `$1`, which the session began with, committed or not: one file on each line, then files that
+/// git does not know yet.
 const CHANGED: &str = r#"
 g() { git -c safe.directory='*' -c core.fsmonitor=false --no-pager "$@"; }
-g diff --stat=100 --no-color HEAD
+g rev-parse -q --verify "$1^{commit}" >/dev/null || set -- HEAD
+g diff --stat=100 --no-color "$1"
 g ls-files --others --exclude-standard | head -n 40 | sed 's/$/ (new)/'
 "#;
 
@@ -58,27 +62,53 @@ pub(super) fn window(model: &Model) -> Window {
     Window::new(profile.context, profile.max_output.into())
 }
 
+/// What came of asking for a summary.
+enum Summary {
+    Written(String),
+    /// Nobody could write one, which was told.
+    None,
+    /// Another model was chosen meanwhile, or nothing more may be used.
+    GivenUp,
+    /// The model that works cannot be used, and there is another one.
+    Failed(llm::Error),
+}
+
+/// Whether a failure would be the same with any other request.
+fn is_of_the_model(class: llm::Class) -> bool {
+    !matches!(
+        class,
+        llm::Class::BadRequest
+            | llm::Class::BadResponse
+            | llm::Class::ContextOverflow
+            | llm::Class::Unsupported
+    )
+}
+
 impl Runner {
     /// Makes the context shorter, beside so many prompts in force, and records how. Without messages in the answer it could not be done. With the model comes what
     /// it turned out to read.
     pub(super) async fn compact(
-        &self,
-        model: (&Model, u64),
+        &mut self,
+        (model, reads): (&mut Model, u64),
         level: CompactionLevel,
         tokens: u64,
         (room, prompts): (u64, usize),
     ) -> Result<Input, Failure> {
+        // Where another server waited here, it waited for the summary.
+        let resumed = if level == CompactionLevel::Summarised { self.retry.take() } else { None };
         let history = self.context.history().await?;
         let shortening = Shortening { history: &history, turn: self.turn, tokens, room, prompts };
         let compaction: Option<Compaction> = match level {
             CompactionLevel::Masked => shortening.mask(),
-            CompactionLevel::Summarised => {
-                let summary = self.summary(model, &shortening).await?;
-                match summary {
-                    Some(summary) => shortening.summarise(&summary, &self.work_state().await?),
-                    None => None,
+            CompactionLevel::Summarised => match self.summary((model, reads), &shortening, resumed).await? {
+                Summary::Written(summary) => shortening.summarise(&summary, &self.work_state().await?),
+                Summary::None => None,
+                Summary::GivenUp => {
+                    *model = self.find_model()?;
+                    return Ok(self.take_on(model));
                 }
-            }
+                Summary::Failed(error) => return self.give_way(model, error).await,
+            },
             CompactionLevel::Fresh => Some(shortening.fresh(&self.work_state().await?)),
         };
         let Some(compaction) = compaction else { return Ok(Input::Compacted { messages: None }) };
@@ -96,87 +126,80 @@ impl Runner {
     }
 
     /// Has the older part summed up, by the model for summaries if there is one, and else, or if that one cannot, by the one
-    /// that works. None when nobody did.
+    /// that works.
     async fn summary(
         &self,
         (model, reads): (&Model, u64),
         shortening: &Shortening<'_>,
-    ) -> Result<Option<String>, Failure> {
+        mut resumed: Option<Retry>,
+    ) -> Result<Summary, Failure> {
         let routed = self.context.options.routed(Task::Summarise).filter(|routed| routed.name != model.name);
         // Nobody waits for a model while there is another.
-        let asked = routed.map(|routed| (routed, u64::MAX, false)).into_iter().chain([(model, reads, true)]);
-        for (model, most, patient) in asked {
-            let known = window(model);
+        let asked = routed.map(|routed| (routed, u64::MAX, Kind::AsideOnce)).into_iter();
+        for (asked, most, kind) in asked.chain([(model, reads, Kind::Aside)]) {
+            // The one before it may have used what was left, and another may have been chosen meanwhile.
+            if self.is_over(model)? {
+                return Ok(Summary::GivenUp);
+            }
+            let known = window(asked);
             let window = Window::new(known.context.min(most), known.answer);
             let Some(request) = shortening.summary_request(window) else { continue };
-            if let Some(summary) = self.summed_up(model, &request, patient).await? {
-                return Ok(Some(summary));
+            let resumed = resumed.take_if(|retry| retry.model == asked.name);
+            let answer = match self.ask_aside(asked, &request, kind, resumed).await? {
+                Called::Answered(answer) => answer,
+                Called::GivenUp if self.is_over(model)? => return Ok(Summary::GivenUp),
+                // It was for another than the one that works, and nothing changed for that one.
+                Called::GivenUp => continue,
+                Called::Failed(error) => {
+                    let is_last = kind == Kind::Aside;
+                    if is_last && is_of_the_model(error.class) && self.has_successor(model) {
+                        return Ok(Summary::Failed(error));
+                    }
+                    self.told_of_no_summary(asked, is_last, &error.message).await?;
+                    continue;
+                }
+            };
+            if let Some(summary) = self.words_of(asked, answer, kind).await? {
+                return Ok(Summary::Written(summary));
             }
         }
-        Ok(None)
+        Ok(Summary::None)
     }
 
-    async fn summed_up(
+    /// Whether this model is not to go on: another one was chosen, or nothing more may be used.
+    fn is_over(&self, model: &Model) -> Result<bool, Failure> {
+        Ok(self.chosen(model)?.is_some() || self.context.limits_reached().is_some())
+    }
+
+    /// The words of a summary; None where it has none, which is told.
+    async fn words_of(
         &self,
         model: &Model,
-        request: &Request,
-        patient: bool,
+        answer: llm::Answer,
+        kind: Kind,
     ) -> Result<Option<String>, Failure> {
-        let mut failures = llm::Failures::default();
-        let answer = loop {
-            let mut meter = llm::Meter::default();
-            let mut unseen = |delta| meter.push(&delta);
-            let call = self.context.client.complete(model, request, &mut unseen);
-            let result = tokio::select! {
-                biased;
-                () = self.stop.given() => {
-                    self.record_in_vain(model, meter.used()).await?;
-                    return Err(Failure::Stopped);
-                }
-                result = call => result,
-            };
-            match result {
-                Ok(answer) => break answer,
-                Err(error) => {
-                    self.record_in_vain(model, error.usage).await?;
-                    if !patient || !self.wait_to_retry(model, &error, &mut failures).await? {
-                        self.told_of_no_summary(model, patient, &error.message).await?;
-                        return Ok(None);
-                    }
-                }
-            }
-        };
+        let is_last = kind == Kind::Aside;
         // It is paid for and is no step of the turn.
         let usage = usage(self.turn, model, &answer, 0, self.context.elapsed_ms());
         self.append(&Actor::agent(model.name.clone()), vec![usage]).await?;
-        // The words of a refusal tell nothing of what was done.
-        if answer.completion.stop == Stop::Refusal {
-            self.told_of_no_summary(model, patient, "it refused to").await?;
-            return Ok(None);
+        match agent::summary(&answer.completion) {
+            Ok(summary) => Ok(Some(summary)),
+            Err(why) => {
+                self.told_of_no_summary(model, is_last, why).await?;
+                Ok(None)
+            }
         }
-        let parts = answer.completion.parts.into_iter();
-        let text: Vec<String> = parts
-            .filter_map(|part| match part {
-                Part::Text { text } => Some(text),
-                Part::Reasoning { .. } | Part::Call(_) => None,
-            })
-            .collect();
-        let summary = agent::beside_thoughts(&text.join("\n")).map(str::to_owned);
-        if summary.is_none() {
-            self.told_of_no_summary(model, patient, "its answer has no words in it").await?;
-        }
-        Ok(summary)
     }
 
-    /// Tells why there is no summary of this model. Where another one is asked for it, people are told too: they named this one.
+    /// Tells people why there is no summary of this model, and what is done instead.
     async fn told_of_no_summary(&self, model: &Model, is_last: bool, why: &str) -> Result<(), Failure> {
         tracing::warn!(model = model.name, why, "the conversation could not be summed up");
-        if !is_last {
-            let note =
-                format!("it could not sum up the conversation, so the model that works does it: {why}");
-            self.tell_adapted(model, vec![note]).await?;
-        }
-        Ok(())
+        let instead = match is_last {
+            false => "so the model that works does it",
+            true => "so the work goes on with the prompts and the state of the work alone",
+        };
+        self.tell_adapted(model, vec![format!("it could not sum up the conversation, {instead}: {why}")])
+            .await
     }
 
     /// What is put back into a context that was made shorter.
@@ -190,15 +213,27 @@ impl Runner {
             }
             None => Default::default(),
         };
-        let diff = self.in_workspace(CHANGED, 16 * 1024).await?;
+        let base = self.context.workspace.saved().map(|saved| saved.base).unwrap_or_default();
+        let places = self.context.workspace.places();
+        let mut diff = String::new();
+        for (number, place) in places.iter().enumerate() {
+            let changed = self.in_repository(place, CHANGED, &[of(&base, number)], 16 * 1024).await?;
+            if places.len() > 1 && !changed.is_empty() {
+                diff.push_str(&format!("In {place}/:\n"));
+            }
+            diff.push_str(&changed);
+        }
         let skills = self.context.history().await?.loaded_skills();
         Ok(WorkState { plan, diagnostics, diff, skills })
     }
 
     /// The files of the workspace, with the text of those that matter most.
     pub(super) async fn survey(&self, hints: &str, room: usize) -> Result<Input, Failure> {
-        let names: Vec<String> =
-            self.in_workspace(NAMES_OF_FILES, NAMES).await?.lines().map(str::to_owned).collect();
+        let mut names: Vec<String> = Vec::new();
+        for place in self.context.workspace.places() {
+            let listed = self.in_repository(place, NAMES_OF_FILES, &[], NAMES).await?;
+            names.extend(listed.lines().map(|name| forge::placed(place, name)));
+        }
         super::tools::skill::bring_all(self).await?;
         let sandbox = self.sandbox()?;
         // What holds for the files is a part of what is shown of them.
@@ -230,10 +265,17 @@ impl Runner {
         Ok(Input::Surveyed { files, guides })
     }
 
-    /// What a script prints in the workspace; nothing where it fails, because it is only for show.
-    async fn in_workspace(&self, script: &str, limit: usize) -> Result<String, Failure> {
+    /// What a script prints in a repository; nothing where it fails, because it is only for show.
+    async fn in_repository(
+        &self,
+        place: &str,
+        script: &str,
+        args: &[&str],
+        limit: usize,
+    ) -> Result<String, Failure> {
         let env = BTreeMap::from([("LC_ALL".to_owned(), "C.UTF-8".to_owned())]);
-        let command = Command { script, args: &[], env, cwd: WORKSPACE, timeout: LOOK, limit };
+        let cwd = directory(place);
+        let command = Command { script, args, env, cwd: &cwd, timeout: LOOK, limit };
         match command.run(&*self.sandbox()?, Some(&self.stop)).await {
             Ok(captured) => Ok(String::from_utf8_lossy(&captured.stdout).into_owned()),
             Err(Failure::Problem(problem)) => {

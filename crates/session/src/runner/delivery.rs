@@ -3,20 +3,22 @@
 //! it happens once.
 
 mod push;
+mod several;
 
 use std::sync::Arc;
 
 use failpoint::Point;
 use forge::{Forge, Repository};
-use protocol::event::{Delivery, DeliveryState};
-use protocol::{Actor, Code, EventBody, Problem};
+use protocol::event::{Delivery, DeliveryState, Review};
+use protocol::{Actor, Code, DeliverSession, EventBody, Problem};
 
-use super::Context;
+use super::{Context, outgoing};
 use crate::command::Cause;
 use crate::failure::Failure;
 use crate::outbox::pull_request::{self, Opened};
 use crate::problem;
 use crate::stop::Stop;
+use crate::workspace::Saved;
 
 /// How a delivery ended.
 pub(crate) enum Delivered {
@@ -46,6 +48,10 @@ pub(crate) async fn deliver(
         let lost = failed(new(String::new(), commit, String::new()), missing());
         return Ok(Delivered::Ended(lost));
     };
+    if context.workspace.places().len() > 1 {
+        let wanted = several::left(context, &saved, commit);
+        return several::deliver(context, stop, cause, wanted).await;
+    }
     let wanted = Delivery { command: cause.id(), ..new(saved.branch, commit, saved.remote) };
     let Some(intent) = intend(context, actor, wanted).await? else {
         return Ok(Delivered::Stopped(None));
@@ -95,6 +101,14 @@ async fn intend(
     intended.await.map(|(_, intent)| intent)
 }
 
+/// The commit of a delivery under the name that the workspace has for it: where there are several repositories, that of all.
+pub(crate) fn whole_commit(context: &Context, delivery: &Delivery) -> Option<String> {
+    match context.workspace.places().len() {
+        0 | 1 => delivery.commit.clone(),
+        _ => context.workspace.saved().and_then(|saved| saved.tip),
+    }
+}
+
 /// Opens the pull request, unless it is there.
 async fn open(
     context: &Context,
@@ -105,10 +119,22 @@ async fn open(
 ) -> Result<Delivery, store::Error> {
     let commit = delivery.commit.clone().unwrap_or_default();
     let (branch, remote) = (delivery.branch.clone(), delivery.remote.clone());
-    match pull_request::open(context, stop, &*forge, repository, &branch, &commit).await? {
+    let repository_name = delivery.repository.as_deref();
+    match pull_request::open(context, stop, &*forge, (repository, repository_name), &branch, &commit).await? {
         Opened::There(there) => {
+            // One that somebody closed or merged is found again as it is.
+            let review = (there.state != forge::State::Open).then(|| Review {
+                state: crate::pull_requests::state_of(there.state),
+                at: protocol::Timestamp::now(),
+                draft: false,
+            });
             let (url, number) = (Some(there.url), Some(there.number));
-            record(context, actor, Delivery { state: DeliveryState::Opened, url, number, ..delivery }).await
+            // Among several it is not at its end before it names the others.
+            let state = match delivery.repository {
+                Some(_) => DeliveryState::Opening,
+                None => DeliveryState::Opened,
+            };
+            record(context, actor, Delivery { state, url, number, review, ..delivery }).await
         }
         Opened::Failed(why) => {
             let error = format!("{branch} is pushed to {remote}, but has no pull request: {why}");
@@ -144,6 +170,7 @@ async fn give_up(context: &Context, actor: &Actor, delivery: Delivery) -> Result
 
 fn new(branch: String, commit: &str, remote: String) -> Delivery {
     Delivery {
+        repository: None,
         state: DeliveryState::Intended,
         branch,
         commit: Some(commit.to_owned()),
@@ -152,6 +179,7 @@ fn new(branch: String, commit: &str, remote: String) -> Delivery {
         number: None,
         error: None,
         command: None,
+        review: None,
     }
 }
 
@@ -163,22 +191,37 @@ fn failed(delivery: Delivery, error: String) -> Delivery {
     Delivery { state: DeliveryState::Failed, error: Some(error), ..delivery }
 }
 
-/// Delivers again what a turn that was done left behind.
-pub(crate) async fn again(context: &Context, stop: &Stop, cause: &Cause) -> Result<Delivery, Problem> {
-    let commit = context.workspace.saved().and_then(|saved| saved.tip).ok_or_else(|| {
-        Problem::new(
-            Code::Conflict,
-            "there is nothing to deliver: no turn of this session is done with changes",
-        )
+/// No turn left anything to deliver.
+pub(crate) fn nothing() -> Problem {
+    Problem::new(Code::Conflict, "there is nothing to deliver: no turn of this session is done with changes")
         .hint("send a prompt; a branch is delivered when its checks pass")
-    })?;
+}
+
+/// Delivers again what a turn that was done left behind.
+pub(crate) async fn again(
+    context: &Context,
+    stop: &Stop,
+    cause: &Cause,
+    request: DeliverSession,
+) -> Result<Delivery, Problem> {
+    let saved = context.workspace.saved().ok_or_else(nothing)?;
+    let commit = saved.tip.clone().ok_or_else(nothing)?;
+    let mut wanted = Vec::new();
+    if context.workspace.places().len() > 1 {
+        wanted = left_of_several(context, stop, &saved, &commit).await?;
+        let known = context.recorder.stream().with_state(|state| state.delivery().cloned());
+        if wanted.is_empty() {
+            return known.ok_or_else(nothing);
+        }
+    }
     let known = context.recorder.stream().with_state(|state| state.delivery().cloned());
     if let Some(delivery) = known
+        && wanted.is_empty()
         && is_whole(context, &delivery)
         && delivery.commit.as_deref() == Some(&commit)
     {
         let look = async {
-            let mirror = context.workspace.mirror().await.map_err(Failure::into_problem)?;
+            let mirror = context.workspace.mirror_of(None).await.map_err(Failure::into_problem)?;
             mirror.remote_tip(&delivery.branch).await.map_err(|error| problem::forge(&error))
         };
         let there = tokio::select! {
@@ -189,11 +232,48 @@ pub(crate) async fn again(context: &Context, stop: &Stop, cause: &Cause) -> Resu
             return Ok(delivery);
         }
     }
-    let delivery = match deliver(context, stop, cause, &commit).await.map_err(problem::store)? {
+    let concerns = outgoing::look(context, &commit).await;
+    if let Some(problem) = concerns.denial().or_else(|| concerns.doubt().filter(|_| !request.allow_secrets)) {
+        return Err(problem);
+    }
+    context.workspace.clear(&commit);
+    let delivered = match wanted.is_empty() {
+        true => deliver(context, stop, cause, &commit).await,
+        false => several::deliver(context, stop, cause, wanted).await,
+    };
+    let delivery = match delivered.map_err(problem::store)? {
         Delivered::Ended(delivery) | Delivered::Stopped(Some(delivery)) => delivery,
         Delivered::Stopped(None) => return Err(was_stopped()),
     };
     answer(delivery)
+}
+
+/// What is left to be delivered of several repositories. The remotes are asked whether they have what was delivered.
+async fn left_of_several(
+    context: &Context,
+    stop: &Stop,
+    saved: &Saved,
+    commits: &str,
+) -> Result<Vec<Delivery>, Problem> {
+    let mut left = several::left(context, saved, commits);
+    for one in several::changed(context, saved, commits) {
+        if left.iter().any(|known| known.repository == one.repository) {
+            continue;
+        }
+        let look = async {
+            let mirror = context.workspace.mirror_of(one.repository.as_deref()).await;
+            let mirror = mirror.map_err(Failure::into_problem)?;
+            mirror.remote_tip(&one.branch).await.map_err(|error| problem::forge(&error))
+        };
+        let there = tokio::select! {
+            there = look => there?,
+            () = stop.given() => return Err(was_stopped()),
+        };
+        if there != one.commit {
+            left.push(one);
+        }
+    }
+    Ok(left)
 }
 
 /// What whoever asked for a delivery is told of how it ended.

@@ -10,7 +10,6 @@ use super::delivery::Delivered;
 use super::{End, Runner, delivery, settled};
 use crate::failure::Failure;
 use crate::state::{State, TurnState, broken_off};
-use crate::workspace::prefix;
 
 /// How to have another go at a push that failed.
 const TRY_AGAIN: &str = "the work is kept: put right what is wrong, then run `slipway deliver";
@@ -33,13 +32,6 @@ impl End {
         );
         (ItemStatus::Interrupted, text)
     }
-}
-
-/// Trailers that name everybody who wrote the prompt, where that was more than one person.
-fn writers(authors: &[String]) -> String {
-    let named = authors.iter().filter(|_| authors.len() > 1);
-    let one_line = |name: &String| name.split_whitespace().collect::<Vec<_>>().join(" ");
-    named.map(|name| format!("Slipway-Prompt-By: {}\n", one_line(name))).collect()
 }
 
 impl Runner {
@@ -95,6 +87,7 @@ impl Runner {
                         // The turn is left as it is: whoever decides lets it go on.
                         Asked::Waiting => return self.freeze().await,
                         Asked::Stopped => end = End::stopped(),
+                        Asked::Refused(problem) => end = self.failed(problem.into()).await?,
                         Asked::Nobody => {
                             act = Some(self.context.outside.begin());
                             let cause = self.agent.clone().into();
@@ -138,7 +131,8 @@ impl Runner {
         delivery: Delivery,
     ) -> Result<(), store::Error> {
         self.close_left(turn).await?;
-        let (commit, cause) = (delivery.commit.clone(), self.agent.clone().into());
+        let commit = delivery::whole_commit(&self.context, &delivery);
+        let cause = self.agent.clone().into();
         let act = self.context.outside.begin();
         let delivered = match (settled(delivery.state), &commit) {
             (None, Some(commit)) => delivery::deliver(&self.context, &self.stop, &cause, commit).await?,
@@ -171,8 +165,8 @@ impl Runner {
     /// What a kept commit changed since the session began. It is for show, so a failure costs only that.
     pub(super) async fn kept_counts(&self, commit: Option<&str>) -> (u32, u32, u32) {
         if let (Some(saved), Some(commit)) = (self.context.workspace.saved(), commit)
-            && let Ok(mirror) = self.context.workspace.mirror().await
-            && let Ok(diff) = mirror.diff(&saved.base, commit).await
+            && let Ok(mirrors) = self.context.workspace.mirrors().await
+            && let Ok(diff) = mirrors.diff(&saved.base, commit).await
         {
             return (diff.files, diff.insertions, diff.deletions);
         }
@@ -217,18 +211,6 @@ impl Runner {
         self.append(&self.agent, closed.collect()).await
     }
 
-    /// The commit's message: the prompt's first line, the prompt when it is longer, its writers where there are several,
-    /// and the session.
-    pub(super) fn message(&self, turn: &TurnState) -> String {
-        const BODY: usize = 8 * 1024;
-        let title = crate::title(&turn.text);
-        let session = self.context.recorder.session();
-        let prompt = turn.text.trim();
-        let body = if prompt == title { String::new() } else { format!("{}\n\n", prefix(prompt, BODY)) };
-        // A program's arguments end at a NUL.
-        format!("{title}\n\n{body}{}Slipway-Session: {session}", writers(&turn.authors)).replace('\0', " ")
-    }
-
     /// Writes the one finish. A stop that was recorded before it counts, unless the push had begun: then that says how the
     /// turn ended.
     pub(super) async fn write_finish(
@@ -257,7 +239,8 @@ impl Runner {
             }
             let receipt = turn.receipt(outcome, self.context.stopwatch.read(&turn));
             let weakened = self.weakened.clone();
-            let receipt = Receipt { files_changed, insertions, deletions, weakened, ..receipt };
+            let commit = self.context.workspace.saved().and_then(|saved| saved.kept);
+            let receipt = Receipt { files_changed, insertions, deletions, commit, weakened, ..receipt };
             let body = EventBody::TurnFinished { turn: self.turn, outcome, reason, receipt };
             let stopping = turn.stopping.is_some();
             let holds = outcome == Outcome::Failed && self.models_failed;

@@ -18,7 +18,10 @@ impl Runner {
     /// Remembers the workspace as the turn finds it. Where git cannot read it, whoever works in it is told.
     pub(super) async fn begin(&self) -> Result<Option<String>, Failure> {
         let sandbox = self.sandbox()?;
-        let begun = self.context.workspace.begin(&*sandbox, self.turn, Patience::unless(&self.stop)).await;
+        let first = self.context.turn().and_then(|turn| turn.authors.first().cloned());
+        let author = first.map(|name| self.context.options.people.author(&name));
+        let patience = Patience::unless(&self.stop);
+        let begun = self.context.workspace.begin(&*sandbox, self.turn, author.as_ref(), patience).await;
         match self.with_reason(begun).await {
             Ok(()) => Ok(None),
             Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => Ok(Some(format!(
@@ -48,8 +51,8 @@ impl Runner {
         patience: Patience<'_>,
     ) -> Result<Option<Kept>, Failure> {
         let (Some(sandbox), Some(turn)) = (&self.sandbox, self.context.turn()) else { return Ok(None) };
-        let message = self.message(&turn);
-        let kept = self.context.workspace.keep(&**sandbox, tree, keep, &message, patience).await;
+        let words = self.words(&turn).await?;
+        let kept = self.context.workspace.keep(&**sandbox, tree, keep, &words, patience).await;
         self.with_reason(kept).await
     }
 

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use agent::policy::{Decision, names_call};
-use agent::tools::{Invocation, cut};
+use agent::tools::{Invocation, cut, in_place_of};
 use protocol::item::ToolCall;
 use protocol::{Hook, HookDeed, HookPoint, HookRun, Item, ItemId, ItemKind};
 use serde::Deserialize;
@@ -155,7 +155,7 @@ impl Runner {
     /// Shows the hooks a call that ended. Gives what they did; what the model reads may be another text then.
     pub(super) async fn show_hooks(&self, id: ItemId, call: &ToolCall, done: &mut Done) -> Vec<HookRun> {
         let mut runs = Vec::new();
-        let Some(tool) = super::resume::invocation(call) else { return runs };
+        let Some(tool) = self.read_again(call) else { return runs };
         for (index, hook) in self.hooks.iter().enumerate() {
             if hook.on != HookPoint::After || !names_call(&hook.tool, &tool) {
                 continue;
@@ -175,7 +175,7 @@ impl Runner {
             let (did, reason) = match remark {
                 Remark::Nothing => (HookDeed::Passed, None),
                 Remark::Replace(text, reason) => {
-                    done.output.text = text;
+                    done.output.text = in_place_of(&done.output.text, text);
                     (HookDeed::Replaced, reason)
                 }
                 Remark::Add(text, reason) => {
@@ -188,6 +188,7 @@ impl Runner {
                     (HookDeed::Failed, Some(why))
                 }
             };
+            let reason = reason.map(|reason| cut(&reason, WORDS));
             let (on, run, duration_ms) = (hook.on, hook.run.clone(), millis(began));
             runs.push(HookRun { on, run, did, reason, from: None, duration_ms });
         }

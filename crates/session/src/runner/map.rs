@@ -33,15 +33,15 @@ impl Runner {
             self.map_wanted = false;
             return;
         };
-        let Some((mirror, branch)) = self.context.workspace.copied() else { return };
+        let Some(mirrors) = self.context.workspace.copied() else { return };
         self.map_wanted = false;
-        if Maps::is_small(&mirror) {
+        if mirrors.parts().all(|(_, mirror)| Maps::is_small(mirror)) {
             return;
         }
         let room = (self.window.request() * TOKEN / SHARE).min(MOST);
         let room = usize::try_from(room).unwrap_or_default();
-        self.map_soon = Maps::has(&mirror);
-        self.map = Some(Coming::begin(maps, mirror, branch, self.task.clone(), room));
+        self.map_soon = mirrors.parts().all(|(_, mirror)| Maps::has(mirror));
+        self.map = Some(Coming::begin(maps, mirrors, self.task.clone(), room));
     }
 
     /// Tells the model, where the map is ready; whether it was told.

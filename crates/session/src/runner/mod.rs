@@ -4,7 +4,8 @@
 mod approval;
 mod arrival;
 mod budget;
-mod checks;
+pub(crate) mod catch_up;
+pub(crate) mod checks;
 mod choice;
 mod context;
 pub(crate) mod delivery;
@@ -15,9 +16,11 @@ mod git;
 mod hooks;
 mod map;
 mod mcp;
+pub(crate) mod message;
 mod model;
 mod nearby;
 mod notes;
+pub(crate) mod outgoing;
 pub(crate) mod output;
 mod permission;
 mod question;
@@ -86,6 +89,8 @@ pub(crate) struct Context {
     pub(crate) servers: Arc<crate::mcp::McpServers>,
     /// The connections to MCP servers in the session's sandbox.
     pub(crate) inside: crate::mcp::Inside,
+    /// Who signed in at which forge.
+    pub(crate) logins: Arc<crate::logins::Logins>,
 }
 
 impl Context {
@@ -153,7 +158,9 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         leads: Mutex::default(),
         wanted: Mutex::default(),
         ran: Mutex::default(),
+        recalled: tokio::sync::OnceCell::new(),
         weakened: Vec::new(),
+        leaks_told: false,
         removals: Mutex::default(),
         task: turn.text.clone(),
         may_insist: true,
@@ -207,7 +214,9 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
 /// Records what a call had used that another server did not see the end of.
 async fn count_broken_off(context: &Context, turn: &TurnState) -> Result<(), store::Error> {
     let kept = context.broken_off.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(kept) = kept.filter(|kept| kept.is_missing(turn.id, turn.spend().calls)) else { return Ok(()) };
+    let Some(kept) = kept.filter(|kept| kept.is_missing(turn.id, turn.calls_in_line())) else {
+        return Ok(());
+    };
     let agent = Actor::agent(kept.model.clone());
     context.recorder.append(&agent, vec![kept.into_body()]).await.map(drop)
 }
@@ -239,8 +248,12 @@ struct Runner {
     wanted: Mutex<Vec<String>>,
     /// What the checks of this turn said last.
     ran: Mutex<checks::Ran>,
+    /// Set once it was looked for what the checks said where the session began.
+    recalled: tokio::sync::OnceCell<()>,
     /// Where the work makes checks say less.
     weakened: Vec<protocol::Weakening>,
+    /// Whether the model was told of what looks like secrets in its work.
+    leaks_told: bool,
     /// What is to be done: the turn's prompt, after those that were not done before it.
     task: String,
     /// Code that texts of the model left out.
@@ -282,6 +295,7 @@ impl Runner {
         // still there must be known before the model says that it is finished. Else it need not wait for it.
         let Context { workspace, recorder, .. } = &*self.context;
         let settled = turn.open.is_empty() && (turn.steps() == 0 || !turn.had_sandbox);
+        let settled = settled && !self.catches_up(turn);
         let known = if settled { workspace.foreseen(recorder).await } else { None };
         self.expect(turn);
         self.recollect(turn);
@@ -292,6 +306,7 @@ impl Runner {
             }
             None => {
                 let saved = Box::pin(self.arrive()).await?;
+                Box::pin(self.catch_up(turn)).await?;
                 saved.map_or_else(Default::default, |saved| {
                     let skills_at = saved.skills_at();
                     (saved.instructions, skills_at, saved.mcp)
@@ -360,8 +375,8 @@ impl Runner {
                     Some(answered?)
                 }
                 Effect::Compact { level, tokens, room, prompts } => {
-                    let context = (&*model, machine.context());
-                    Some(Box::pin(self.compact(context, level, tokens, (room, prompts))).await?)
+                    let reads = machine.context();
+                    Some(Box::pin(self.compact((model, reads), level, tokens, (room, prompts))).await?)
                 }
                 Effect::ChangeModel { reason } => {
                     let error = llm::Error::new(llm::Class::ContextOverflow, reason);

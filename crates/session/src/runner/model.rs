@@ -41,21 +41,42 @@ struct Text {
 }
 
 /// How a call ended, however often it was made.
-enum Called {
+pub(super) enum Called {
     Answered(Answer),
     Failed(llm::Error),
     /// Before it was made again somebody chose another model, or it turned out that nothing more may be used.
     GivenUp,
 }
 
+/// What becomes of an answer, and what of a call that fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is work: people follow it, and it is made again.
+    Work,
+    /// It is for the platform: nobody sees it, and it is made again.
+    Aside,
+    /// The same, and there is another model to ask.
+    AsideOnce,
+}
+
 /// A call while it streams.
 struct Call<'a> {
     runner: &'a Runner,
+    kind: Kind,
     message: Option<(ItemId, Text)>,
     reasoning: Option<(ItemId, Text)>,
     /// What the attempt that is under way has used, and when that is kept beside the log.
     meter: Meter,
     keep_at: Option<Instant>,
+    /// What is being written of it.
+    keeping: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl<'a> Call<'a> {
+    fn new(runner: &'a Runner, kind: Kind) -> Self {
+        let (message, reasoning, keep_at, keeping) = (None, None, None, None);
+        Self { runner, kind, message, reasoning, meter: Meter::default(), keep_at, keeping }
+    }
 }
 
 impl Call<'_> {
@@ -69,7 +90,7 @@ impl Call<'_> {
             Delta::Reasoning(text) => (&mut self.reasoning, Channel::Reasoning, text),
             Delta::Call { .. } | Delta::Usage(_) | Delta::Accepted { .. } => return Ok(()),
         };
-        if text.is_empty() {
+        if text.is_empty() || self.kind != Kind::Work {
             return Ok(());
         }
         if slot.is_none() {
@@ -108,13 +129,26 @@ impl Call<'_> {
     fn keep_used(&mut self, model: &Model) {
         self.keep_at = Some(Instant::now() + kept_call::EVERY);
         let context = &self.runner.context;
-        let Some(calls) = context.turn().map(|turn| turn.spend().calls) else { return };
+        let Some(calls) = context.turn().map(|turn| turn.calls_in_line()) else { return };
         let (turn, usage, elapsed_ms) = (self.runner.turn, self.meter.used(), context.elapsed_ms());
         let cost_usd = llm::cost_usd(model, &usage);
         let kept = kept_call::Kept { turn, calls, model: model.name.clone(), usage, cost_usd, elapsed_ms };
         let dir = context.recorder.dir();
-        // Nothing waits for it, and a failure is told in there.
-        drop(tokio::task::spawn_blocking(move || kept_call::keep(&dir, &kept)));
+        // A failure is told in there.
+        self.keeping = Some(tokio::task::spawn_blocking(move || kept_call::keep(&dir, &kept)));
+    }
+
+    /// What the attempt has used is known now, and may be nothing: nobody is to count it later.
+    async fn forget_kept(&mut self) {
+        let Some(keeping) = self.keeping.take() else { return };
+        let dir = self.runner.context.recorder.dir();
+        let forgotten = async {
+            keeping.await?;
+            tokio::task::spawn_blocking(move || kept_call::forget(&dir)).await
+        };
+        if let Err(error) = forgotten.await {
+            tracing::warn!(%error, "what a call had used could not be forgotten");
+        }
     }
 
     /// What was streamed counts for nothing: the call is made again.
@@ -173,6 +207,9 @@ impl Call<'_> {
                     self.flush();
                     // From here on the answer or the error has it.
                     self.meter = Meter::default();
+                    if result.is_err() {
+                        self.forget_kept().await;
+                    }
                     return Ok(result);
                 }
             }
@@ -203,11 +240,11 @@ impl Runner {
         }
         self.context.tell_unpriced(model).await?;
         let resumed = self.retry.take().filter(|retry| retry.model == model.name);
-        let shown = pictures::shown(self.context.workspace.dir().to_owned(), request).await;
+        let most = model.provider.images();
+        let shown = pictures::shown(self.context.workspace.dir().to_owned(), request, most).await;
         let request = shown.as_ref().unwrap_or(request);
         let (streamed, result) = {
-            let mut call =
-                Call { runner: self, message: None, reasoning: None, meter: Meter::default(), keep_at: None };
+            let mut call = Call::new(self, Kind::Work);
             match self.attempts(&mut call, model, request, resumed).await {
                 Ok(result) => (call.streamed(), result),
                 Err(Failure::Stopped) => {
@@ -250,6 +287,23 @@ impl Runner {
         }
     }
 
+    /// Calls a model for what is no work, so that nobody sees the answer stream. It is counted and made again as others are.
+    pub(super) async fn ask_aside(
+        &self,
+        model: &Model,
+        request: &Request,
+        kind: Kind,
+        resumed: Option<Retry>,
+    ) -> Result<Called, Failure> {
+        self.context.tell_unpriced(model).await?;
+        let mut call = Call::new(self, kind);
+        let called = self.attempts(&mut call, model, request, resumed).await;
+        if matches!(called, Err(Failure::Stopped)) {
+            self.record_in_vain(model, call.meter.used()).await?;
+        }
+        called
+    }
+
     async fn close_streamed(&self, streamed: Streamed) -> Result<(), Failure> {
         let turn = self.turn;
         let items = streamed.leftovers().into_iter();
@@ -284,6 +338,9 @@ impl Runner {
             self.record_in_vain(model, error.usage).await?;
             if self.context.limits_reached().is_some() {
                 return Ok(Called::GivenUp);
+            }
+            if call.kind == Kind::AsideOnce {
+                return Ok(Called::Failed(error));
             }
             if failures.again(&error).is_some() {
                 call.restart();

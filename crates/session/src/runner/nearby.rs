@@ -77,7 +77,9 @@ impl Runner {
         let guest = sandbox.guest().exact();
         let first = directories.len().saturating_sub(LOOKED);
         let mut guides = Vec::new();
-        for directory in &directories[first..] {
+        // Those of the repositories themselves are instructions from the beginning.
+        let places = self.context.workspace.places();
+        for directory in directories[first..].iter().filter(|directory| !places.contains(directory)) {
             for file in FILES {
                 let path = format!("{WORKSPACE}/{directory}/{file}");
                 let bytes = match guest.read_file(&path, 0, MOST as u64 + 1).await {
@@ -107,7 +109,7 @@ impl Runner {
         let policies: Vec<&Policy> = policies.iter().collect();
         let read = Invocation::Read { path: path.to_owned(), offset: 1, limit: 1, column: 1 };
         let real = [path.to_owned()];
-        let known = Known { granted: &granted, real: Some(&real), leads: None, actions: None };
+        let known = Known { granted: &granted, real: Some(&real), leads: None, below: None, actions: None };
         policy::decide(&policies, &read, known) == Decision::Allow
     }
 }

@@ -41,6 +41,22 @@ for pattern do
 done
 "#;
 
+/// Prints what lies below those of the paths that are directories and has one of the names, with a NUL after each. The paths come
+/// first, and after a bracket the expression.
+const BELOW: &str = r#"
+past=
+for word do
+  shift
+  [ "$word" != '(' ] || past=1
+  if [ "$past" ] || [ -d "$word" ]; then set -- "$@" "$word"; fi
+done
+[ "$1" != '(' ] || exit 0
+exec find "$@"
+"#;
+
+/// Directories that are not walked through: everything is below them, or nothing that ends.
+const ENDLESS: [&str; 3] = ["/", "/proc", "/sys"];
+
 /// What becomes of a call.
 pub(super) enum Permit {
     /// It runs, as hooks left it. The note is for the model.
@@ -60,7 +76,7 @@ impl Runner {
     }
 
     /// Decides by the policies. Where a person must, they are asked, and the turn waits.
-    async fn permit(&mut self, item: Item, tool: Invocation) -> Result<Permit, Failure> {
+    pub(super) async fn permit(&mut self, item: Item, tool: Invocation) -> Result<Permit, Failure> {
         let ItemKind::ToolCall(call) = &item.kind else {
             return Err(Problem::new(Code::Internal, "an item that is no call is to run").into());
         };
@@ -95,7 +111,7 @@ impl Runner {
         }
         let named = policy::paths(tool);
         let words = policy::words(tool);
-        let mut leads = None;
+        let (mut leads, mut below) = (None, None);
         let real = match policy::is_about_files(&policies) {
             true if !named.is_empty() => {
                 let real = self.where_they_lead(&named).await?;
@@ -104,12 +120,21 @@ impl Runner {
             }
             true => {
                 leads = self.where_words_lead(&words).await?;
+                if let Some(leads) = leads.as_ref().filter(|_| policy::needs_below(tool)) {
+                    below = self.what_lies_below(leads, &policy::names_below(&policies)).await?;
+                }
                 Some(named)
             }
             // Nobody asks.
             false => Some(named),
         };
-        let known = Known { granted: &granted, real: real.as_deref(), leads: leads.as_deref(), actions };
+        let known = Known {
+            granted: &granted,
+            real: real.as_deref(),
+            leads: leads.as_deref(),
+            below: below.as_deref(),
+            actions,
+        };
         Ok(policy::decide(&policies, tool, known))
     }
 
@@ -154,6 +179,28 @@ impl Runner {
         }
         leads.extend(patterns.into_iter().map(Word::Pattern).zip(fitting));
         Ok(Some(leads))
+    }
+
+    /// What lies below the directories that words lead to and has one of these names; None where that cannot be told.
+    async fn what_lies_below(
+        &self,
+        leads: &[(Word, Vec<String>)],
+        names: &[String],
+    ) -> Result<Option<Vec<String>>, Failure> {
+        let mut asked: Vec<String> = leads.iter().flat_map(|(_, real)| real.iter().cloned()).collect();
+        asked.sort();
+        asked.dedup();
+        if asked.iter().any(|path| ENDLESS.contains(&path.as_str())) {
+            return Ok(None);
+        }
+        asked.push("(".to_owned());
+        for (place, name) in names.iter().enumerate() {
+            let or = (place > 0).then_some("-o");
+            asked.extend(or.into_iter().chain(["-name", name]).map(str::to_owned));
+        }
+        asked.extend([")", "-print0"].map(str::to_owned));
+        let said = self.ask_sandbox(BELOW, &asked).await?;
+        Ok(said.map(|said| said.split_terminator('\0').map(str::to_owned).collect()))
     }
 
     /// What a script says of paths in the sandbox; None where it does not come to its end.
@@ -209,7 +256,7 @@ impl Runner {
         let begun = as_it_is.map(|item| EventBody::ItemStarted { turn, item });
         match self.put(begun.into_iter().chain([body]).collect()).await? {
             Asked::Waiting => Err(Failure::Waits),
-            Asked::Stopped | Asked::Nobody => Err(Failure::Stopped),
+            Asked::Stopped | Asked::Nobody | Asked::Refused(_) => Err(Failure::Stopped),
         }
     }
 
@@ -252,7 +299,7 @@ impl Runner {
         };
         match self.put(vec![body]).await? {
             Asked::Waiting => Err(Failure::Waits),
-            Asked::Stopped | Asked::Nobody => Err(Failure::Stopped),
+            Asked::Stopped | Asked::Nobody | Asked::Refused(_) => Err(Failure::Stopped),
         }
     }
 
@@ -304,6 +351,11 @@ impl Runner {
                 Err(text) => Permit::Refused { item: Box::new(item.clone()), text },
             }
         };
+        self.run_if(permit).await
+    }
+
+    /// Runs a call that may run, and closes one that may not.
+    pub(super) async fn run_if(&mut self, permit: Permit) -> Result<(), Failure> {
         match permit {
             Permit::Run { item, tool, note } => {
                 // From here on it may have done something.
@@ -314,6 +366,30 @@ impl Runner {
                 Ok(self.complete(broken_off(&item, ItemStatus::Failed, &text)).await?)
             }
         }
+    }
+
+    /// A call that a person approved and that is in the log as they want it, unless that is forbidden.
+    pub(super) async fn allowed(
+        &self,
+        item: &Item,
+        tool: Invocation,
+        decision: &protocol::Decision,
+    ) -> Result<Permit, Failure> {
+        let mut notes = said_of(decision);
+        if let (ItemKind::ToolCall(call), None) = (&item.kind, &decision.input) {
+            notes.extend(hooks::rewritten(call));
+        }
+        // Whoever decides on a call does not decide on what is forbidden.
+        if let Decision::Deny { why } = self.judge(&tool).await? {
+            let changed = decision.input.as_ref().map(|edited| {
+                let by = &decision.by;
+                format!("{by} changed this call to {edited}, and that is denied, whoever approves it.\n")
+            });
+            let text = changed.unwrap_or_default() + &why;
+            return Ok(Permit::Refused { item: Box::new(item.clone()), text });
+        }
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
+        Ok(Permit::Run { item: Box::new(item.clone()), tool, note })
     }
 
     /// The call that a person decided on, as they want it; or what the model reads instead.
@@ -330,13 +406,10 @@ impl Runner {
             )));
         }
         let mut item = item.clone();
-        let mut notes = Vec::new();
         let input = decision.input.as_ref().unwrap_or(&call.input);
         if let (Some(edited), ItemKind::ToolCall(call)) = (&decision.input, &mut item.kind) {
             call.input = edited.clone();
-            notes.push(format!("{by} changed this call before it ran. It ran with: {edited}"));
         }
-        notes.extend(said.map(|said| format!("{by} approved this call and said: {said}")));
         let mut tool = match self.reread(call, input)? {
             Ok(tool) => tool,
             Err(text) => return Ok(refused(text)),
@@ -349,19 +422,8 @@ impl Runner {
                 Hooked::Go { item, tool } => return self.permit(item, tool).await,
                 Hooked::Vetoed { item, text } => return Ok(Permit::Refused { item: Box::new(item), text }),
             };
-        } else {
-            notes.extend(hooks::rewritten(call));
         }
-        // Whoever decides on a call does not decide on what is forbidden.
-        if let Decision::Deny { why } = self.judge(&tool).await? {
-            let changed = decision.input.as_ref().map(|edited| {
-                format!("{by} changed this call to {edited}, and that is denied, whoever approves it.\n")
-            });
-            let text = changed.unwrap_or_default() + &why;
-            return Ok(Permit::Refused { item: Box::new(item), text });
-        }
-        let note = (!notes.is_empty()).then(|| notes.join("; "));
-        Ok(Permit::Run { item: Box::new(item), tool, note })
+        self.allowed(&item, tool, decision).await
     }
 
     /// A call with this input, as the turn's model has its tools. The inner error is what the model reads.
@@ -378,6 +440,17 @@ impl Runner {
     pub(super) async fn lost_before(&mut self, item: Item, detail: String) -> Result<agent::Input, Failure> {
         self.close_call(item, Instant::now(), Err(Failure::Lost(detail))).await
     }
+}
+
+/// What the model is told of an approval.
+fn said_of(decision: &protocol::Decision) -> Vec<String> {
+    let (by, mut notes) = (&decision.by, Vec::new());
+    if let Some(edited) = &decision.input {
+        notes.push(format!("{by} changed this call before it ran. It ran with: {edited}"));
+    }
+    let said = decision.comment.as_deref();
+    notes.extend(said.map(|said| format!("{by} approved this call and said: {said}")));
+    notes
 }
 
 /// A call in a few words.

@@ -1,10 +1,11 @@
 //! Code that a model's text leaves out: what it was told of that, and what is gone only as long as the checks pass without it.
 //! Small models repeat themselves without meaning it, so what nobody asked for must at least do no harm.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{MutexGuard, PoisonError};
 
+use agent::policy::absolute;
 use bytes::Bytes;
 
 use super::Runner;
@@ -16,6 +17,8 @@ pub(super) struct Removals {
     /// What the model was told of, as the hash of a file with a text or with what would be lost.
     told: HashSet<u64>,
     on_trial: Vec<Removed>,
+    /// Whole texts that were written, by the path from the root.
+    wrote: BTreeMap<String, String>,
 }
 
 /// Code that went without being asked for.
@@ -40,6 +43,17 @@ impl Removals {
     /// Whether it was told that of this text, and of this loss.
     pub(super) fn known(&self, path: &str, text: &str, lost: &str) -> (bool, bool) {
         (self.told.contains(&hash(("text", path, text))), self.told.contains(&hash(("lost", path, lost))))
+    }
+
+    /// The file has this text now.
+    pub(super) fn wrote(&mut self, path: &str, text: &str) {
+        self.wrote.insert(absolute(path), text.to_owned());
+    }
+
+    /// The whole texts of other files than this one.
+    pub(super) fn elsewhere(&self, path: &str) -> Vec<String> {
+        let own = absolute(path);
+        self.wrote.iter().filter(|(other, _)| **other != own).map(|(_, text)| text.clone()).collect()
     }
 
     /// Keeps what went until the checks have passed.
@@ -100,5 +114,14 @@ mod tests {
         assert_eq!(removals.known("a.py", "x", "`sub`"), (true, true));
         assert_eq!(removals.known("a.py", "y", "`sub`"), (false, true));
         assert_eq!(removals.known("b.py", "x", "`sub`"), (false, false));
+    }
+
+    #[test]
+    fn what_other_files_have_is_elsewhere() {
+        let mut removals = Removals::default();
+        removals.wrote("a.py", "x");
+        removals.wrote("b.py", "y");
+        removals.wrote("b.py", "z");
+        assert_eq!(removals.elsewhere("./a.py"), ["z"]);
     }
 }

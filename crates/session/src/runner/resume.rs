@@ -1,6 +1,8 @@
 //! What a restarted server does with the items that the one before it left open. A command still runs in the sandbox
-//! under the item's id, so it is followed again from its first byte that is still held; anything else is closed as
-//! interrupted. Calls that waited for a person, or for hooks, have not begun, and go on as is decided.
+//! under the item's id, so it is followed again from its first byte that is still held. One that the sandbox in which it was to
+//! run has never seen is run now: a guest forgets a process only after its result is in the log, and never starts one twice.
+//! Anything else is closed as interrupted. Calls that waited for a person, or for hooks, have not begun, and go on as is
+//! decided.
 
 use std::time::Instant;
 
@@ -10,6 +12,7 @@ use protocol::item::ToolCall;
 use protocol::{EditFormat, Item, ItemKind, ItemStatus};
 
 use super::Runner;
+use super::permission::Permit;
 use super::tools::{ToolEnd, background, shell};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
@@ -29,6 +32,9 @@ impl Runner {
             }
             let is_shell = matches!(&item.kind, ItemKind::ToolCall(call) if call.tool == "shell");
             let ended = if is_shell && turn.had_sandbox { self.reattach(item).await } else { None };
+            // Known since it was looked for: `turn` is from before.
+            let displaced = self.context.turn().is_none_or(|now| now.displaced.contains(&item.id));
+            let unseen = is_shell && turn.had_sandbox && !displaced;
             let closed = match (ended, &item.kind) {
                 (Some((began, ended)), _) => self.close_call(item.clone(), began, ended).await.map(drop),
                 // There was no place for it yet, so it has not begun; or to do it again does no harm.
@@ -37,6 +43,9 @@ impl Runner {
                         && !self.stop.is_given() =>
                 {
                     self.run_late(item, call).await
+                }
+                (None, ItemKind::ToolCall(call)) if unseen && !self.stop.is_given() => {
+                    self.run_unseen(turn, item, call).await
                 }
                 (None, _) => self.give_up(item).await,
             };
@@ -50,7 +59,28 @@ impl Runner {
 
     /// Whether hooks were being asked for a call, so that it has not begun.
     fn was_not_decided(&self, call: &ToolCall) -> bool {
-        self.is_undecided(call, invocation(call).as_ref())
+        self.is_undecided(call, self.read_again(call).as_ref())
+    }
+
+    /// What a call does, as the model wrote it, also one of an MCP server's tool.
+    pub(super) fn read_again(&self, call: &ToolCall) -> Option<Invocation> {
+        let arguments = agent::tools::replayed_arguments(&call.input);
+        agent::tools::parse_with(&self.mcp.tools(), EditFormat::default(), &call.tool, &arguments).ok()
+    }
+
+    /// Runs a command that was about to begin when the server ended, and never did. What hooks and people decided on it holds;
+    /// what is forbidden by now does not run.
+    async fn run_unseen(&mut self, turn: &TurnState, item: &Item, call: &ToolCall) -> Result<(), Failure> {
+        let approved = turn.decision.as_ref().filter(|said| said.approved && turn.decided == Some(item.id));
+        if approved.is_none() && call.hooks.is_empty() {
+            return self.run_late(item, call).await;
+        }
+        let permit = match (self.reread(call, &call.input)?, approved) {
+            (Err(text), _) => Permit::Refused { item: Box::new(item.clone()), text },
+            (Ok(tool), Some(decision)) => self.allowed(item, tool, decision).await?,
+            (Ok(tool), None) => self.permit(item.clone(), tool).await?,
+        };
+        self.run_if(permit).await
     }
 
     /// Runs a call that waited for a sandbox when the server ended.
@@ -104,8 +134,8 @@ impl Runner {
     }
 }
 
-/// What a call does, as the model wrote it.
-pub(super) fn invocation(call: &ToolCall) -> Option<Invocation> {
+/// What a call of one of the agent's own tools does, as the model wrote it.
+fn invocation(call: &ToolCall) -> Option<Invocation> {
     agent::tools::parse(EditFormat::default(), &call.tool, &agent::tools::replayed_arguments(&call.input))
         .ok()
 }

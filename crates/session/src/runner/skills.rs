@@ -18,11 +18,11 @@ impl Runner {
         if sources.is_empty() && commit.is_none() {
             return Ok(Vec::new());
         }
-        let mirror = match commit {
-            Some(_) => Some(workspace.mirror().await?),
+        let mirrors = match commit {
+            Some(_) => Some(workspace.mirrors().await?),
             None => None,
         };
-        let repository = mirror.as_ref().zip(commit);
+        let repository = mirrors.as_ref().zip(commit);
         let found = crate::skills::find(&self.context.options.mirrors, sources, repository);
         let found = tokio::select! {
             biased;

@@ -5,7 +5,7 @@ use agent::Verification;
 use failpoint::Point;
 use protocol::{Actor, Code, EventBody};
 
-use super::{Runner, checks};
+use super::{Runner, checks, outgoing};
 use crate::failure::Failure;
 use crate::state::Passed;
 use crate::workspace::{Changed, Expected, Keep, Patience};
@@ -68,6 +68,12 @@ impl Runner {
         }
         let passed = Box::pin(self.pass(changed.tree, results, running)).await?;
         self.settle_removals(results.iter().all(|result| result.passed)).await?;
+        if let Some(Passed { tree, .. }) = &passed
+            && let Some(text) = self.new_leaks(tree).await?
+        {
+            results.push(checks::failed("secrets".to_owned(), text));
+            return Ok(true);
+        }
         if let Some(Passed { tree, left }) = passed {
             failpoint::hit(Point::ChecksPassed);
             match self.keep_tree(&tree, Keep::Commit, Patience::unless(&self.stop)).await {
@@ -89,6 +95,24 @@ impl Runner {
             }
         }
         Ok(true)
+    }
+
+    /// What looks like secrets in a tree before it is committed, once in a turn: a model can take it out, and it then is in
+    /// no commit. Whoever is told and leaves it there has a person asked.
+    async fn new_leaks(&mut self, tree: &str) -> Result<Option<String>, Failure> {
+        if self.leaks_told {
+            return Ok(None);
+        }
+        let sandbox = self.sandbox()?;
+        let patience = Patience::unless(&self.stop);
+        let found = match self.context.workspace.patch(&*sandbox, tree, patience).await {
+            Ok(patch) => outgoing::leaks_in(&patch),
+            // The host looks through it before anything is pushed.
+            Err(Failure::Problem(_)) => None,
+            Err(failure) => return Err(failure),
+        };
+        self.leaks_told = found.is_some();
+        Ok(found)
     }
 
     /// Whether a tree is what passed its checks and was handed over; or, before anything did, what the session began with.

@@ -1,7 +1,7 @@
 //! What the session's work does to its own checks: tests that are gone or skipped, rules that ask for less. People are told,
 //! because the checks that passed cannot tell it.
 
-use protocol::Weakening;
+use protocol::{Weakening, WeakeningKind};
 
 use super::Runner;
 
@@ -16,9 +16,18 @@ impl Runner {
     pub(super) async fn look_for_weakened(&mut self, commit: Option<&str>) {
         self.weakened = Vec::new();
         let (Some(saved), Some(commit)) = (self.context.workspace.saved(), commit) else { return };
-        let Ok(mirror) = self.context.workspace.mirror().await else { return };
-        match mirror.diff(&saved.base, commit).await {
-            Ok(diff) => self.weakened = ::checks::weakened(&diff.patch),
+        let Ok(mirrors) = self.context.workspace.mirrors().await else { return };
+        // With whole files each test is compared with what it was; where those are too much, what changed must do.
+        let patch = match mirrors.whole_files(&saved.base, commit).await {
+            Ok(Some(patch)) => Ok(patch),
+            Ok(None) => mirrors.diff(&saved.base, commit).await.map(|diff| diff.patch),
+            Err(error) => Err(error),
+        };
+        match patch {
+            Ok(patch) => {
+                self.weakened = not_looked_at(&patch).into_iter().collect();
+                self.weakened.extend(::checks::weakened(&patch));
+            }
             Err(error) => {
                 tracing::warn!(%error, "it could not be looked for tests and checks that were weakened");
             }
@@ -32,6 +41,17 @@ impl Runner {
         }
         self.record_notice(words(&self.weakened)).await
     }
+}
+
+/// What is said of a diff that was cut: its last line says so.
+fn not_looked_at(patch: &str) -> Option<Weakening> {
+    let last = patch.lines().next_back().filter(|line| line.starts_with("[the rest is left out"))?;
+    tracing::warn!(last, "the diff is too long to be looked through for weakened tests");
+    let what = format!(
+        "the diff is longer than {} MiB; tests and checks in the rest of it were not looked at",
+        forge::PATCH_LIMIT >> 20
+    );
+    Some(Weakening { kind: WeakeningKind::NotLookedAt, file: "the diff".to_owned(), line: None, what })
 }
 
 /// The findings as people read them.
@@ -50,7 +70,15 @@ fn words(found: &[Weakening]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::WeakeningKind;
+
+    #[test]
+    fn a_diff_that_was_cut_is_told() {
+        let cut = "diff --git a/x b/x\n[the rest is left out: the diff is longer than 8388608 bytes]\n";
+        let told = not_looked_at(cut).unwrap();
+        assert_eq!(told.kind, WeakeningKind::NotLookedAt);
+        assert!(told.what.starts_with("the diff is longer than 8 MiB"), "{}", told.what);
+        assert_eq!(not_looked_at("diff --git a/x b/x\n+x\n"), None);
+    }
 
     #[test]
     fn places_are_named_and_a_flood_is_cut() {

@@ -2,7 +2,7 @@
 
 use protocol::event::PlanItem;
 use protocol::item::CheckReport;
-use protocol::{Gate, Item, ItemKind, Outcome, Report};
+use protocol::{Gate, Item, ItemKind, KnownCheck, Outcome, Report};
 use serde::{Deserialize, Serialize};
 
 use super::TurnState;
@@ -65,6 +65,16 @@ impl TurnState {
     pub(super) fn note_call(&mut self, item: &Item) {
         if let ItemKind::ToolCall(call) = &item.kind {
             self.may_have_changed |= !READING.contains(&call.tool.as_str());
+        }
+    }
+
+    /// Takes in what is known of checks from where the session began. What was seen in the turn itself is known better.
+    pub(super) fn know(&mut self, checks: &[KnownCheck]) {
+        for KnownCheck { name, passed, report } in checks {
+            if !self.before.iter().any(|(known, _)| known == name) {
+                let said = report.clone().filter(|_| !passed).unwrap_or_default();
+                self.before.push((name.clone(), said));
+            }
         }
     }
 

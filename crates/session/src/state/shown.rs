@@ -4,6 +4,12 @@ use protocol::{Outcome, Session, Status};
 
 use super::State;
 
+/// A row of the index: the session, and what it can be found by.
+pub(crate) struct Row {
+    pub(crate) session: Session,
+    pub(crate) words: String,
+}
+
 impl State {
     /// The skills, once it is settled which there are.
     pub(crate) fn skills(&self) -> Option<&[protocol::PinnedSkill]> {
@@ -31,6 +37,11 @@ impl State {
                 Outcome::OutOfBudget => Status::OutOfBudget,
             },
         }
+    }
+
+    /// The session as the index has it; None before `session.created`, and of a fork that is not whole.
+    pub(crate) fn to_row(&self) -> Option<Row> {
+        self.to_session().map(|session| Row { session, words: self.words().to_owned() })
     }
 
     /// The session as lists and pages show it; None before `session.created`, and of a fork that is not whole.
@@ -62,10 +73,12 @@ impl State {
             granted: self.permits.granted.clone(),
             turn: self.turn.as_ref().map(|turn| turn.id),
             delivery: self.delivery.clone(),
+            deliveries: self.deliveries.clone(),
             notifying: !self.notifications.is_empty(),
             sandbox: self.sandbox.map(|(id, _)| id),
             forked_from: created.forked_from,
             skills: self.skills.clone().unwrap_or_default(),
+            listing: self.listing(status),
         })
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use protocol::NotificationState;
 use protocol::event::DeliveryState;
 use protocol::item::{CheckReport, Output};
 use protocol::{Actor, Budgets, Mistake, Status, Usage, VERSION};
@@ -91,6 +92,7 @@ fn created() -> EventBody {
         model: "main".into(),
         forked_from: None,
         budgets: Budgets::default(),
+        origin: protocol::SessionOrigin::default(),
     }
 }
 
@@ -513,6 +515,11 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             wake_at: None,
         }),
         turn().prop_map(|turn| EventBody::MistakeMade { turn, mistake: Mistake::EmptyAnswer }),
+        (turn(), text(), any::<bool>()).prop_map(|(turn, name, passed)| EventBody::ChecksKnown {
+            turn,
+            commit: "c".into(),
+            checks: vec![protocol::KnownCheck { name, passed, report: Some(protocol::Report::default()) }],
+        }),
         (turn(), text(), any::<bool>()).prop_map(|(turn, tree, more)| EventBody::ChecksPassed {
             turn,
             left: more.then(|| tree.clone()),
@@ -586,6 +593,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             maybe()
         )
             .prop_map(|(state, error)| EventBody::DeliveryUpdated(Delivery {
+                repository: None,
                 state,
                 branch: "b".into(),
                 commit: None,
@@ -594,6 +602,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
                 number: None,
                 error,
                 command: None,
+                review: None,
             })),
         (sandbox(), text()).prop_map(|(sandbox, message)| EventBody::LimitExceeded {
             sandbox,

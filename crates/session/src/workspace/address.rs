@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn recipe(url: &str) -> Environment {
-        let repos = vec![Repo { url: url.to_owned(), branch: None }];
+        let repos = vec![Repo { url: url.to_owned(), branch: None, path: None }];
         Environment { repos, ..Environment::default() }
     }
 

@@ -1,4 +1,4 @@
-//! Git inside the sandbox. The workspace's content is untrusted, so it is only ever run in there: hooks are off, and
+//! Git inside the sandbox, in the clone of one repository. The workspace's content is untrusted, so it is only ever run in there: hooks are off, and
 //! what comes out is an object id that is checked to be one, a text that is bounded, or a bundle that the host
 //! verifies.
 
@@ -10,8 +10,8 @@ use protocol::{Code, Diff, DiffSummary, FileChange, Problem};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::Patience;
-use crate::Author;
 use crate::failure::Failure;
+use crate::people::Author;
 use crate::process::{Captured, Command};
 use crate::stop::Stop;
 
@@ -25,21 +25,19 @@ const CROWDED: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(
 /// `plain` is git with nothing of the workspace's own that could run or wait for a person; `g` is that on the workspace,
 /// whatever its configuration says about where the work tree is.
 const PRELUDE: &str = r#"set -e
-plain() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgsign=false -c gc.auto=0 -c safe.directory='*' "$@"; }
+plain() { GIT_LFS_SKIP_SMUDGE=1 git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c submodule.recurse=false -c fetch.recurseSubmodules=no -c commit.gpgsign=false -c gc.auto=0 -c safe.directory='*' "$@"; }
 g() { plain --git-dir=.git --work-tree=. -c core.bare=false "$@"; }
 "#;
 
 /// Clones the bundle `$1` of branch `$2` and puts the session's branch `$3` on it. With `$6` the tip is work in
-/// progress: it becomes uncommitted changes again.
+/// progress: it becomes uncommitted changes again. The source branch `$9` of the remote is put on `$5`, unless that is empty.
 const CLONE: &str = r#"
-plain clone -q --branch "$2" "$1" .
+plain clone -q --no-checkout -c user.name="$7" -c user.email="$8" --branch "$2" "$1" .
 rm -f "$1"
-g checkout -q -B "$3"
+g checkout -q -f -B "$3"
 g remote set-url origin "$4"
-g config user.name "$7"
-g config user.email "$8"
 if [ "$2" = "$3" ]; then g update-ref -d "refs/remotes/origin/$3"; fi
-g update-ref "refs/remotes/origin/$9" "$5"
+if [ -n "$5" ]; then g update-ref "refs/remotes/origin/$9" "$5"; fi
 if [ -n "$6" ]; then g reset -q "HEAD^"; fi
 "#;
 
@@ -67,13 +65,32 @@ g update-ref "refs/heads/$1" "$head"
 g symbolic-ref HEAD "refs/heads/$1"
 "#;
 
-/// Commits tree `$1` on top of `$2` (or of what the agent committed on top of that). `$3` is the session's branch when the
+/// Lets what is committed in the workspace be by `$1`, with the address `$2`. A lock that stays for two seconds is of a git that was
+/// killed, as a stop in that very moment does, and would keep every later turn from this.
+const SIGN: &str = r#"
+put() {
+  if [ "$(g config --local --get "$1" 2>/dev/null)" = "$2" ]; then return; fi
+  for try in 1 2 3 4 5 6 7 8 9 10; do
+    if g config "$1" "$2" 2>/dev/null; then return; fi
+    if ! [ -e .git/config.lock ]; then break; fi
+    sleep 0.2 2>/dev/null || sleep 1
+  done
+  rm -f .git/config.lock
+  g config "$1" "$2"
+}
+put user.name "$1"
+put user.email "$2"
+"#;
+
+/// Commits tree `$1` on top of `$2` (or of what the agent committed on top of that), with what is being merged as a second parent. `$3` is the session's branch when the
 /// commit is to be its tip. Prints the commit and its parent. That the index follows is a courtesy: a lock that a killed git
 /// left must not cost the commit.
 const COMMIT: &str = r#"
 parent=$2
 if head=$(g rev-parse -q --verify 'HEAD^{commit}') && g merge-base --is-ancestor "$2" "$head"; then parent=$head; fi
-if [ "$(g rev-parse "$parent^{tree}")" = "$1" ]; then
+if merged=$(g rev-parse -q --verify 'MERGE_HEAD^{commit}') && [ "$parent" = "$head" ]; then
+  commit=$(printf '%s\n' "$4" | g commit-tree "$1" -p "$parent" -p "$merged")
+elif [ "$(g rev-parse "$parent^{tree}")" = "$1" ]; then
   commit=$parent
 else
   commit=$(printf '%s\n' "$4" | g commit-tree "$1" -p "$parent")
@@ -119,9 +136,15 @@ const PRODUCTS: &str =
 const PRODUCTS_LIMIT: usize = 96 * 1024;
 
 /// Most files that a summary of a diff names.
-const SUMMED: usize = 100;
+pub(super) const SUMMED: usize = 100;
 const NUMSTAT: &str = r#"g diff --no-ext-diff --no-textconv --numstat "$1" "$2""#;
-const PATCH: &str = r#"g diff --no-ext-diff --no-textconv --no-color "$1" "$2""#;
+/// With `$3` names in it begin with that directory.
+const PATCH: &str = r#"
+from=$1 to=$2 place=$3
+set --
+[ -z "$place" ] || set -- "--src-prefix=a/$place/" "--dst-prefix=b/$place/"
+g diff --no-ext-diff --no-textconv --no-color "$@" "$from" "$to"
+"#;
 
 /// A fresh clone for a session.
 pub(crate) struct Clone<'a> {
@@ -133,8 +156,8 @@ pub(crate) struct Clone<'a> {
     pub(crate) branch: &'a str,
     /// The branch the session started from.
     pub(crate) source: &'a str,
-    /// The commit the session started from.
-    pub(crate) base: &'a str,
+    /// The commit the session started from; None where it is what is in the bundle, as the source branch.
+    pub(crate) base: Option<&'a str>,
     /// The remote's address, without credentials.
     pub(crate) remote: &'a str,
     /// Whether the tip is work in progress.
@@ -177,14 +200,21 @@ pub(crate) struct Committed {
     pub(crate) parent: String,
 }
 
-/// Git in one sandbox's workspace.
+/// Git in the clone of one repository.
 pub(crate) struct Git<'a> {
     pub(crate) sandbox: &'a dyn Sandbox,
     pub(crate) author: &'a Author,
     pub(crate) patience: Patience<'a>,
+    /// The directory of the workspace that it lies in; empty for the workspace itself.
+    pub(crate) place: &'a str,
 }
 
 impl Git<'_> {
+    /// The clone's directory.
+    fn dir(&self) -> String {
+        directory(self.place)
+    }
+
     fn env(&self) -> BTreeMap<String, String> {
         let Author { name, email } = self.author;
         let env = [
@@ -211,11 +241,11 @@ impl Git<'_> {
         limit: usize,
         into: Option<&Path>,
     ) -> Result<Captured, Failure> {
-        let script = format!("{PRELUDE}{script}");
+        let (script, dir) = (format!("{PRELUDE}{script}"), self.dir());
         let mut waits = CROWDED.into_iter();
         loop {
             let timeout = self.patience.left();
-            let command = Command { script: &script, args, env: self.env(), cwd: WORKSPACE, timeout, limit };
+            let command = Command { script: &script, args, env: self.env(), cwd: &dir, timeout, limit };
             let stop = self.patience.stop();
             let ended = match into {
                 Some(path) => command.run_into(self.sandbox, stop, path).await,
@@ -240,9 +270,9 @@ impl Git<'_> {
     pub(super) async fn tidied<T>(&self, work: &str, result: Result<T, Failure>) -> Result<T, Failure> {
         let result = result.map_err(of_the_work);
         if matches!(result, Err(Failure::Problem(_) | Failure::Stopped)) {
-            let (script, env) = (format!("{PRELUDE}{TIDY}"), self.env());
+            let (script, env, dir) = (format!("{PRELUDE}{TIDY}"), self.env(), self.dir());
             let tidy =
-                Command { script: &script, args: &[work], env, cwd: WORKSPACE, timeout: TIDY_TIME, limit: 0 };
+                Command { script: &script, args: &[work], env, cwd: &dir, timeout: TIDY_TIME, limit: 0 };
             if let Err(failure) = tidy.run(self.sandbox, None).await {
                 tracing::debug!(error = %failure.into_problem(), "what git left could not be removed");
             }
@@ -259,7 +289,7 @@ impl Git<'_> {
             clone.bundled,
             clone.branch,
             clone.remote,
-            clone.base,
+            clone.base.unwrap_or(""),
             unfinished,
             name,
             email,
@@ -277,13 +307,28 @@ impl Git<'_> {
         self.unless(stop).run(MOVE, &args, 0).await.map(drop)
     }
 
-    fn unless<'b>(&'b self, stop: &'b Stop) -> Git<'b> {
-        Git { sandbox: self.sandbox, author: self.author, patience: Patience::unless(stop) }
+    /// Writes an object of Git LFS to a file of the host, as far as it is no longer than it should be.
+    pub(crate) async fn large_object(&self, oid: &str, size: u64, to: &Path) -> Result<(), Failure> {
+        let script = r#"exec cat ".git/lfs/objects/$1/$2/$3""#;
+        let part = |from, to| oid.get(from..to).unwrap_or("none");
+        let limit = usize::try_from(size).unwrap_or(usize::MAX);
+        let args = [part(0, 2), part(2, 4), oid];
+        self.attempt(script, &args, limit, Some(to)).await.map_err(of_the_work).map(drop)
+    }
+
+    pub(super) fn unless<'b>(&'b self, stop: &'b Stop) -> Git<'b> {
+        Git { patience: Patience::unless(stop), ..*self }
     }
 
     /// Puts the workspace on a branch, as it is.
-    pub(crate) async fn branch(&self, name: &str) -> Result<(), Failure> {
+    pub(super) async fn branch(&self, name: &str) -> Result<(), Failure> {
         self.run(BRANCH, &[name], 0).await.map(drop)
+    }
+
+    /// Lets what the agent commits be by the same person as what is committed for it.
+    pub(crate) async fn sign(&self) -> Result<(), Failure> {
+        let Author { name, email } = self.author;
+        self.run(SIGN, &[name, email], 0).await.map_err(of_the_work).map(drop)
     }
 
     /// What is in the workspace that git neither tracks nor ignores, as patterns that match exactly that.
@@ -304,6 +349,13 @@ impl Git<'_> {
         let text = String::from_utf8_lossy(&printed.stdout).into_owned();
         let (commit, parent) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         Ok(Committed { commit: object_id(commit)?, parent: object_id(parent)? })
+    }
+
+    /// Whether a commit has another in its history.
+    pub(crate) async fn has_in(&self, commit: &str, history: &str) -> Result<bool, Failure> {
+        let script = r#"if g merge-base --is-ancestor "$1" "$2" 2>/dev/null; then echo yes; fi"#;
+        let said = self.run(script, &[commit, history], 16).await.map_err(of_the_work)?;
+        Ok(said.stdout.starts_with(b"yes"))
     }
 
     /// Writes a bundle of what is in a commit and not in `base` to a file of the host, as a branch of this name.
@@ -350,19 +402,36 @@ impl Git<'_> {
         let captured = self.run(NUMSTAT, &[from, to], PATCH_LIMIT).await?;
         let said = String::from_utf8_lossy(&captured.stdout);
         let (count, insertions, deletions) = count(&said);
-        Ok(DiffSummary { files: files(&said), count, insertions, deletions })
+        let mut files = files(&said);
+        for file in &mut files {
+            file.path = forge::placed(self.place, &file.path);
+        }
+        Ok(DiffSummary { files, count, insertions, deletions })
+    }
+
+    /// The patch between two commits or trees, up to a bound.
+    pub(crate) async fn patch(&self, from: &str, to: &str) -> Result<String, Failure> {
+        let captured = self.run(PATCH, &[from, to, self.place], PATCH_LIMIT).await?;
+        let patch = String::from_utf8_lossy(&captured.stdout).into_owned();
+        Ok(forge::place_names(self.place, patch))
     }
 
     /// The diff between two commits or trees.
     pub(crate) async fn diff(&self, from: &str, to: &str) -> Result<Diff, Failure> {
         let (files, insertions, deletions) = self.counts(from, to).await?;
-        let captured = self.run(PATCH, &[from, to], PATCH_LIMIT).await?;
-        let mut patch = String::from_utf8_lossy(&captured.stdout).into_owned();
+        let captured = self.run(PATCH, &[from, to, self.place], PATCH_LIMIT).await?;
+        let patch = String::from_utf8_lossy(&captured.stdout).into_owned();
+        let mut patch = forge::place_names(self.place, patch);
         if captured.cut {
             patch.push_str("\n[the diff is longer than 8 MiB and was cut here]\n");
         }
         Ok(Diff { base: from.to_owned(), patch, files, insertions, deletions })
     }
+}
+
+/// The directory that a repository lies in.
+pub(crate) fn directory(place: &str) -> String {
+    if place.is_empty() { WORKSPACE.to_owned() } else { format!("{WORKSPACE}/{place}") }
 }
 
 /// Why a script failed.

@@ -7,18 +7,25 @@ use std::time::Duration;
 use protocol::{Code, Problem, TurnId};
 use sandbox::{Sandbox, WORKSPACE};
 
-use super::git::{Commit, Git, harmless};
+use super::clones::Clones;
+use super::git::{Commit, harmless};
 use super::saved::Found;
 use super::tree::FILE_LIMIT;
 use super::{Patience, Workspace, short};
 use crate::failure::Failure;
+use crate::joint::{about, join, of, split};
+use crate::people::Author;
 use crate::process::Command;
+use crate::runner::message::Words;
 
 /// How long an archive of a workspace may take that git cannot keep. A person waits for the end of the turn, and there are
 /// trees that no program gets to the end of; the snapshot has them anyway.
 const RESCUE: Duration = Duration::from_secs(30);
 /// Largest archive that is taken out of a sandbox.
 const ARCHIVE_LIMIT: u64 = forge::BUNDLE_LIMIT;
+/// Most objects of large files that are taken out at the end of a turn, and what they may have together.
+const LARGE_MOST: usize = 1000;
+const LARGE_SUM: u64 = 4 * forge::BUNDLE_LIMIT;
 /// Most files that are named at once.
 const NAMED: usize = 5;
 
@@ -63,25 +70,47 @@ pub(crate) struct Changed {
 }
 
 impl Workspace {
-    fn patient_git<'a>(&'a self, sandbox: &'a dyn Sandbox, patience: Patience<'a>) -> Git<'a> {
-        Git { patience, ..self.git(sandbox) }
+    fn patient_git<'a>(&'a self, sandbox: &'a dyn Sandbox, patience: Patience<'a>) -> Clones<'a> {
+        Clones { patience, ..self.git(sandbox) }
+    }
+
+    fn git_of<'a>(
+        &'a self,
+        sandbox: &'a dyn Sandbox,
+        author: &'a Author,
+        patience: Patience<'a>,
+    ) -> Clones<'a> {
+        Clones { author, patience, ..self.git(sandbox) }
     }
 
     /// Remembers the working tree as a turn found it; a resumed turn keeps what it found first. Where git cannot read it,
-    /// everything counts as the turn's work.
+    /// everything counts as the turn's work. What the agent commits by itself is by the same person as the turn.
     pub(crate) async fn begin(
         &self,
         sandbox: &dyn Sandbox,
         turn: TurnId,
+        author: Option<&Author>,
         patience: Patience<'_>,
     ) -> Result<(), Failure> {
         let mut saved = self.require()?;
         if saved.found.as_ref().is_some_and(|found| found.turn == turn) {
             return Ok(());
         }
-        let git = self.patient_git(sandbox, patience);
-        let mut found = Ok(());
+        let author = author.unwrap_or(&self.options.author);
+        let git = self.git_of(sandbox, author, patience);
+        let mut found = match git.sign().await {
+            Err(failure @ Failure::Problem(_)) => Err(failure),
+            signed => signed.map(Ok)?,
+        };
         let is_first = saved.products.is_none() && saved.kept.is_none();
+        // Where no step has run, there is most often nothing but the commit, which is quickly seen.
+        let untouched = if is_first && saved.setup.is_empty() { git.untouched().await? } else { None };
+        if let Some(tree) = untouched {
+            saved.products = Some(Vec::new());
+            saved.began = Some(tree.clone());
+            saved.found = Some(Found { turn, tree });
+            return Ok(self.record.put(saved)?);
+        }
         if is_first {
             // What is there later may be the agent's: what could not be seen now is not looked for again.
             match git.products().await {
@@ -135,11 +164,11 @@ impl Workspace {
         sandbox: &dyn Sandbox,
         tree: &str,
         keep: Keep,
-        message: &str,
+        words: &Words,
         patience: Patience<'_>,
     ) -> Result<Option<Kept>, Failure> {
         let mut saved = self.require()?;
-        let git = self.patient_git(sandbox, patience);
+        let git = self.git_of(sandbox, &words.author, patience);
         let commit = Commit {
             tree,
             tip: saved.tip.as_deref().unwrap_or(&saved.base),
@@ -147,31 +176,114 @@ impl Workspace {
                 Keep::Commit => Some(&saved.branch),
                 Keep::Progress => None,
             },
-            message,
+            message: &words.message,
         };
         let committed = git.commit(&commit).await?;
         if committed.commit == saved.base {
             return Ok(None);
         }
+        if let Some(onto) = saved.onto.clone()
+            && git.has_in(&onto, &committed.commit).await?
+        {
+            // What came from there is not the session's, and is not looked through as if it were.
+            (saved.base, saved.onto) = (onto, None);
+        }
         let (files, insertions, deletions) = git.counts(&saved.base, tree).await?;
-        let scratch = self.scratch()?;
-        let out = scratch.path().join("out.bundle");
-        let bundled = format!("slipway-kept-{}", short(self.session));
-        git.bundle(&committed.commit, &saved.base, &bundled, &out).await?;
-        let mirror = self.mirror().await?;
-        let name = self.session.to_string();
-        let taken = patience.within(mirror.take(&out, &bundled, &saved.base, &name)).await?;
-        let commit = taken.ok_or_else(|| {
-            Problem::new(Code::DeliveryFailed, "the work could not be looked through in the time there was")
-        })??;
+        let turn = saved.found.as_ref().map(|found| found.turn.to_string());
+        let commit = self.take_out(&git, &committed.commit, &saved.base, turn.as_deref()).await?;
         failpoint::hit(failpoint::Point::WorkKept);
         saved.kept = Some(commit.clone());
         saved.unfinished = keep == Keep::Progress && committed.commit != committed.parent;
-        if keep == Keep::Commit {
-            saved.tip = Some(commit.clone());
+        let in_progress = split(&committed.commit).zip(split(&committed.parent)).enumerate();
+        saved.unfinished_in = match self.places.len() {
+            1 => Vec::new(),
+            _ => in_progress.filter(|(_, (commit, parent))| commit != parent).map(|(at, _)| at).collect(),
+        };
+        match keep {
+            Keep::Commit => {
+                saved.tip = Some(commit.clone());
+                saved.shared_by = Vec::new();
+            }
+            // Whoever commits it shares the commit with them.
+            Keep::Progress => saved.shared_by.clone_from(&words.by),
         }
         self.record.put(saved)?;
         Ok(Some(Kept { commit, files, insertions, deletions }))
+    }
+
+    /// Takes the objects of large files out of the sandbox that new commits point at. What cannot be had is missed when the
+    /// commits are delivered, and said then; the commits are kept without it.
+    async fn keep_large(
+        &self,
+        git: &super::git::Git<'_>,
+        mirror: &forge::Mirror,
+        commit: &str,
+        scratch: &Path,
+    ) -> Result<(), Failure> {
+        if !mirror.uses_lfs(commit).await? {
+            return Ok(());
+        }
+        let mut room = LARGE_SUM;
+        let mut new = mirror.new_pointers(commit).await?;
+        new.retain(|pointer| !mirror.is_large_there(pointer));
+        for pointer in new.iter().take(LARGE_MOST) {
+            if pointer.size > FILE_LIMIT || pointer.size > room {
+                tracing::info!(session = %self.session, path = pointer.path, "a large file is too large to be kept");
+                continue;
+            }
+            let file = scratch.join(&pointer.oid);
+            let taken = match git.large_object(&pointer.oid, pointer.size, &file).await {
+                Ok(()) => mirror.put_large(pointer, &file).await.map_err(Failure::from),
+                Err(failure) => Err(failure),
+            };
+            match taken {
+                Ok(()) => room -= pointer.size,
+                Err(Failure::Problem(problem)) => {
+                    tracing::info!(session = %self.session, path = pointer.path, %problem, "a large file is not kept");
+                }
+                Err(failure) => return Err(failure),
+            }
+            if let Err(error) = std::fs::remove_file(&file) {
+                tracing::debug!(path = %file.display(), %error, "a copy is removed with its directory");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes commits out of the sandbox, those of each repository that changed in a bundle of its own, and keeps them in the
+    /// mirrors. Gives what is kept.
+    async fn take_out(
+        &self,
+        git: &Clones<'_>,
+        commits: &str,
+        base: &str,
+        turn: Option<&str>,
+    ) -> Result<String, Failure> {
+        let scratch = self.scratch()?;
+        let out = scratch.path().join("out.bundle");
+        let (bundled, name) = (format!("slipway-kept-{}", short(self.session)), self.session.to_string());
+        let mirrors = self.mirrors().await?;
+        let mut kept = Vec::new();
+        for ((number, one), (place, mirror)) in git.each().enumerate().zip(mirrors.parts()) {
+            let (commit, base) = (of(commits, number), of(base, number));
+            if commit == base {
+                kept.push(base.to_owned());
+                continue;
+            }
+            one.bundle(commit, base, &bundled, &out).await?;
+            let taken = mirror.take(&out, &bundled, base, &name, turn);
+            let taken = git.patience.within(taken).await?;
+            let taken = taken.ok_or_else(|| {
+                Problem::new(
+                    Code::DeliveryFailed,
+                    "the work could not be looked through in the time there was",
+                )
+            })?;
+            let taken = taken.map_err(|error| about(place, error.into()))?;
+            self.keep_large(&one, mirror, &taken, scratch.path()).await?;
+            kept.push(taken);
+        }
+        Ok(join(kept))
     }
 
     /// Saves everything in the workspace but git's own files, and what is too large, as an archive beside the log. Nothing
@@ -211,6 +323,26 @@ impl Workspace {
         Ok(path)
     }
 
+    /// Remembers that a commit was looked through, or let go as it is. What cannot be remembered is looked at again.
+    pub(crate) fn clear(&self, commit: &str) {
+        let Some(saved) = self.saved() else { return };
+        if let Err(error) = self.record.put(super::Saved { cleared: Some(commit.to_owned()), ..saved }) {
+            tracing::warn!(session = %self.session, %error, "what was looked through will be looked through again");
+        }
+    }
+
+    /// What a tree of the workspace brings that is in no commit of the branch yet.
+    pub(crate) async fn patch(
+        &self,
+        sandbox: &dyn Sandbox,
+        tree: &str,
+        patience: Patience<'_>,
+    ) -> Result<String, Failure> {
+        let saved = self.require()?;
+        let from = saved.tip.as_deref().unwrap_or(&saved.base);
+        self.patient_git(sandbox, patience).patch(from, tree).await
+    }
+
     /// What changed since the session began, file by file.
     pub(crate) async fn summary(
         &self,
@@ -236,6 +368,21 @@ impl Workspace {
 
 /// What is said of files that are left out.
 async fn left_out(sandbox: &dyn Sandbox, names: &[&String]) -> Option<String> {
+    let (modules, names): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| name.starts_with("//"));
+    let files = too_large(sandbox, &names).await;
+    let modules = (!modules.is_empty()).then(|| {
+        let modules: Vec<String> = modules.iter().map(|name| harmless(&name[2..])).collect();
+        format!(
+            "Not kept and not delivered, because they are in repositories of their own: the changes in the submodules {}. \
+             What is to be changed there is done in a session of that repository.",
+            modules.join(", ")
+        )
+    });
+    files.into_iter().chain(modules).reduce(|one, other| format!("{one}\n{other}"))
+}
+
+async fn too_large(sandbox: &dyn Sandbox, names: &[&String]) -> Option<String> {
     if names.is_empty() {
         return None;
     }

@@ -2,6 +2,10 @@
 //! host, so that a sandbox can go away at any time between turns and nothing is lost.
 
 pub(crate) mod address;
+mod catch_up;
+mod clones;
+pub(crate) mod extras;
+mod found;
 mod freeze;
 mod git;
 mod keep;
@@ -13,15 +17,14 @@ pub(crate) mod recipe;
 mod saved;
 pub(crate) mod scratch;
 mod services;
+mod several;
 mod start;
-mod submodules;
 mod sync;
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak};
 
-use forge::Mirror;
 use protocol::event::SandboxState;
 use protocol::{Actor, Code, Diff, Egress, Environment, EventBody, Policy, Problem, SandboxId, SessionId};
 use sandbox::Sandbox;
@@ -31,12 +34,14 @@ use tokio::sync::Mutex;
 use crate::builds::Builds;
 use crate::exits::{Door, Exit, Exits};
 use crate::failure::Failure;
+use crate::joint::Joint;
 use crate::limits::{Hit, Said};
 use crate::recorder::Recorder;
 use crate::{Duty, Options, environments};
-use git::Git;
+use clones::Clones;
 use saved::Record;
 
+pub(crate) use git::directory;
 pub(crate) use keep::{Changed, Keep, Kept};
 pub use one_off::{Arrival, SetUp, bring_to_tip};
 pub(crate) use patience::Patience;
@@ -62,6 +67,18 @@ pub(crate) struct Platform {
     pub(crate) builds: Arc<Builds>,
 }
 
+/// What of an environment says from where extras may come.
+struct Away<'a> {
+    egress: Egress,
+    steps: &'a [protocol::SetupStep],
+}
+
+impl Away<'_> {
+    fn source<'b>(&'b self, workspace: &'b Workspace) -> extras::Whence<'b> {
+        extras::Whence { mirrors: &workspace.options.mirrors, egress: &self.egress, steps: self.steps }
+    }
+}
+
 /// The workspace of one session.
 pub(crate) struct Workspace {
     session: SessionId,
@@ -71,6 +88,8 @@ pub(crate) struct Workspace {
     /// Name of the environment.
     environment: String,
     recipe: Environment,
+    /// Where its repositories lie.
+    places: Vec<String>,
     title: String,
     record: Record,
     live: Mutex<Option<Held>>,
@@ -97,6 +116,7 @@ impl Workspace {
         let dir = options.store.session_dir(session);
         let record = Record::open(&dir, session);
         let recipe = address::put_back(&dir, session, recipe);
+        let places = recipe.places();
         let (live, usage, care) =
             (Mutex::new(None), std::sync::Mutex::default(), std::sync::Mutex::default());
         Self {
@@ -106,6 +126,7 @@ impl Workspace {
             platform,
             environment,
             recipe,
+            places,
             title,
             record,
             live,
@@ -114,6 +135,15 @@ impl Workspace {
             usage,
             care,
         }
+    }
+
+    /// What the checks said at the commit that the session began on, as far as they ran on an image of it.
+    pub(crate) async fn known_checks(&self) -> Option<(String, Vec<protocol::KnownCheck>)> {
+        let Saved { source, base, checks, .. } = self.saved()?;
+        let tip = forge::Tip { branch: source, commit: base };
+        let builds = &self.platform.builds;
+        let known = builds.known_checks(&self.environment, &self.recipe, &tip, &checks).await;
+        (!known.is_empty()).then_some((tip.commit, known))
     }
 
     /// What the session's sandbox may use.
@@ -134,9 +164,14 @@ impl Workspace {
     /// Whose notes a session knows: those of its repository, of its environment, and of the author of the prompt.
     pub(crate) fn scopes(&self, author: Option<&str>) -> Vec<protocol::NoteScope> {
         use protocol::NoteScope;
-        let repository = self.url().ok().map(|url| NoteScope::repository(forge::public_url(url)));
+        let of = |repo: &protocol::Repo| NoteScope::repository(forge::public_url(&repo.url));
         let environment = NoteScope::environment(self.environment.clone());
-        repository.into_iter().chain([environment]).chain(author.map(NoteScope::person)).collect()
+        self.recipe.repos.iter().map(of).chain([environment]).chain(author.map(NoteScope::person)).collect()
+    }
+
+    /// How the environment wants its pull requests.
+    pub(crate) fn pull_request_rules(&self) -> &protocol::PullRequestRules {
+        &self.recipe.pull_request
     }
 
     /// The secrets of the environment.
@@ -167,11 +202,9 @@ impl Workspace {
 
     /// The policies that hold: what the environment says, what the repository says beside it, and the session's own.
     pub(crate) fn policies(&self, own: &Policy) -> Vec<Policy> {
-        let repository = self.saved().map(|saved| saved.policy).unwrap_or_default();
-        [self.recipe.policy.clone(), repository, own.clone()]
-            .into_iter()
-            .filter(|policy| !policy.is_empty())
-            .collect()
+        let repositories = self.saved().map(|saved| (saved.policy, saved.policies)).unwrap_or_default();
+        let policies = [self.recipe.policy.clone(), repositories.0].into_iter().chain(repositories.1);
+        policies.chain([own.clone()]).filter(|policy| !policy.is_empty()).collect()
     }
 
     /// The hooks: the environment's, then the repository's own.
@@ -212,27 +245,52 @@ impl Workspace {
         self.record.get()
     }
 
-    fn url(&self) -> Result<&str, Problem> {
-        repository_url(&self.recipe)
+    /// Where the repositories lie in the workspace, in their order.
+    pub(crate) fn places(&self) -> &[String] {
+        &self.places
     }
 
-    /// The host's copy of the repository as it is, and the branch that is worked from.
-    pub(crate) fn copied(&self) -> Option<(Mirror, Option<String>)> {
-        let mirror = self.options.mirrors.existing(self.url().ok()?)?;
-        Some((mirror, self.recipe.repos.first().and_then(|repo| repo.branch.clone())))
+    /// The name of a repository in events: where it lies, and nothing where it is the only one.
+    pub(crate) fn name_of(&self, number: usize) -> Option<String> {
+        self.places.get(number).filter(|_| self.places.len() > 1).cloned()
     }
 
-    /// The host's copy of the repository, from the remote only when there is none.
-    pub(crate) async fn mirror(&self) -> Result<Mirror, Failure> {
-        let url = self.url()?;
-        match self.options.mirrors.existing(url) {
-            Some(mirror) => Ok(mirror),
-            None => Ok(self.options.mirrors.fetch(url).await?),
-        }
+    /// Which repository that is.
+    pub(crate) fn number_of(&self, repository: Option<&str>) -> usize {
+        let named = |name: &str| self.places.iter().position(|place| place == name);
+        repository.and_then(named).unwrap_or_default()
     }
 
-    fn git<'a>(&'a self, sandbox: &'a dyn Sandbox) -> Git<'a> {
-        Git { sandbox, author: &self.options.author, patience: Patience::default() }
+    /// Where a repository goes, without credentials.
+    pub(crate) fn remote_of(&self, number: usize) -> String {
+        self.recipe.repos.get(number).map(|repo| forge::public_url(&repo.url)).unwrap_or_default()
+    }
+
+    /// The host's copies of the repositories as they are.
+    pub(crate) fn copied(&self) -> Option<Joint> {
+        Joint::existing(&self.options.mirrors, &self.recipe)
+    }
+
+    /// The host's copies of the repositories, from the remotes only when there are none.
+    pub(crate) async fn mirrors(&self) -> Result<Joint, Failure> {
+        Joint::have(&self.options.mirrors, &self.recipe).await
+    }
+
+    /// The host's copy of one repository; of the only one without a name.
+    pub(crate) async fn mirror_of(&self, repository: Option<&str>) -> Result<forge::Mirror, Failure> {
+        let number = self.number_of(repository);
+        let Some(repo) = self.recipe.repos.get(number) else { return Err(no_repository().into()) };
+        let mirrors = &self.options.mirrors;
+        let mirror = match mirrors.existing(&repo.url) {
+            Some(mirror) => mirror,
+            None => mirrors.fetch(&repo.url).await?,
+        };
+        Ok(mirror.placed(self.places.get(number).map_or("", String::as_str)))
+    }
+
+    fn git<'a>(&'a self, sandbox: &'a dyn Sandbox) -> Clones<'a> {
+        let (author, patience) = (&self.options.author, Patience::default());
+        Clones { sandbox, author, patience, places: &self.places }
     }
 
     /// The sandbox if there is one that answers, without making one and without waiting for one that is being made.
@@ -349,6 +407,22 @@ impl Workspace {
         }
     }
 
+    /// From where what a commit needs beside its repository may come.
+    async fn whence<'a>(&'a self, steps: &'a [protocol::SetupStep]) -> Away<'a> {
+        Away { egress: self.egress().await, steps }
+    }
+
+    /// Whether the repository of a submodule has its commit; if not, why.
+    pub(crate) async fn submodule(
+        &self,
+        mirror: &forge::Mirror,
+        module: &forge::Submodule,
+    ) -> Result<(), String> {
+        let rules = Rules::parse(&self.egress().await).map_err(|error| error.to_string())?;
+        let reach = |host: &str, port: u16| rules.allows(host, port);
+        self.options.mirrors.submodule(mirror, module, &reach).await.map(drop)
+    }
+
     fn require(&self) -> Result<Saved, Failure> {
         self.record.get().ok_or_else(|| {
             Problem::new(Code::Internal, "the workspace file of this session is missing")
@@ -385,7 +459,7 @@ impl Workspace {
             }
         }
         match &saved.kept {
-            Some(kept) => Ok(self.mirror().await?.diff(&saved.base, kept).await?),
+            Some(kept) => Ok(self.mirrors().await?.diff(&saved.base, kept).await?),
             None => Ok(empty(&saved.base)),
         }
     }
@@ -455,12 +529,14 @@ fn changed(
     EventBody::SandboxChanged { sandbox, state, detail, duration_ms }
 }
 
-/// The address of the environment's repository.
-pub(crate) fn repository_url(environment: &Environment) -> Result<&str, Problem> {
-    environment.repos.first().map(|repo| repo.url.as_str()).ok_or_else(|| {
-        Problem::new(Code::BadRequest, "the environment has no repository")
-            .hint("add one: repos = [{ url = \"…\" }]")
-    })
+fn no_repository() -> Problem {
+    Problem::new(Code::BadRequest, "the environment has no repository")
+        .hint("add one: repos = [{ url = \"…\" }]")
+}
+
+/// Where the work of a session goes, as `workspace.json` has it: a line for each repository.
+pub(crate) fn remotes(environment: &Environment) -> String {
+    environment.repos.iter().map(|repo| forge::public_url(&repo.url)).collect::<Vec<_>>().join("\n")
 }
 
 /// The last eight letters of a session's id: enough to tell its branch from others.
@@ -472,6 +548,8 @@ fn short(session: SessionId) -> String {
 /// The name of a session's branch.
 pub(crate) fn branch_name(title: &str, session: SessionId) -> String {
     let mut slug = String::new();
+    // What looks like a secret is not made public by a name.
+    let title = if checks::secret_in(title).is_some() { "" } else { title };
     for letter in title.chars() {
         if letter.is_ascii_alphanumeric() {
             slug.push(letter.to_ascii_lowercase());

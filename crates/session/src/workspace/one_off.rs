@@ -5,10 +5,13 @@ use protocol::{Code, Environment, Problem};
 use sandbox::Sandbox;
 use sandbox::image::Image;
 
+use super::clones::Clones;
+use super::extras::{self, Whence};
 use super::prepare::{begun, set_up};
 use super::sync::{PATIENCE, Way, shortened};
-use super::{Patience, git, recipe, repository_url};
+use super::{Patience, recipe, remotes};
 use crate::failure::Failure;
+use crate::joint::Joint;
 use crate::stop::Stop;
 
 /// The branch that the work is on.
@@ -52,16 +55,16 @@ async fn arrive(
     image: &Image,
     wanted: SetUp,
 ) -> Result<Arrival, Failure> {
-    let (url, stop, author) = (repository_url(environment)?, Stop::default(), crate::Author::default());
+    let (stop, author, places) = (Stop::default(), crate::Author::default(), environment.places());
     let from = Tip { branch: image.branch.clone(), commit: image.commit.clone() };
     let fetched = tokio::time::timeout(PATIENCE, async {
-        let mirror = mirrors.fetch(url).await?;
-        let tip = mirror.tip(environment.repos.first().and_then(|repo| repo.branch.as_deref())).await?;
-        Ok::<_, forge::Error>((mirror, tip))
+        let mirror = Joint::fetch(mirrors, environment).await?;
+        let tip = mirror.tip().await?;
+        Ok::<_, Failure>((mirror, tip))
     });
     let (mirror, to) = match fetched.await {
         Ok(Ok(fetched)) => fetched,
-        Ok(Err(error)) => return Ok(behind(&crate::problem::forge(&error).title, &from)),
+        Ok(Err(failure)) => return Ok(behind(&failure.into_problem().title, &from)),
         Err(_) => {
             return Ok(behind(&format!("the remote gave no answer in {} s", PATIENCE.as_secs()), &from));
         }
@@ -84,9 +87,12 @@ async fn arrive(
         trouble = Some("its set-up fails".to_owned());
     }
     let scratch = tempfile::tempdir().map_err(|error| crate::problem::file(&std::env::temp_dir(), &error))?;
-    let saved = begun(resolved, &to, BRANCH.to_owned(), forge::public_url(url));
-    let git = git::Git { sandbox, author: &author, patience: Patience::default() };
+    let saved = begun(resolved, &to, BRANCH.to_owned(), remotes(environment));
+    let git = Clones { sandbox, author: &author, patience: Patience::default(), places: &places };
     way.go(&git, &saved, scratch.path(), &stop).await?;
+    let source = Whence { mirrors, egress: &environment.egress, steps: &saved.setup };
+    let changes = (&mirror, to.commit.as_str(), Some(from.commit.as_str()));
+    let laid = extras::lay_all(&source, &git, changes, scratch.path(), &stop).await?;
     for step in &steps {
         match set_up(sandbox, step, &stop, None).await {
             Err(Failure::Problem(problem)) if problem.code == Code::SetupFailed => {
@@ -99,6 +105,7 @@ async fn arrive(
         let (commit, good) = (shortened(&to.commit), shortened(&from.commit));
         format!("at commit {commit}, with what the last good image has, of commit {good}: {what}")
     });
+    let note = note.into_iter().chain(laid).reduce(|one, other| format!("{one}\n{other}"));
     Ok(Arrival::There(note))
 }
 

@@ -7,10 +7,13 @@ use std::time::Duration;
 use protocol::{Actor, Code, Environment, EventBody, Problem, SetupStep};
 use sandbox::{Sandbox, WORKSPACE};
 
+use super::clones::Clones;
+use super::extras::{self, Whence};
 use super::one_off::BRANCH;
 use super::{Patience, Workspace, branch_name, git, recipe, saved::Saved};
 use crate::builds::ATTEMPTS;
 use crate::failure::Failure;
+use crate::joint::{Joint, join, of, split};
 use crate::process::{self, Ending};
 use crate::recorder::Recorder;
 use crate::runner::output::Collector;
@@ -27,10 +30,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What goes into a new sandbox.
 pub(super) struct Content {
-    pub(super) mirror: forge::Mirror,
+    pub(super) mirrors: Joint,
     pub(super) saved: Saved,
+    /// The commit of each repository.
     pub(super) commit: String,
-    /// The branch's name in the bundle.
+    /// The branches' names in the bundles.
     pub(super) bundled: String,
     pub(super) notices: Vec<String>,
 }
@@ -39,17 +43,20 @@ impl Workspace {
     /// The work as it was kept, or the repository as it is now.
     pub(super) async fn content(&self) -> Result<Content, Failure> {
         if let Some(saved) = self.saved() {
-            let mirror = self.mirror().await?;
+            let mirrors = self.mirrors().await?;
             // The mirror's own word on what is kept counts: the file may be older than a crash.
             let kept = match &saved.kept {
-                Some(_) => mirror.kept(&self.session.to_string()).await?.or_else(|| saved.kept.clone()),
+                Some(kept) => Some(mirrors.kept(&self.session.to_string(), kept).await?),
                 None => None,
             };
             let (commit, bundled) = match kept {
-                Some(kept) => (kept, saved.branch.clone()),
+                Some(kept) => {
+                    let bundled = join(split(&kept).map(|_| saved.branch.as_str()));
+                    (kept, bundled)
+                }
                 None => (saved.base.clone(), saved.source.clone()),
             };
-            return Ok(Content { mirror, saved, commit, bundled, notices: Vec::new() });
+            return Ok(Content { mirrors, saved, commit, bundled, notices: Vec::new() });
         }
         Content::of_the_repository(
             &self.options.mirrors,
@@ -67,49 +74,62 @@ impl Content {
         environment: &Environment,
         branch: String,
     ) -> Result<Self, Failure> {
-        let url = super::repository_url(environment)?;
-        let mirror = mirrors.fetch(url).await?;
-        let wanted = environment.repos.first().and_then(|repo| repo.branch.as_deref());
-        let tip = mirror.tip(wanted).await?;
-        let resolved = recipe::resolve(environment, &mirror, &tip).await?;
+        let mirrors = Joint::fetch(mirrors, environment).await?;
+        let tip = mirrors.tip().await?;
+        let resolved = recipe::resolve(environment, &mirrors, &tip).await?;
         let notices = resolved.notices.clone();
-        let saved = begun(resolved, &tip, branch, forge::public_url(url));
-        Ok(Self { mirror, saved, commit: tip.commit, bundled: tip.branch, notices })
+        let saved = begun(resolved, &tip, branch, super::remotes(environment));
+        Ok(Self { mirrors, saved, commit: tip.commit, bundled: tip.branch, notices })
     }
 
     /// Puts the repository into the sandbox's empty workspace, by way of a bundle in `scratch`, and runs the set-up
     /// steps.
     pub(super) async fn put_in(
         &self,
-        git: git::Git<'_>,
+        clones: Clones<'_>,
         scratch: &Path,
         stop: &Stop,
+        source: (&forge::Mirrors, &protocol::Egress),
         witness: Option<Witness<'_>>,
-    ) -> Result<(), Failure> {
-        let host = scratch.join("in.bundle");
-        self.mirror.bundle(&self.bundled, &self.commit, &host).await?;
-        copy_in(git.sandbox, &host, BUNDLE, stop).await?;
-        let saved = &self.saved;
-        let clone = git::Clone {
-            bundle: BUNDLE,
-            bundled: &self.bundled,
-            branch: &saved.branch,
-            source: &saved.source,
-            base: &saved.base,
-            remote: &saved.remote,
-            unfinished: self.unfinished(),
-        };
-        git.clone(&clone, stop).await?;
-        for step in &saved.setup {
-            set_up(git.sandbox, step, stop, witness).await?;
+    ) -> Result<Vec<String>, Failure> {
+        let (host, saved) = (scratch.join("in.bundle"), &self.saved);
+        clones.make_places().await?;
+        for ((number, git), (_, mirror)) in clones.each().enumerate().zip(self.mirrors.parts()) {
+            let (bundled, commit) = (of(&self.bundled, number), of(&self.commit, number));
+            mirror.bundle(bundled, commit, &host).await?;
+            copy_in(git.sandbox, &host, BUNDLE, stop).await?;
+            let (source, base) = (of(&saved.source, number), of(&saved.base, number));
+            let at_base = bundled == source && commit == base;
+            let clone = git::Clone {
+                bundle: BUNDLE,
+                bundled,
+                branch: &saved.branch,
+                source,
+                base: (!at_base).then_some(base),
+                remote: remote(saved, number),
+                unfinished: self.unfinished(number),
+            };
+            git.clone(&clone, stop).await?;
         }
-        Ok(())
+        let whence = Whence { mirrors: source.0, egress: source.1, steps: &saved.setup };
+        let changes = (&self.mirrors, self.commit.as_str(), None);
+        let notices = extras::lay_all(&whence, &clones, changes, scratch, stop).await?;
+        for step in &saved.setup {
+            set_up(clones.sandbox, step, stop, witness).await?;
+        }
+        Ok(notices)
     }
 
-    /// Whether the commit is work in progress.
-    pub(super) fn unfinished(&self) -> bool {
-        self.saved.unfinished && self.saved.kept.as_deref() == Some(self.commit.as_str())
+    /// Whether the commit of a repository is work in progress.
+    pub(super) fn unfinished(&self, number: usize) -> bool {
+        let kept = self.saved.kept.as_deref().map(|kept| of(kept, number));
+        self.saved.is_unfinished(number) && kept == Some(of(&self.commit, number))
     }
+}
+
+/// Where a repository goes.
+pub(super) fn remote(saved: &Saved, number: usize) -> &str {
+    saved.remote.lines().nth(number).unwrap_or_default()
 }
 
 /// A workspace that begins at this tip.
@@ -122,12 +142,17 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         tip: None,
         kept: None,
         unfinished: false,
+        unfinished_in: Vec::new(),
+        cleared: None,
+        shared_by: Vec::new(),
         setup: resolved.setup,
         checks: resolved.checks,
         approve: resolved.approve,
         policy: resolved.policy,
+        policies: resolved.policies,
         instructions: resolved.instructions,
         hooks: resolved.hooks,
+        onto: None,
         has_skills: resolved.has_skills,
         mcp: resolved.mcp,
         found: None,
@@ -151,8 +176,10 @@ pub async fn prepare(
     let author = crate::Author::default();
     let work = async {
         let content = Content::of_the_repository(mirrors, environment, BRANCH.to_owned()).await?;
-        let git = git::Git { sandbox, author: &author, patience: Patience::default() };
-        content.put_in(git, scratch.path(), &Stop::default(), None).await
+        let places = environment.places();
+        let git = Clones { sandbox, author: &author, patience: Patience::default(), places: &places };
+        let source = (mirrors, &environment.egress);
+        content.put_in(git, scratch.path(), &Stop::default(), source, None).await.map(drop)
     };
     work.await.map_err(Failure::into_problem)
 }

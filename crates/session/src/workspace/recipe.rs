@@ -8,14 +8,12 @@ use protocol::{
 };
 use serde::Deserialize;
 
-use super::submodules;
+use super::{found, several};
 use crate::failure::Failure;
+use crate::joint::Joint;
 
 /// Name of the file in a repository's root.
-const FILE: &str = ".slipway.toml";
-/// Where CI services look for what to run, and most files of one that are read.
-const CI_FOLDERS: [&str; 2] = [".github/workflows", ".circleci"];
-const CI_FILES: usize = 20;
+pub(super) const FILE: &str = ".slipway.toml";
 /// Longest `AGENTS.md` that is taken.
 const INSTRUCTIONS_LIMIT: usize = 32 * 1024;
 
@@ -29,6 +27,8 @@ pub(crate) struct Resolved {
     pub(crate) checks: Vec<Check>,
     pub(crate) approve: Vec<Gate>,
     pub(crate) policy: Policy,
+    /// Those of each repository where there are several.
+    pub(crate) policies: Vec<Policy>,
     pub(crate) instructions: String,
     /// The repository's own, which run after the environment's.
     pub(crate) hooks: Vec<Hook>,
@@ -70,13 +70,26 @@ struct RepositoryRecipe {
     rebuild_s: Option<toml::Value>,
     questions: Option<toml::Value>,
     memory: Option<toml::Value>,
+    pull_request: Option<toml::Value>,
     #[serde(default)]
     hooks: Vec<Hook>,
     skills: Option<toml::Value>,
 }
 
-/// Completes the environment's recipe from the repository at a commit.
+/// Completes the environment's recipe from its repositories at a commit.
 pub(crate) async fn resolve(
+    environment: &Environment,
+    mirrors: &Joint,
+    tip: &Tip,
+) -> Result<Resolved, Failure> {
+    match mirrors.mirror(0) {
+        Some(only) if mirrors.is_alone() => resolve_one(environment, only, tip).await,
+        Some(_) | None => several::resolve(environment, mirrors, tip).await,
+    }
+}
+
+/// Completes the environment's recipe from one repository at a commit.
+pub(super) async fn resolve_one(
     environment: &Environment,
     mirror: &Mirror,
     tip: &Tip,
@@ -91,64 +104,12 @@ pub(crate) async fn resolve(
     let agents = agents.as_ref().map(|(name, text)| (*name, text.as_slice()));
     let mut resolved = merge(environment, file.as_deref(), agents)?;
     resolved.has_skills = crate::skills::are_in(mirror, &tip.commit).await?;
-    resolved.notices.extend(submodules::notice(mirror, tip, &resolved.setup).await?);
     if resolved.checks.is_empty() {
-        let mut root = mirror.root(&tip.commit).await?;
-        for folder in CI_FOLDERS {
-            let above = folder.split('/').next().unwrap_or(folder);
-            if root.iter().any(|name| name == above) {
-                root.extend(mirror.folder(&tip.commit, folder).await?.into_iter().take(CI_FILES));
-            }
-        }
-        // It is pure and asks by name; the few files it may ask for are read before it.
-        let mut files = std::collections::BTreeMap::new();
-        for name in root.iter().filter(|name| is_manifest(name)) {
-            if let Some(bytes) = mirror.read(&tip.commit, name).await? {
-                files.insert(name.clone(), String::from_utf8_lossy(&bytes).into_owned());
-            }
-        }
-        let found = checks::find_checks(&root, &|name| files.get(name).cloned());
-        resolved.notices.extend(tell_found(&found));
+        let found = found::checks(mirror, &tip.commit).await?;
+        resolved.notices.extend(found::told(&found));
         resolved.checks = found.into_iter().filter(|found| found.used).map(|found| found.check).collect();
     }
     Ok(resolved)
-}
-
-/// What a person is told of checks that nobody wrote down, before one of them is run: those that are used, and those that
-/// are not, with what to write to use them.
-fn tell_found(found: &[checks::Found]) -> Option<String> {
-    let line = |found: &checks::Found| {
-        let protocol::Check { name, run, .. } = &found.check;
-        format!("{name}: `{run}` (because of {})", found.from)
-    };
-    let list =
-        |used: bool| -> Vec<String> { found.iter().filter(|found| found.used == used).map(line).collect() };
-    let (used, not_used) = (list(true), list(false));
-    let mut parts = Vec::new();
-    if !used.is_empty() {
-        parts.push(format!("No checks are configured. These were found and must pass: {}.", used.join("; ")));
-    }
-    if !not_used.is_empty() {
-        let not_used = not_used.join("; ");
-        parts
-            .push(format!("Found and not used, because they may fail on what was there before: {not_used}."));
-    }
-    if parts.is_empty() {
-        return None;
-    }
-    parts.push(format!("To choose, write `checks` in {FILE} or in the environment."));
-    Some(parts.join(" "))
-}
-
-/// Small text files in a root directory that say how a project is built and tested.
-fn is_manifest(name: &str) -> bool {
-    let known =
-        ["Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "go.mod", "Gemfile", "Rakefile"];
-    let endings =
-        [".toml", ".json", ".cfg", ".ini", ".xml", ".gradle", ".kts", ".mod", ".yaml", ".yml", ".py"];
-    // A lock file can be large and says nothing about commands.
-    let lock = name.contains("lock") || name.contains("sum");
-    (known.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))) && !lock
 }
 
 fn merge(
@@ -168,6 +129,7 @@ fn merge(
         ("rebuild_s", &own.rebuild_s),
         ("questions", &own.questions),
         ("memory", &own.memory),
+        ("pull_request", &own.pull_request),
         ("skills", &own.skills),
     ];
     for (key, value) in others {
@@ -219,6 +181,7 @@ fn merge(
         // A repository can ask for more than its environment, and never for less.
         approve: own.approve,
         policy: own.policy,
+        policies: Vec::new(),
         instructions: parts.join("\n\n"),
         hooks: own.hooks,
         has_skills: false,
@@ -263,7 +226,7 @@ fn programs(
 }
 
 /// Services are looked at as those of an environment are when it is stored, wherever they are declared.
-fn check_services(services: &[Service], place: &str) -> Result<(), Problem> {
+pub(super) fn check_services(services: &[Service], place: &str) -> Result<(), Problem> {
     crate::environments::check_services(services).map_err(|problem| {
         Problem::new(Code::SetupFailed, format!("{place} cannot be used: {}", problem.title))
             .hint(problem.hint.unwrap_or_default())
@@ -357,6 +320,14 @@ mod tests {
             let error = merge(&environment, Some(wrong), None).unwrap_err();
             assert!(error.title.contains(words) && error.code == Code::SetupFailed, "{error}");
         }
+    }
+
+    #[test]
+    fn a_policy_that_could_never_fit_is_told() {
+        let file = br#"policy = { rules = [{ then = "deny", path = "config/../.env" }] }"#;
+        let error = merge(&Environment::default(), Some(file), None).unwrap_err();
+        assert_eq!(error.code, Code::SetupFailed);
+        assert!(error.title.contains(FILE) && error.title.contains("write where it leads"), "{error}");
     }
 
     #[test]

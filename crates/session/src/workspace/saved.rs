@@ -1,5 +1,5 @@
 //! What the host remembers of a session's workspace beside the log: where it began, and which commits it keeps of it.
-//! One small JSON file, replaced as a whole.
+//! One small JSON file, replaced as a whole. Branches, commits and trees are joint names (`joint`): those of each repository.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use protocol::{Check, Problem, Service, SessionId, SetupStep, SnapshotId, TurnId};
 use serde::{Deserialize, Serialize};
 
-use crate::problem;
+use crate::{joint, problem};
 
 /// The content of `workspace.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,18 +18,27 @@ pub(crate) struct Saved {
     pub(crate) base: String,
     /// The session's own branch.
     pub(crate) branch: String,
-    /// Where it goes, without credentials.
+    /// Where it goes, without credentials: a line for each repository.
     pub(crate) remote: String,
     /// The commit of the last turn that was done: what can be delivered.
     pub(crate) tip: Option<String>,
     /// The commit that holds the work as the last turn left it.
     pub(crate) kept: Option<String>,
+    /// The commit that was last looked through before it left, or that a person let go as it is.
+    #[serde(default)]
+    pub(crate) cleared: Option<String>,
     /// Whether `kept` is work in progress on top of the branch.
     pub(crate) unfinished: bool,
+    /// The repositories in which it is, by their numbers, where there are several.
+    #[serde(default)]
+    pub(crate) unfinished_in: Vec<usize>,
     /// Set-up steps, checks and instructions as they were resolved when the session began.
     pub(crate) setup: Vec<SetupStep>,
     pub(crate) checks: Vec<Check>,
     pub(crate) instructions: String,
+    /// Whose work is kept and in no commit of the branch yet.
+    #[serde(default)]
+    pub(crate) shared_by: Vec<String>,
     /// The working tree as the turn under way found it.
     pub(crate) found: Option<Found>,
     /// The working tree as the first turn found it. None before that, and where git could not read it.
@@ -44,6 +53,9 @@ pub(crate) struct Saved {
     /// The policy that the repository wants beside the environment's.
     #[serde(default)]
     pub(crate) policy: protocol::Policy,
+    /// Those of each repository where there are several.
+    #[serde(default)]
+    pub(crate) policies: Vec<protocol::Policy>,
     /// MCP servers that the repository adds.
     #[serde(default)]
     pub(crate) mcp: Vec<protocol::McpProgram>,
@@ -63,12 +75,20 @@ pub(crate) struct Saved {
     /// The repository's own hooks.
     #[serde(default)]
     pub(crate) hooks: Vec<protocol::Hook>,
+    /// What the base has become, once that was merged into the workspace: the work begins there when it has it.
+    #[serde(default)]
+    pub(crate) onto: Option<String>,
     /// Whether the repository has folders for skills.
     #[serde(default)]
     pub(crate) has_skills: bool,
 }
 
 impl Saved {
+    /// Whether what is kept of a repository is work in progress on top of its branch.
+    pub(super) fn is_unfinished(&self, number: usize) -> bool {
+        self.unfinished && (self.unfinished_in.contains(&number) || joint::split(&self.base).count() == 1)
+    }
+
     /// The commit that the repository's skills are taken from, if it has some.
     pub(crate) fn skills_at(&self) -> Option<String> {
         self.has_skills.then(|| self.base.clone())

@@ -12,10 +12,12 @@ use sandbox::image::Image;
 use sandbox::snapshot::Snapshot;
 use sandbox::{Life, Owner, Sandbox, Spec, Stack, service};
 
-use super::prepare::{BUNDLE, Content, Witness, begun, copy_in};
+use super::extras;
+use super::prepare::{BUNDLE, Content, Witness, begun, copy_in, remote};
 use super::{Held, Saved, Sync, Workspace, branch_name, changed, git, recipe};
 use crate::builds::network;
 use crate::failure::Failure;
+use crate::joint::{self, Joint, of};
 use crate::limits::{Hit, Said};
 use crate::recorder::Recorder;
 use crate::stop::Stop;
@@ -159,7 +161,7 @@ impl Workspace {
             return (running.is_empty() || !stopped).then_some(foreseen);
         }
         let image = self.current_image().await?;
-        let mirror = self.options.mirrors.existing(self.url().ok()?)?;
+        let mirror = Joint::existing(&self.options.mirrors, &self.recipe)?;
         let tip = forge::Tip { branch: image.branch, commit: image.commit };
         let completed = self.platform.builds.completed(&self.environment, &self.recipe, &mirror, &tip).await;
         let recipe::Resolved { instructions, checks, has_skills, mcp, .. } = completed.ok()?;
@@ -231,9 +233,16 @@ impl Workspace {
             Ok(processes) if !processes.iter().any(of_a_step) => {}
             Ok(_) | Err(_) => return false,
         }
+        let places: Vec<&str> =
+            self.places.iter().map(|place| if place.is_empty() { "." } else { place.as_str() }).collect();
         let no_locks = crate::process::Command {
-            script: r#"test -d .git && test -z "$(find .git -path .git/objects -prune -o -name '*.lock' -print)""#,
-            args: &[],
+            script: r#"
+for at; do
+  test -d "$at/.git" || exit 1
+  test -z "$(cd "$at" && find .git -path .git/objects -prune -o -name '*.lock' -print)" || exit 1
+done
+"#,
+            args: &places,
             env: Default::default(),
             cwd: sandbox::WORKSPACE,
             timeout: LOOK,
@@ -253,10 +262,11 @@ impl Workspace {
 
     /// Whether an image has this session's repository and branch.
     fn fits(&self, image: &Image) -> bool {
-        self.recipe.repos.first().is_some_and(|repo| {
-            forge::public_url(&repo.url) == image.url
-                && repo.branch.as_ref().is_none_or(|branch| *branch == image.branch)
-        })
+        let mut wanted = self.recipe.repos.iter().enumerate();
+        joint::address(&self.recipe) == image.url
+            && wanted.all(|(number, repo)| {
+                repo.branch.as_ref().is_none_or(|branch| *branch == of(&image.branch, number))
+            })
     }
 
     /// The image to start from. Where the base is the host's, nobody waits for one that is not built yet.
@@ -498,15 +508,17 @@ impl Making<'_> {
     /// A sandbox on the image's layers, with its services, as it is before it is brought to the branch's tip.
     async fn to_be_synced(&self, held: Held, image: &Image) -> Result<Ready, Trouble> {
         let workspace = self.workspace;
-        let mirror = workspace.mirror().await?;
+        let mirror = workspace.mirrors().await?;
         let tip = forge::Tip { branch: image.branch.clone(), commit: image.commit.clone() };
         let builds = &workspace.platform.builds;
         let resolved = builds.completed(&workspace.environment, &workspace.recipe, &mirror, &tip).await?;
         // Those that run already are left alone.
         self.serve(&held, &resolved.services).await?;
-        let notices = resolved.notices.clone();
+        let mut notices = resolved.notices.clone();
+        let more = image.notes.iter().filter(|note| !resolved.notices.contains(note));
+        notices.extend(more.cloned());
         let branch = branch_name(&workspace.title, workspace.session);
-        let saved = begun(resolved, &tip, branch, forge::public_url(workspace.url()?));
+        let saved = begun(resolved, &tip, branch, super::remotes(&workspace.recipe));
         let sandbox = Arc::clone(&held.sandbox);
         let sync = Sync { sandbox, tip, saved: saved.clone(), began: self.began, failed: None };
         Ok(Ready { held, saved, notices, made: true, sync: Some(sync) })
@@ -517,26 +529,35 @@ impl Making<'_> {
         let workspace = self.workspace;
         let content = workspace.content().await?;
         self.tell(id, SandboxState::Preparing).await?;
-        let Content { mirror, saved, commit, .. } = &content;
+        let Content { mirrors, saved, commit, .. } = &content;
         let scratch = workspace.scratch()?;
         let bundle = scratch.path().join("in.bundle");
-        let bundled = mirror.bundle_since(&content.bundled, commit, &image.commit, &bundle).await?;
-        if bundled {
-            copy_in(&*held.sandbox, &bundle, BUNDLE, self.stop).await?;
+        let clones = workspace.git(&*held.sandbox);
+        for ((number, git), (_, mirror)) in clones.each().enumerate().zip(mirrors.parts()) {
+            let (branch, commit) = (of(&content.bundled, number), of(commit, number));
+            let bundled = mirror.bundle_since(branch, commit, of(&image.commit, number), &bundle).await?;
+            if bundled {
+                copy_in(&*held.sandbox, &bundle, BUNDLE, self.stop).await?;
+            }
+            let to = git::Move {
+                bundle: bundled.then_some(BUNDLE),
+                commit,
+                branch: &saved.branch,
+                source: of(&saved.source, number),
+                base: of(&saved.base, number),
+                remote: remote(saved, number),
+                unfinished: content.unfinished(number),
+            };
+            git.go(&to, self.stop).await?;
         }
-        let to = git::Move {
-            bundle: bundled.then_some(BUNDLE),
-            commit,
-            branch: &saved.branch,
-            source: &saved.source,
-            base: &saved.base,
-            remote: &saved.remote,
-            unfinished: content.unfinished(),
-        };
-        workspace.git(&*held.sandbox).go(&to, self.stop).await?;
+        let whence = workspace.whence(&saved.setup).await;
+        let changes = (mirrors, commit.as_str(), Some(image.commit.as_str()));
+        let source = whence.source(workspace);
+        let mut notices = content.notices.clone();
+        notices.extend(extras::lay_all(&source, &clones, changes, scratch.path(), self.stop).await?);
         self.serve(&held, &saved.services).await?;
         self.tell(id, SandboxState::Ready).await?;
-        Ok(Ready { held, saved: content.saved, notices: content.notices, made: true, sync: None })
+        Ok(Ready { held, saved: content.saved, notices, made: true, sync: None })
     }
 
     /// The bare base, the repository, and the set-up steps.
@@ -553,14 +574,18 @@ impl Making<'_> {
             }
         };
         let (sandbox, content) = tokio::join!(workspace.options.driver.create(&spec), fetch);
-        let content = content?;
+        let mut content = content?;
         let sandbox = sandbox?;
         failpoint::hit(Point::SandboxMade);
         self.tell(id, SandboxState::Preparing).await?;
         let held = self.hold(sandbox, None).await?;
         let scratch = workspace.scratch()?;
         let witness = Witness { workspace, recorder: self.recorder };
-        content.put_in(workspace.git(&*held.sandbox), scratch.path(), self.stop, Some(witness)).await?;
+        let egress = workspace.egress().await;
+        let source = (&workspace.options.mirrors, &egress);
+        let git = workspace.git(&*held.sandbox);
+        let put = content.put_in(git, scratch.path(), self.stop, source, Some(witness)).await?;
+        content.notices.extend(put);
         if !content.saved.setup.is_empty() {
             self.look(&held).await?;
         }

@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use forge::{Mirror, Tip};
+use forge::Tip;
 use protocol::event::SandboxState;
 use protocol::{Actor, Code, EventBody, Problem, SetupStep};
 use sandbox::Sandbox;
 
-use super::prepare::{BUNDLE, Witness, begun, copy_in, set_up};
+use super::clones::Clones;
+use super::extras;
+use super::prepare::{BUNDLE, Witness, begun, copy_in, remote, set_up};
 use super::{Saved, Workspace, changed, git, recipe};
 use crate::builds::Unbuilt;
 use crate::failure::Failure;
+use crate::joint::{Joint, of};
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 
@@ -78,7 +81,7 @@ impl Workspace {
             () = stop.given() => return Err(Failure::Stopped),
         };
         let fetched = match fetched {
-            Ok(fetched) => fetched.map_err(|error| crate::problem::forge(&error).title),
+            Ok(fetched) => fetched.map_err(|failure| failure.into_problem().title),
             Err(_) => Err(format!("the remote gave no answer in {} s", PATIENCE.as_secs())),
         };
         let Sync { sandbox, tip: from, saved, began, failed } = sync;
@@ -93,7 +96,7 @@ impl Workspace {
                 )),
             ),
         };
-        let mirror = self.mirror().await?;
+        let mirror = self.mirrors().await?;
         let mut plan = Plan { saved, steps: Vec::new(), trouble: None };
         if to.commit != from.commit {
             plan = self.plan(&mirror, &from, &to, plan.saved, failed).await?;
@@ -102,7 +105,12 @@ impl Workspace {
         let Plan { saved, steps, trouble } = plan;
         let scratch = self.scratch()?;
         let way = Way { mirror: &mirror, from: &from, to: &to };
-        way.go(&self.git(&*sandbox), &saved, scratch.path(), stop).await?;
+        let git = self.git(&*sandbox);
+        way.go(&git, &saved, scratch.path(), stop).await?;
+        let whence = self.whence(&saved.setup).await;
+        let changes = (&mirror, to.commit.as_str(), Some(from.commit.as_str()));
+        let laid = extras::lay_all(&whence.source(self), &git, changes, scratch.path(), stop).await?;
+        note = note.into_iter().chain(laid).reduce(|one, other| format!("{one}\n{other}"));
         for step in &steps {
             match set_up(&*sandbox, step, stop, Some(Witness { workspace: self, recorder })).await {
                 Err(Failure::Problem(problem)) if problem.code == Code::SetupFailed => {
@@ -126,7 +134,7 @@ impl Workspace {
     /// What is to be done at the tip, and what cannot be.
     async fn plan(
         &self,
-        mirror: &Mirror,
+        mirror: &Joint,
         from: &Tip,
         to: &Tip,
         saved: Saved,
@@ -163,16 +171,14 @@ impl Workspace {
         Ok(Plan { saved, steps, trouble: Some(Trouble { what, left_out }) })
     }
 
-    async fn fetch_tip(&self) -> Result<Tip, forge::Error> {
-        let repo = self.recipe.repos.first();
-        let mirror = self.options.mirrors.fetch(repo.map_or("", |repo| repo.url.as_str())).await?;
-        mirror.tip(repo.and_then(|repo| repo.branch.as_deref())).await
+    async fn fetch_tip(&self) -> Result<Tip, Failure> {
+        Ok(Joint::fetch(&self.options.mirrors, &self.recipe).await?.tip().await?)
     }
 }
 
 /// From where an image is to the tip of its branch.
 pub(super) struct Way<'a> {
-    pub(super) mirror: &'a Mirror,
+    pub(super) mirror: &'a Joint,
     pub(super) from: &'a Tip,
     pub(super) to: &'a Tip,
 }
@@ -181,27 +187,31 @@ impl Way<'_> {
     /// Moves a workspace, by way of a bundle in `scratch`.
     pub(super) async fn go(
         &self,
-        git: &git::Git<'_>,
+        clones: &Clones<'_>,
         saved: &Saved,
         scratch: &Path,
         stop: &Stop,
     ) -> Result<(), Failure> {
         let Self { mirror, from, to } = *self;
         let bundle = scratch.join("in.bundle");
-        let bundled = mirror.bundle_since(&to.branch, &to.commit, &from.commit, &bundle).await?;
-        if bundled {
-            copy_in(git.sandbox, &bundle, BUNDLE, stop).await?;
+        for ((number, git), (_, mirror)) in clones.each().enumerate().zip(mirror.parts()) {
+            let (branch, commit) = (of(&to.branch, number), of(&to.commit, number));
+            let bundled = mirror.bundle_since(branch, commit, of(&from.commit, number), &bundle).await?;
+            if bundled {
+                copy_in(git.sandbox, &bundle, BUNDLE, stop).await?;
+            }
+            let place = git::Move {
+                bundle: bundled.then_some(BUNDLE),
+                commit,
+                branch: &saved.branch,
+                source: of(&saved.source, number),
+                base: of(&saved.base, number),
+                remote: remote(saved, number),
+                unfinished: false,
+            };
+            git.go(&place, stop).await?;
         }
-        let place = git::Move {
-            bundle: bundled.then_some(BUNDLE),
-            commit: &to.commit,
-            branch: &saved.branch,
-            source: &saved.source,
-            base: &saved.base,
-            remote: &saved.remote,
-            unfinished: false,
-        };
-        git.go(&place, stop).await
+        Ok(())
     }
 
     /// Set-up steps whose inputs are not what they were in the image, or that it did not have.
@@ -256,19 +266,26 @@ impl Trouble {
 }
 
 /// What is said of commits that were taken in while the model may have read already.
-async fn what_came(mirror: &Mirror, from: &Tip, to: &Tip) -> Result<String, Failure> {
-    let (commits, files) = mirror.between(&from.commit, &to.commit, NAMED + 1).await?;
+async fn what_came(mirrors: &Joint, from: &Tip, to: &Tip) -> Result<String, Failure> {
+    let (commits, files) = mirrors.between(&from.commit, &to.commit, NAMED + 1).await?;
     let more = if files.len() > NAMED { " and others" } else { "" };
     let files = files.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+    let mut moved = Vec::new();
+    for (number, (place, _)) in mirrors.parts().enumerate() {
+        let (before, now) = (of(&from.commit, number), of(&to.commit, number));
+        if before != now {
+            let place = if place.is_empty() { "The workspace was brought" } else { place };
+            let (before, now, branch) = (shortened(before), shortened(now), of(&to.branch, number));
+            moved.push(format!("{place} from commit {before} to {now}, the tip of {branch}"));
+        }
+    }
+    let begin = if mirrors.is_alone() { "" } else { "Brought forward: " };
     Ok(format!(
-        "The workspace was brought from commit {} to {}, the tip of {} ({commits} new). These files changed; read them \
-         again if you read them before: {files}{more}.",
-        shortened(&from.commit),
-        shortened(&to.commit),
-        to.branch,
+        "{begin}{} ({commits} new). These files changed; read them again if you read them before: {files}{more}.",
+        moved.join("; ")
     ))
 }
 
-pub(super) fn shortened(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
+pub(super) fn shortened(commit: &str) -> String {
+    crate::joint::short(commit)
 }

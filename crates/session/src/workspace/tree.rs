@@ -84,25 +84,48 @@ if [ -s "$work/large" ]; then
     xargs -0 sh -c 'for path; do printf ":(exclude,literal)%s\0" "$path"; done' sh < "$work/large"
   } > "$work/paths"
 fi
-if [ -s "$work/large" ] || [ "$(number "$work/changed")" -gt 100 ]; then
+if [ ! -s "$work/large" ] && [ ! -s "$work/changed" ]; then
+  :
+elif [ -s "$work/large" ] || [ "$(number "$work/changed")" -gt 100 ]; then
   add >/dev/null 2>&1 || { from_head; add >/dev/null; }
-elif [ -s "$work/changed" ]; then
+else
   g --literal-pathspecs add -A --pathspec-from-file="$work/changed" --pathspec-file-nul >/dev/null 2>&1 ||
     { from_head; add >/dev/null; }
 fi
 g write-tree 2>/dev/null || { from_head; add >/dev/null; g write-tree; }
-cat "$work/large"
+if [ -s "$work/large" ]; then cat "$work/large"; fi
+g ls-files -s -z | tr '\n\0' '\1\n' | sed -n 's/^160000 [0-9a-f]* 0	//p' | while IFS= read -r path; do
+  if [ -e "$path/.git" ] && [ -n "$(unset GIT_INDEX_FILE; plain -C "$path" status --porcelain 2>/dev/null | head -n 1)" ]; then
+    printf '//%s\0' "$path"
+  fi
+done
+"#;
+
+/// Prints the id of the tree of the last commit if the workspace has that and nothing else; else nothing. For a workspace in
+/// which nobody but us was at work: it takes the index's word for what it does not look at.
+const UNTOUCHED: &str = r#"
+if [ -z "$(g ls-files -m -o --exclude-standard)" ]; then g rev-parse 'HEAD^{tree}'; fi
 "#;
 
 /// A tree of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) id: String,
-    /// Files that are in the workspace and too large to be in the tree.
+    /// Files that are in the workspace and too large to be in the tree. Submodules with changes that are in no commit of
+    /// theirs are here too, after two slashes.
     pub(crate) left_out: Vec<String>,
 }
 
 impl Git<'_> {
+    /// The tree of the last commit, if the workspace is that and nobody was at work in it. None where it takes a closer look.
+    pub(crate) async fn untouched(&self) -> Result<Option<String>, Failure> {
+        match self.run(UNTOUCHED, &[], LIST_LIMIT).await {
+            Ok(printed) => Ok(object_id(&String::from_utf8_lossy(&printed.stdout)).ok()),
+            Err(Failure::Problem(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// The whole working tree, without what git ignores, what the set-up left there, and what is too large.
     pub(crate) async fn tree(&self, products: Option<&[String]>) -> Result<Tree, Failure> {
         let work = format!("/tmp/slipway-{}", protocol::ItemId::new());

@@ -26,6 +26,10 @@ fn levels(follow: &Follow) -> Vec<CompactionLevel> {
 async fn long_turn(steps: usize) {
     let small = Small::new(CONTEXT).wants("heliotrope").wants("Write tabs");
     let script = small.script(move |_, step| match step {
+        0 => {
+            let command = "echo 1 > committed.txt && git add committed.txt && git commit -qm One";
+            Reply::new().call("shell", json!({"command": command}))
+        }
         step if step < steps => {
             let command = format!("echo step {step}; seq {} | sed 's/^/some line /'", step * 53 % 300);
             Reply::new().call("shell", json!({"command": command}))
@@ -50,6 +54,8 @@ async fn long_turn(steps: usize) {
     assert!(seen.largest > CONTEXT / 2, "{seen:?}");
     let levels = levels(&follow);
     assert!(levels.contains(&CompactionLevel::Masked), "{levels:?}");
+    let told = |request: &Request| String::from_utf8_lossy(&request.body).contains("committed.txt | 1 +");
+    assert!(world.model.requests().iter().any(told), "what was committed is work too");
     assert_eq!(finished.receipt.spend.calls as usize, seen.steps + seen.summaries, "a summary is paid for");
     world.end(sessions).await;
 }
@@ -261,4 +267,46 @@ async fn the_middle_of_a_prompt_that_is_too_long_can_be_read() {
     assert!(told.as_ref().is_some_and(|told| told.contains("its middle is left out")), "{told:?}");
     assert_eq!(world.model.requests().len(), 2, "no summary is bought");
     world.end(sessions).await;
+}
+
+/// Results that are too long together lose their middles, and none of them is left out before the model has read it.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_no_model_has_read_are_never_left_out() {
+    for calls in [4, 12] {
+        let small = Small::new(CONTEXT);
+        let script = small.script(move |_, step| match step {
+            0..3 => (0..calls).fold(Reply::new(), |reply, file| {
+                let command = format!("seq 1500 | sed 's/^/{step}.{file} /'");
+                reply.call("shell", json!({"command": command}))
+            }),
+            _ => Reply::text("Nothing to do."),
+        });
+        let world = World::new(script).await.profile(small_context());
+        let sessions = world.start().await;
+        let id = create(&sessions, "Look around").await;
+        let mut follow = Follow::new(&sessions, id).await;
+        assert_eq!(follow.finished().await.outcome, Outcome::Done);
+        assert_eq!((world.model.violations(), small.seen().refused), (Vec::new(), 0));
+        let requests = world.model.requests();
+        let read = requests.iter().filter_map(|request| match request.messages.last() {
+            Some(Message::Tools { results }) => Some(results.clone()),
+            _ => None,
+        });
+        let read: Vec<_> = read.collect();
+        assert_eq!(read.len(), 3, "one request after each step");
+        for (step, results) in read.iter().enumerate() {
+            assert_eq!(results.len(), calls);
+            for (file, result) in results.iter().enumerate() {
+                let (head, text) = (format!("{step}.{file} 1\n"), &result.text);
+                assert!(text.starts_with(&head) && text.contains(&format!("{step}.{file} 1500\n")), "{text}");
+                assert!(text.contains(" cut …]"), "{text}");
+            }
+        }
+        assert!(
+            levels(&follow).iter().all(|level| *level == CompactionLevel::Masked),
+            "{:?}",
+            levels(&follow)
+        );
+        world.end(sessions).await;
+    }
 }

@@ -163,3 +163,82 @@ async fn checks_that_were_found_are_shown_before_they_are_run() {
     assert!(reports(&follow).is_empty());
     world.end(sessions).await;
 }
+
+/// A part can fail for being one: the threshold of coverage is one of the whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_fails_where_the_whole_passes_holds_nothing_up_for_long() {
+    let part_fails = r#"#!/bin/sh
+[ $# = 0 ] && echo '2 passed in 0.01s' && exit 0
+echo '=========================== short test summary info ============================'
+echo 'FAILED tests/test_a.py::test_it - needs the others'
+echo '1 failed in 0.01s'
+exit 1
+"#;
+    let repo = Repo::bare_with(&[("bin/pytest", part_fails), ("tests/test_a.py", PASSES)]);
+    let script = Script::new()
+        .call("edit", edit("tests/test_a.py", "Adds up.", "It adds up."))
+        .say("Done.")
+        .say("There is nothing to mend.");
+    let world = World::with(repo, script).await.environment(|environment| {
+        environment.checks[0].run = "PATH=bin:/usr/bin:/bin pytest".into();
+        environment.checks[0].parser = "pytest".into();
+    });
+    let sessions = world.start().await;
+    let id = create(&sessions, "Write it better").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let ran: Vec<(bool, Option<bool>)> =
+        reports(&follow).iter().map(|report| (report.partial, report.passed)).collect();
+    assert_eq!(ran, [(true, Some(false)), (true, Some(false)), (false, Some(true))]);
+    world.end(sessions).await;
+}
+
+/// Where the root says nothing, its folders do. A large file beside them keeps nobody from beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_are_found_in_the_folders_of_a_repository() {
+    let large = format!("[{}]", "1,".repeat(600_000) + "1");
+    let test = "import unittest\nimport pay\n\nclass TestPay(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(pay.total(), 3)\n";
+    let repo = Repo::bare_with(&[
+        ("data.json", large.as_str()),
+        ("package.json", large.as_str()),
+        ("README.md", "Two projects.\n"),
+        ("backend/requirements.txt", ""),
+        ("backend/pay.py", "def total():\n    return 2\n"),
+        ("backend/tests/test_pay.py", test),
+        ("services/mail/Makefile", "test:\n\ttrue\n"),
+        ("vendor/lib/go.mod", "module lib\n"),
+    ]);
+    // Of another length: Python takes what it compiled for a file of the same second and size.
+    let script = Script::new()
+        .call("edit", edit("backend/pay.py", "return 2", "return 4"))
+        .say("Done.")
+        .call("edit", edit("backend/pay.py", "return 4", "return 1 + 2"))
+        .say("Done.");
+    let world = World::with(repo, script).await.environment(|environment| environment.checks.clear());
+    let sessions = world.start().await;
+    let id = create(&sessions, "Mend the total").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let ran: Vec<(String, Option<bool>)> =
+        reports(&follow).into_iter().map(|report| (report.command, report.passed)).collect();
+    let (python, make) =
+        ("cd backend && python3 -m unittest discover -s tests", "cd services/mail && make test");
+    assert_eq!(
+        ran,
+        [
+            (python.to_owned(), Some(false)),
+            (make.to_owned(), Some(true)),
+            (python.to_owned(), Some(true)),
+            (make.to_owned(), Some(true))
+        ]
+    );
+    let failed = &reports(&follow)[0];
+    assert_eq!(failed.check, "test-backend");
+    let failed = &failed.report.as_ref().unwrap().tests[0];
+    assert_eq!(failed.file.as_deref(), Some("backend/tests/test_pay.py"), "{failed:?}");
+    let told = notices(&follow);
+    assert!(told.contains("(because of services/mail/Makefile)"), "{told}");
+    world.end(sessions).await;
+}

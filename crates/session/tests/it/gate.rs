@@ -191,3 +191,89 @@ async fn work_without_any_check_is_said_to_be_unchecked_once() {
     assert_eq!(follow.items().iter().filter(|item| unchecked(&item.kind)).count(), 1);
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_never_come_to_rest_end_a_turn_that_leaves_them() {
+    let script =
+        Script::new().call("shell", json!({"command": "echo more >> README.md"})).say("Done.").repeat_last();
+    let repo = Repo::bare_with(&[("README.md", "Read me.\n"), ("stamp", "0\n")]);
+    let world = World::with(repo, script).await.environment(|environment| {
+        environment.checks[0].run = "cat /proc/sys/kernel/random/uuid > stamp".into();
+    });
+    let sessions = world.start().await;
+    let id = create(&sessions, "Say more").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Escalated, "{:?}", finished.reason);
+    let reason = finished.reason.unwrap();
+    assert!(reason.contains("files that change while the checks run"), "{reason}");
+    assert!(runs(&follow).iter().all(|passed| *passed == Some(true)), "no check failed");
+    assert!(!follow.names().contains(&"checks.passed"), "nobody knows what passed");
+    assert_eq!(world.repo.branches(), ["main"]);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_knows_what_passed_and_checks_what_it_changes() {
+    let script = Script::new()
+        .call("shell", json!({"command": "echo 42 > answer.txt"}))
+        .say("Done.")
+        .say("It is 42.")
+        .call("shell", json!({"command": "echo more > more.txt"}))
+        .say("Done.");
+    let world = World::new(script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    follow.until(|body| matches!(body, protocol::EventBody::SnapshotTaken { .. })).await;
+    let request = protocol::ForkSession {
+        prompt: "What is the answer?".into(),
+        images: Vec::new(),
+        snapshot: None,
+        model: None,
+    };
+    let fork = sessions.fork(id, ann(), request).await.unwrap().id;
+    let mut follow = Follow::new(&sessions, fork).await;
+    // The turn that it has of the other session, then its own.
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert!(follow.names().contains(&"checks.passed"), "{:?}", follow.names());
+    assert_eq!(runs(&follow), [Some(true)]);
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(runs(&follow), [Some(true)], "what passed in the other session is not checked again");
+    sessions.prompt(fork, ann(), "Say more".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(runs(&follow), [Some(true), Some(true)], "what is new is");
+    world.end(sessions).await;
+}
+
+/// No change of the code can mend that, so both are told what can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_whose_program_is_not_in_the_sandbox_says_so_and_what_to_do() {
+    let script = Script::new()
+        .call("shell", json!({"command": "echo 42 > answer.txt"}))
+        .say("It is done.")
+        .say("I cannot install it.")
+        .repeat_last();
+    let world = World::new(script).await.environment(|environment| {
+        environment.checks[0].run = "sh -c 'no-such-runner --all'".into();
+    });
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Escalated, "{:?}", finished.reason);
+    let words = "no-such-runner is not in the sandbox, so the check test says nothing of the work.";
+    let notices: Vec<String> = follow
+        .items()
+        .iter()
+        .filter_map(|item| match &item.kind {
+            ItemKind::Notice { text, .. } if text.contains(words) => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    assert!(notices[0].contains("a person adds it to `setup`"), "people are told, too: {notices:?}");
+    let told = world.model.requests()[2].json.to_string();
+    assert!(told.contains(words), "{told}");
+    world.end(sessions).await;
+}

@@ -279,7 +279,7 @@ async fn a_build_that_fails_tells_why_and_the_plain_way_still_works() {
 async fn a_build_that_failed_is_tried_again_when_more_is_allowed() {
     let world = World::new(Script::new()).await.prebuild();
     let sessions = world.start().await;
-    let repos = vec![protocol::Repo { url: world.repo.url(), branch: None }];
+    let repos = vec![protocol::Repo { url: world.repo.url(), branch: None, path: None }];
     let setup = vec![SetupStep { run: "exit 3".into(), attempts: Some(1), ..SetupStep::default() }];
     let recipe = protocol::Environment { repos, setup, ..protocol::Environment::default() };
     sessions.put_environment("added", recipe).await.unwrap();

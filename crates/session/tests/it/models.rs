@@ -436,6 +436,7 @@ async fn a_session_is_edited_once_and_only_to_what_can_be() {
         model: model.map(Into::into),
         budgets: None,
         policy: None,
+        archived: None,
     };
     let refused = sessions.edit(id, ann(), edit(None, Some("absent"))).await.unwrap_err();
     assert_eq!(
@@ -445,21 +446,29 @@ async fn a_session_is_edited_once_and_only_to_what_can_be() {
     for wrong in [edit(None, None), edit(Some(" \n "), None), edit(Some(&"x".repeat(201)), None)] {
         assert_eq!(sessions.edit(id, ann(), wrong).await.unwrap_err().code, Code::BadRequest);
     }
-    let before = sessions.get(id).await.unwrap();
     let command = CommandId::new();
     let cause = |before| Cause { actor: ann(), command: Some(Command { id: command, before }) };
     let both = edit(Some("A better\n  title"), Some("spare"));
     let edited = sessions.edit(id, cause(Before::Never), both.clone()).await.unwrap();
     assert_eq!((edited.title.as_str(), edited.model.as_str()), ("A better title", "spare"));
-    assert_eq!(edited.seq, before.seq + 2);
     choose(&sessions, id, "main").await;
     // Whoever does not know whether it was done has its answer, and changes nothing.
     let again = sessions.edit(id, cause(Before::Perhaps), both).await.unwrap();
     assert_eq!((again.title, again.model), (edited.title, edited.model));
     let now = sessions.get(id).await.unwrap();
-    assert_eq!((now.model.as_str(), now.seq), ("main", before.seq + 3));
+    assert_eq!((now.title.as_str(), now.model.as_str()), ("A better title", "main"));
     choose(&sessions, id, "main").await;
-    assert_eq!(sessions.get(id).await.unwrap().seq, now.seq, "what is so already is not said");
+    // What is so already is not said.
+    sessions.edit(id, ann(), edit(Some("The last one"), None)).await.unwrap();
+    let last =
+        |body: &EventBody| matches!(body, EventBody::SessionRenamed { title, .. } if title == "The last one");
+    follow.until(last).await;
+    let told: Vec<_> = follow
+        .names()
+        .into_iter()
+        .filter(|name| ["session.renamed", "model.changed"].contains(name))
+        .collect();
+    assert_eq!(told, ["session.renamed", "model.changed", "model.changed", "session.renamed"]);
     world.end(sessions).await;
 }
 

@@ -114,8 +114,8 @@ async fn a_prompt_that_two_people_wrote_names_both() {
     let edited = follow.events.iter().find(|event| matches!(event.body, EventBody::PromptEdited { .. }));
     assert_eq!(edited.unwrap().actor, Actor::user("bob"));
     let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
-    let message = world.repo.git(&["log", "-1", "--format=%B", &branch]);
-    let trailers = format!("Slipway-Prompt-By: ann\nSlipway-Prompt-By: bob\nSlipway-Session: {id}");
-    assert_eq!(message.trim(), format!("Correct the answer\n\n{trailers}"));
+    let message = world.repo.git(&["log", "-1", "--format=%an%n%B", &branch]);
+    let trailers = format!("Co-authored-by: bob <bob@localhost>\nSlipway-Session: {id}");
+    assert_eq!(message.trim(), format!("ann\nSay something\n\nCorrect the answer\n\n{trailers}"));
     world.end(sessions).await;
 }

@@ -221,3 +221,58 @@ async fn what_is_no_image_is_refused_before_anything_is_made() {
     assert_eq!(sessions.list().await.unwrap().len(), 0);
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn most_of_each_request_is_the_request_before_where_each_step_reads_an_image() {
+    const STEPS: usize = 50;
+    // Distinct ones: what comes after the end of an image is not looked at.
+    let make = format!(
+        "for n in $(seq {STEPS}); do {{ echo {PNG} | base64 -d; head -c 2000 /dev/urandom; }} >p$n.png; done; echo 42 >answer.txt"
+    );
+    let script = Script::from_fn(move |request, _| {
+        let (tool, input) = match answers(request) {
+            0 => ("shell", json!({"command": make})),
+            step @ 1..=STEPS => ("read", json!({"path": format!("p{step}.png")})),
+            _ => ("finish", json!({"summary": "Seen."})),
+        };
+        match (request.json.get("tools").is_some(), tool) {
+            (true, "finish") => Reply::text("Seen."),
+            (true, _) => Reply::new().call(tool, input),
+            (false, _) => Reply::text(json!({"tool": tool, "arguments": input}).to_string()),
+        }
+    });
+    let formats = [
+        ("chat", llm::Provider::OpenAiCompatible),
+        ("responses", llm::Provider::OpenAiResponses),
+        ("messages", llm::Provider::Anthropic),
+        ("gemini", llm::Provider::GeminiNative),
+        ("steps", llm::Provider::OpenAiCompatible),
+    ];
+    let mut world = World::new(script).await;
+    for (name, provider) in formats {
+        let mut model = model(name, provider, world.model.url(), None);
+        model.overrides.context = Some(200_000);
+        model.overrides.tool_mode = (name == "steps").then_some(protocol::ToolMode::JsonStep);
+        world = world.also(model);
+    }
+    let sessions = world.start().await;
+    for (number, (name, _)) in formats.into_iter().enumerate() {
+        let id = create(&sessions, Some(name), Vec::new()).await;
+        let mut follow = Follow::new(&sessions, id).await;
+        let finished = follow.finished().await;
+        assert_eq!(finished.outcome, Outcome::Done, "{name}: {:?}", finished.reason);
+        let compacted = |event: &&protocol::Event| matches!(event.body, EventBody::ContextCompacted(_));
+        assert_eq!(follow.events.iter().filter(compacted).count(), 0, "{name}");
+        let requests: Vec<Request> = world.model.requests().into_iter().skip(number * (STEPS + 2)).collect();
+        assert_eq!(requests.len(), STEPS + 2, "{name}");
+        assert_eq!(shown(&requests[STEPS + 1]).len(), STEPS, "{name}");
+        let (mut same, mut all) = (0, 0);
+        for pair in requests.windows(2) {
+            same += pair[0].body.iter().zip(&pair[1].body).take_while(|(a, b)| a == b).count();
+            all += pair[1].body.len();
+        }
+        assert!(same * 100 >= all * 95, "{name}: {same} of {all} bytes");
+    }
+    assert_eq!(world.model.violations(), Vec::<String>::new());
+    world.end(sessions).await;
+}

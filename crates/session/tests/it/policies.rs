@@ -628,3 +628,87 @@ async fn what_may_not_be_read_is_not_told_by_a_change_that_does_not_fit() {
     assert_eq!(world.repo.file(&branch, "public"), None);
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_is_decided_on_by_where_it_is_from_and_by_where_it_goes() {
+    let moves = |from: &str, to: &str| {
+        let patch = format!(
+            "*** Begin Patch\n*** Update File: {from}\n*** Move to: {to}\n@@\n-old\n+new\n*** End Patch"
+        );
+        json!({ "patch": patch })
+    };
+    let script = shell(Script::new(), "mkdir kept; echo old > kept/a; echo old > free")
+        .call("apply_patch", moves("kept/a", "b"))
+        .call("apply_patch", moves("free", "kept/c"))
+        .call("apply_patch", moves("free", "d"))
+        .say("Done.");
+    let world = world(script, vec![path(Permission::Deny, "write", "kept/**")]).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Move them").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    ends(&world, &mut follow, Outcome::Done).await;
+    let texts: Vec<String> = ended(&follow).into_iter().map(|(_, call)| call.output.unwrap().text).collect();
+    assert!(texts[1].contains("does not allow it"), "from: {}", texts[1]);
+    assert!(texts[2].contains("does not allow it"), "to: {}", texts[2]);
+    let branch = follow.deliveries().last().unwrap().branch.clone();
+    let file = |name: &str| world.repo.file(&branch, name);
+    assert_eq!((file("kept/a").as_deref(), file("b")), (Some("old\n"), None));
+    assert_eq!((file("kept/c"), file("free"), file("d").as_deref()), (None, None, Some("new\n")));
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_call_that_leads_to_what_is_denied_is_refused_when_it_is_to_run() {
+    let script = shell(Script::new(), "mkdir private; ln -s private/key link; echo secret > private/key")
+        .call("write", json!({"path": "a.txt", "content": "mine\n"}))
+        .say("Done.");
+    let rules = vec![path(Permission::Deny, "write", "private/**"), rule(Permission::Ask, "write")];
+    let world = world(script, rules).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Write it").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let (approval, ..) = asked(&mut follow).await;
+    // Where the link leads is known only where it is.
+    let edited = Decide { input: Some(json!({"path": "link", "content": "mine\n"})), ..approve() };
+    sessions.decide(id, bob(), approval, edited).await.unwrap();
+    ends(&world, &mut follow, Outcome::Done).await;
+    let (status, call) = ended(&follow).pop().unwrap();
+    let text = call.output.unwrap().text;
+    assert_eq!(status, ItemStatus::Failed, "{text}");
+    assert!(
+        text.contains("bob changed this call to") && text.contains("denied, whoever approves it"),
+        "{text}"
+    );
+    assert!(told(&world).contains("whoever approves it"), "the model reads it");
+    let branch = follow.deliveries().last().unwrap().branch.clone();
+    assert_eq!(world.repo.file(&branch, "private/key").as_deref(), Some("secret\n"));
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_given_a_directory_waits_where_a_denied_file_lies_below() {
+    let made = "mkdir -p app/deep src; echo hidden > app/deep/.env; echo hidden > src/a";
+    let script = shell(Script::new(), made).answer(
+        Reply::new()
+            .call("shell", json!({"command": "grep -r hidden src"}))
+            .call("shell", json!({"command": "ls -a app"}))
+            .call("shell", json!({"command": "grep -r hidden ."})),
+    );
+    let rules =
+        vec![command(Permission::Allow, "echo *> app/deep/.env"), path(Permission::Deny, "shell", ".env")];
+    let world = world(script.say("Done."), rules).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let (approval, call, _) = asked(&mut follow).await;
+    assert_eq!(call.input, json!({"command": "grep -r hidden ."}));
+    assert!(call.why.contains("cannot be ruled out"), "{}", call.why);
+    let before = ended(&follow);
+    assert!(before[1].1.output.as_ref().unwrap().text.contains("src/a"), "{before:?}");
+    let refuse = Decide { approved: false, comment: Some("look in src".into()), ..Decide::default() };
+    sessions.decide(id, ann(), approval, refuse).await.unwrap();
+    ends(&world, &mut follow, Outcome::Done).await;
+    let last = ended(&follow).pop().unwrap().1.output.unwrap().text;
+    assert!(!last.contains(".env"), "{last}");
+    world.end(sessions).await;
+}

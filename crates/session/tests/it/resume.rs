@@ -374,3 +374,26 @@ async fn what_a_killed_server_left_on_the_way_to_a_sandbox_is_removed() {
     assert!(dir.join("log.db").exists());
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_the_sandbox_never_saw_runs_once_after_a_restart() {
+    let waits = "echo one; until [ -e /tmp/go ]; do sleep 0.02; done; echo two";
+    let answer = Reply::new()
+        .call("shell", json!({"command": waits}))
+        .call("shell", json!({"command": "echo ran >> answer.txt; cat answer.txt"}));
+    let world = World::new(Script::new().answer(answer).say("Done.").repeat_last()).await;
+    let (sessions, id, follow, sandbox) = waiting(&world).await;
+    // Both calls are in the log, and the second has not begun.
+    sessions.shut_down(ShutDown::KeepSandboxes).await;
+    drop((sessions, follow));
+    let sessions = world.start().await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let guest = world.driver.adopt(sandbox).await.unwrap();
+    guest.guest().write_file("/tmp/go", "".into()).await.unwrap();
+    follow.finished().await;
+    let text = |place: usize| follow.calls()[place].1.output.as_ref().unwrap().text.clone();
+    assert_eq!(text(0), "one\ntwo\n(exit code 0)");
+    assert_eq!(text(1), "41\nran\n(exit code 0)", "it is not called interrupted, and ran once");
+    assert_eq!(world.model.violations(), Vec::<String>::new());
+    world.end(sessions).await;
+}

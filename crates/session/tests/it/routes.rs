@@ -143,3 +143,100 @@ async fn summaries_are_made_by_the_model_for_them_or_else_by_the_one_that_works(
     let by = summaries(false).await;
     assert!(!by.is_empty() && by.iter().all(|name| name == "main"), "{by:?}");
 }
+
+/// Begins a turn whose conversation the model that works, `first`, must sum up, which it answers in this way.
+async fn must_sum_up(
+    answer: impl Fn() -> Reply + Send + 'static,
+    fallback: &[&str],
+    budgets: Option<protocol::Budgets>,
+) -> (World, session::Sessions, Follow, protocol::SessionId) {
+    let mut step = 0;
+    let script =
+        Script::from_fn(move |request, _| match (request.model.as_str(), request.tools.is_empty()) {
+            ("first-model", true) => answer(),
+            ("first-model", false) if step < 12 => {
+                step += 1;
+                let call = json!({"command": format!("echo {step}")});
+                Reply::text(format!("{step} is next. {}", "So it is. ".repeat(500))).call("shell", call)
+            }
+            (_, true) => Reply::text("Objective\nGo on."),
+            (_, false) => Reply::text("Nothing to do."),
+        });
+    let world = World::new(script).await;
+    let url = world.model.url();
+    let fallback = fallback.iter().map(|name| (*name).to_owned()).collect();
+    let overrides = Overrides { context: Some(16_384), fallback, ..Overrides::default() };
+    let first = llm::Model { overrides, ..model("first", Provider::Anthropic, &url) };
+    let world = world.also(first).also(model("second", Provider::OpenAiCompatible, &url));
+    let sessions = world.start().await;
+    let request = protocol::CreateSession {
+        environment: "plain".into(),
+        prompt: "Look around".into(),
+        images: Vec::new(),
+        model: Some("first".into()),
+        budgets,
+        policy: None,
+    };
+    let id = sessions.create(ann(), request).await.unwrap().id;
+    let follow = Follow::new(&sessions, id).await;
+    (world, sessions, follow, id)
+}
+
+fn summaries_asked(world: &World, model: &str) -> usize {
+    let sums_up = |request: &&testkit::model::Request| request.tools.is_empty() && request.model == model;
+    world.model.requests().iter().filter(sums_up).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_that_waits_to_be_made_again_is_not_waited_for_by_another_model() {
+    let later = || Reply::status(429, "slower").header("retry-after", "200");
+    let (world, sessions, mut follow, id) = must_sum_up(later, &[], None).await;
+    follow.until(|body| matches!(body, EventBody::RetryScheduled { .. })).await;
+    let edit = EditSession { model: Some("second".into()), ..EditSession::default() };
+    sessions.edit(id, ann(), edit).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(summaries_asked(&world, "first-model"), 1);
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_that_the_working_model_cannot_give_is_for_the_next_one_or_is_told() {
+    let refused = || Reply::status(401, "who are you?");
+    let (world, sessions, mut follow, _) = must_sum_up(refused, &["second"], None).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert!(follow.names().contains(&"model.changed"), "{:?}", follow.names());
+    world.end(sessions).await;
+    for (answer, why) in [
+        ("", "its answer has no words in it"),
+        (
+            r#"{"thought": "ODD STEP", "call": {"tool": "shell", "command": "ls"}}"#,
+            "it called a tool instead",
+        ),
+    ] {
+        let (world, sessions, mut follow, _) = must_sum_up(move || Reply::text(answer), &[], None).await;
+        assert_eq!(follow.finished().await.outcome, Outcome::Done);
+        let told = follow.events.iter().filter(|event| match &event.body {
+            EventBody::ErrorRaised { message, .. } => {
+                message.contains("could not sum up") && message.ends_with(why)
+            }
+            _ => false,
+        });
+        assert_eq!(told.count(), 1, "{why}");
+        let odd = |request: &testkit::model::Request| request.json.to_string().contains("ODD STEP");
+        assert!(!world.model.requests().iter().any(odd), "it is not taken for a summary");
+        world.end(sessions).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_is_not_made_again_when_nothing_is_left_to_pay_for_it() {
+    let usage = protocol::Usage { input: 1_000_000, output: 5, ..Default::default() };
+    let broken = move || Reply::text("Objective").usage(usage).cut(3);
+    let session = protocol::Budget { tokens: Some(900_000), ..Default::default() };
+    let budgets = protocol::Budgets { session, ..Default::default() };
+    let (world, sessions, mut follow, _) = must_sum_up(broken, &[], Some(budgets)).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::OutOfBudget, "{:?}", finished.reason);
+    assert_eq!(summaries_asked(&world, "first-model"), 1);
+    world.end(sessions).await;
+}

@@ -373,6 +373,75 @@ async fn what_a_call_has_read_is_counted_once_when_the_server_does_not_live_to_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_title_that_is_recorded_meanwhile_does_not_make_a_call_under_way_forgotten() {
+    let (gate, title) = (testkit::model::Gate::new(), testkit::model::Gate::new());
+    let read = Usage { input: 50_000, output: 900, ..Usage::default() };
+    let slow = move || Reply::text("It is a long story.".repeat(9)).usage(read);
+    let mut asked = 0;
+    let script = Script::from_fn({
+        let (gate, title) = (gate.clone(), title.clone());
+        move |request, _| match request.model.as_str() {
+            "namer-model" => Reply::text("A long story").stall(At::Response, &title),
+            _ => {
+                asked += 1;
+                if asked == 1 { slow().stall(At::Event(6), &gate) } else { slow() }
+            }
+        }
+    });
+    let routes = session::Routes { title: Some("namer".into()), ..session::Routes::default() };
+    let world = World::new(script).await.routes(routes);
+    let namer = crate::models::model("namer", llm::Provider::Anthropic, &world.model.url());
+    let model = telling(&world);
+    let world = world.also(model).also(namer);
+    let sessions = world.start().await;
+    let request = protocol::CreateSession {
+        environment: "plain".into(),
+        prompt: "Tell me".into(),
+        images: Vec::new(),
+        model: Some("telling".into()),
+        budgets: None,
+        policy: None,
+    };
+    let id = sessions.create(ann(), request).await.unwrap().id;
+    let mut follow = Follow::new(&sessions, id).await;
+    gate.reached().await;
+    let file = world.dir.path().join("data/sessions").join(id.to_string()).join("call");
+    let kept = loop {
+        match std::fs::read_to_string(&file) {
+            Ok(text) if text.ends_with('}') => break text,
+            _ => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+        }
+    };
+    title.open();
+    follow.until(|body| matches!(body, EventBody::SessionRenamed { .. })).await;
+    drop(follow);
+    sessions.shut_down(ShutDown::KeepSandboxes).await;
+    drop(sessions);
+    // As if the server had died before it wrote the file again.
+    std::fs::write(&file, kept).unwrap();
+    let sessions = world.start().await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let of = |name: &str| {
+        let used = follow
+            .events
+            .iter()
+            .filter(|event| matches!(&event.body, EventBody::UsageRecorded { model, .. } if model == name));
+        used.count()
+    };
+    assert_eq!(
+        (of("namer"), of("telling")),
+        (1, 2),
+        "the title, the call that broke off and the one after it"
+    );
+    assert!(finished.receipt.spend.usage.input >= 100_000, "{:?}", finished.receipt.spend);
+    assert_eq!(finished.receipt.steps, 1);
+    gate.open();
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_broke_off_is_not_made_again_when_nothing_is_left_to_pay_it() {
     let read = Usage { input: 50_000, ..Usage::default() };
     let broken = Reply::text("It is a long story.".repeat(9)).usage(read).cut(6);

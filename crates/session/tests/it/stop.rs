@@ -94,7 +94,7 @@ async fn a_stop_ends_a_command_keeps_the_work_and_lets_the_queue_go_on() {
     sessions.prompt(id, ann(), "Look again".into()).await.unwrap();
     assert_eq!(follow.finished().await.outcome, Outcome::Done);
     let after = follow.last_output();
-    assert!(after.starts_with("42\nnewer\n M new.txt\nLook\n"), "{after}");
+    assert!(after.starts_with("42\nnewer\n M new.txt\nWork for ever\n"), "{after}");
     let diff = sessions.diff(id).await.unwrap();
     assert!(diff.patch.contains("+42") && diff.patch.contains("+newer"), "{}", diff.patch);
     world.end(sessions).await;

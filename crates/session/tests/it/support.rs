@@ -42,6 +42,8 @@ pub(crate) struct World {
     price: Option<llm::Price>,
     memory: session::MemoryOptions,
     pub(crate) mcp: Vec<mcp::Server>,
+    command_timeout: Duration,
+    pub(crate) people: session::People,
 }
 
 impl World {
@@ -54,7 +56,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let driver = Arc::new(Native::open(&dir.path().join("sandbox")).unwrap());
         let environment = Environment {
-            repos: vec![RepoSpec { url: repo.url(), branch: None }],
+            repos: vec![RepoSpec::at(repo.url())],
             checks: vec![Check { name: "test".into(), run: "./check.sh".into(), parser: "auto".into() }],
             ..Environment::default()
         };
@@ -85,7 +87,15 @@ impl World {
             price: None,
             memory: session::MemoryOptions::default(),
             mcp: Vec::new(),
+            command_timeout: Duration::from_secs(60),
+            people: session::People::default(),
         }
+    }
+
+    /// With commands that may take this long.
+    pub(crate) fn command_timeout(mut self, limit: Duration) -> Self {
+        self.command_timeout = limit;
+        self
     }
 
     /// With another way to remember.
@@ -215,15 +225,17 @@ impl World {
             models: std::iter::once(model).chain(self.others.clone()).collect(),
             default_model: Some("main".into()),
             routes: self.routes.clone(),
-            mirrors: forge::Mirrors::new(&self.dir.path().join("mirrors")),
+            mirrors: forge::Mirrors::new(&self.dir.path().join("mirrors"))
+                .with_logins(self.outbox.forges.clone()),
             environments: vec![("plain".into(), self.environment.clone())],
             limits: sandbox::Limits::default(),
             turn: agent::Limits { rounds: 3, max_output_tokens: 4096 },
             budgets: self.budgets,
-            command_timeout: Duration::from_secs(60),
+            command_timeout: self.command_timeout,
             idle: self.idle,
             sleep: self.sleep,
             author: Author::default(),
+            people: self.people.clone(),
             outbox: self.outbox.clone(),
             maps: None,
             memory: self.memory.clone(),

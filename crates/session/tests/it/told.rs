@@ -34,7 +34,8 @@ async fn submodules_that_are_not_fetched_are_told_by_the_build_and_in_the_sessio
     let built = sessions.build_and_wait("plain").await.unwrap();
     let clone = built.steps.iter().find(|step| step.kind == StepKind::Clone).unwrap();
     assert_eq!(clone.notes.len(), 1, "{clone:?}");
-    assert!(clone.notes[0].contains("not fetched: vendor/lib. "), "{clone:?}");
+    let told = "could not be fetched have empty directories:\n- vendor/lib: ";
+    assert!(clone.notes[0].contains(told) && !clone.notes[0].contains("gone"), "{clone:?}");
     let id = create(&sessions, "Look").await;
     let mut follow = Follow::new(&sessions, id).await;
     assert_eq!(follow.finished().await.outcome, Outcome::Done);

@@ -47,7 +47,7 @@ async fn a_turn_goes_from_a_prompt_to_a_pushed_branch() {
     let message = world.repo.git(&["log", "-1", "--format=%an%n%B", &delivery.branch]);
     assert_eq!(
         message.trim(),
-        format!("Slipway\nCorrect the answer\n\nCorrect the answer\n\nIt is wrong.\n\nSlipway-Session: {id}")
+        format!("ann\nCorrect the answer\n\nCorrect the answer\n\nIt is wrong.\n\nSlipway-Session: {id}")
     );
     assert_eq!(world.repo.branches().len(), 2, "{:?}", world.repo.branches());
 
@@ -139,7 +139,7 @@ async fn a_follow_up_goes_on_from_kept_work_when_the_sandbox_is_gone() {
     let second = sessions.get(id).await.unwrap();
     assert_ne!(second.sandbox, first.sandbox);
     let branch = second.delivery.unwrap().branch;
-    assert_eq!(world.repo.log(&branch)[..2], ["Add more", "Correct the answer"]);
+    assert_eq!(world.repo.log(&branch)[..2], ["Correct the answer, continued", "Correct the answer"]);
     assert_eq!(world.repo.file(&branch, "answer.txt").as_deref(), Some("42\n"));
     world.end(sessions).await;
 }

@@ -4,10 +4,12 @@
 use protocol::{Session, SessionId};
 use rusqlite::{OptionalExtension, params};
 
+use super::listing;
 use crate::Error;
 use crate::database::Database;
 
-pub(crate) fn put(db: &Database, session: &Session) -> Result<(), Error> {
+/// Writes a row, unless a later one is there; and what the session is found by.
+pub(crate) fn put(db: &Database, session: &Session, words: &str) -> Result<(), Error> {
     let body = serde_json::to_string(session).map_err(|e| Error::other(db.path(), e.to_string()))?;
     db.connection()
         .prepare_cached(
@@ -19,8 +21,8 @@ pub(crate) fn put(db: &Database, session: &Session) -> Result<(), Error> {
             let updated_at = session.updated_at.as_microsecond();
             statement.execute(params![session.id.to_string(), session.seq.cast_signed(), updated_at, body])
         })
-        .map(|_| ())
         .map_err(|e| db.fail(&e))
+        .and_then(|written| if written > 0 { listing::put(db, session, words) } else { Ok(()) })
 }
 
 pub(crate) fn list(db: &Database, limit: usize) -> Result<Vec<Session>, Error> {
@@ -30,6 +32,18 @@ pub(crate) fn list(db: &Database, limit: usize) -> Result<Vec<Session>, Error> {
         .and_then(|mut query| {
             query.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| row.get(0))?.collect()
         })
+        .map_err(|e| db.fail(&e))?;
+    Ok(rows.iter().filter_map(|body| decode(body)).collect())
+}
+
+/// Sessions whose rows have this text in them, the last changed first.
+pub(crate) fn naming(db: &Database, text: &str) -> Result<Vec<Session>, Error> {
+    let rows: Vec<String> = db
+        .connection()
+        .prepare_cached(
+            "SELECT body FROM sessions WHERE instr(body, ?1) > 0 ORDER BY updated_at DESC LIMIT 1000",
+        )
+        .and_then(|mut query| query.query_map([text], |row| row.get(0))?.collect())
         .map_err(|e| db.fail(&e))?;
     Ok(rows.iter().filter_map(|body| decode(body)).collect())
 }
@@ -58,8 +72,8 @@ pub(crate) fn forget(db: &Database, id: SessionId) -> Result<(), Error> {
     db.connection()
         .prepare_cached("DELETE FROM sessions WHERE id = ?1")
         .and_then(|mut delete| delete.execute([id.to_string()]))
-        .map(|_| ())
         .map_err(|e| db.fail(&e))
+        .and_then(|_| listing::forget(db, id))
 }
 
 /// The last event that the index has seen of a session.
@@ -72,7 +86,7 @@ pub(crate) fn seq(db: &Database, id: SessionId) -> Result<u64, Error> {
     Ok(seq.unwrap_or(0).max(0).cast_unsigned())
 }
 
-fn decode(body: &str) -> Option<Session> {
+pub(super) fn decode(body: &str) -> Option<Session> {
     serde_json::from_str(body)
         .inspect_err(|error| tracing::warn!(%error, "a row of the index cannot be read and is left out"))
         .ok()

@@ -3,7 +3,9 @@
 pub(crate) mod environments;
 pub(crate) mod index;
 pub(crate) mod keys;
+pub(crate) mod listing;
 pub(crate) mod refused;
+pub(crate) mod statistics;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -16,6 +18,8 @@ use crate::database::{Database, Kind};
 use crate::thread::{Thread, answer, drain};
 
 pub use keys::{Claim, SavedKey};
+pub use listing::Page;
+pub use statistics::Outline;
 
 /// How often it is tried to bring an old catalogue up to date, when there was no room for that.
 const RETRY: Duration = Duration::from_secs(1);
@@ -51,6 +55,37 @@ const KIND: Kind = Kind {
             environment TEXT PRIMARY KEY,
             hosts       TEXT NOT NULL
         ) STRICT;
+    ",
+        "
+        CREATE TABLE listed (
+            id           TEXT PRIMARY KEY,
+            updated_at   INTEGER NOT NULL,
+            created_at   INTEGER NOT NULL,
+            part         TEXT NOT NULL,
+            status       TEXT NOT NULL,
+            archived     INTEGER NOT NULL,
+            environment  TEXT NOT NULL,
+            model        TEXT NOT NULL,
+            origin       TEXT NOT NULL,
+            parent       TEXT,
+            person       TEXT,
+            cost         INTEGER NOT NULL,
+            done_at      INTEGER,
+            delivered_at INTEGER,
+            opened_at    INTEGER,
+            merged_at    INTEGER,
+            closed_at    INTEGER,
+            words        TEXT NOT NULL
+        ) STRICT;
+        CREATE INDEX listed_by_change ON listed (updated_at, id);
+        CREATE INDEX listed_by_creation ON listed (created_at);
+        CREATE TABLE authors (
+            session TEXT NOT NULL,
+            person  TEXT NOT NULL,
+            last_at INTEGER NOT NULL,
+            PRIMARY KEY (session, person)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX authors_by_time ON authors (last_at, person);
     ",
     ],
 };

@@ -28,10 +28,12 @@ pub(crate) fn session(id: SessionId, seq: u64, second: i64) -> Session {
         granted: Vec::new(),
         turn: None,
         delivery: None,
+        deliveries: Vec::new(),
         notifying: false,
         sandbox: None,
         forked_from: None,
         skills: Vec::new(),
+        listing: protocol::Listing::default(),
     }
 }
 
@@ -81,9 +83,9 @@ async fn the_index_lists_the_last_changed_first_and_never_goes_back() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let (a, b) = (SessionId::new(), SessionId::new());
-    store.index(&session(a, 5, 30)).await.unwrap();
-    store.index(&session(b, 2, 20)).await.unwrap();
-    store.index(&session(a, 4, 10)).await.unwrap();
+    store.index(&session(a, 5, 30), "").await.unwrap();
+    store.index(&session(b, 2, 20), "").await.unwrap();
+    store.index(&session(a, 4, 10), "").await.unwrap();
     drop(store);
 
     let store = Store::open(dir.path()).unwrap();
@@ -148,12 +150,12 @@ fn a_newer_or_foreign_catalogue_is_refused() {
     };
     pragma("user_version", 99);
     let error = Store::open(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("it calls itself version 99, but has the tables of version 2"), "{error}");
+    assert!(error.contains("it calls itself version 99, but has the tables of version 3"), "{error}");
     let sql = |sql: &str| rusqlite::Connection::open(&path).unwrap().execute(sql, ()).unwrap();
     sql("CREATE TABLE of_a_newer_version (x)");
     assert_eq!(Store::open(dir.path()).unwrap_err(), Error::Newer(path.clone()));
     sql("DROP TABLE of_a_newer_version");
-    pragma("user_version", 2);
+    pragma("user_version", 3);
     drop(Store::open(dir.path()).unwrap());
     pragma("application_id", 1);
     let error = Store::open(dir.path()).unwrap_err();

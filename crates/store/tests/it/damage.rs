@@ -329,7 +329,7 @@ async fn a_log_that_ends_before_what_the_index_saw_is_damaged() {
         "spend": { "usage": {}, "cost_usd": 0.0, "calls": 0 },
     }))
     .unwrap();
-    store.index(&row).await.unwrap();
+    store.index(&row, "").await.unwrap();
     drop((log, store));
     fs::write(pair.file(), older).unwrap();
 
@@ -341,7 +341,7 @@ async fn a_log_that_ends_before_what_the_index_saw_is_damaged() {
     assert_eq!((read, damage.map(|damage| damage.to_string())), (pair.events.clone(), Some(error)));
     row.seq = 3;
     row.id = pair.sound;
-    store.index(&row).await.unwrap();
+    store.index(&row, "").await.unwrap();
     store.open_log(pair.sound).await.unwrap();
 }
 

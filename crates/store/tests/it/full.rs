@@ -112,7 +112,8 @@ async fn on_a_small_disk() {
     // Also with a catalogue of an older version, which is brought up to date as soon as there is room for its copy.
     fs::remove_file(&ballast).unwrap();
     let sql = rusqlite::Connection::open(dir.join("data/catalogue.db")).unwrap();
-    sql.execute_batch("DROP TABLE refused; PRAGMA user_version = 1").unwrap();
+    sql.execute_batch("DROP TABLE refused; DROP TABLE listed; DROP TABLE authors; PRAGMA user_version = 1")
+        .unwrap();
     drop(sql);
     fs::write(&ballast, vec![0_u8; 2 << 20]).unwrap_err();
     let store = Store::open(&dir.join("data")).unwrap();

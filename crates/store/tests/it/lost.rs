@@ -51,7 +51,7 @@ async fn the_index_knows_a_log_that_is_gone_and_forgets_it_when_another_takes_it
     let copied = tokio::task::spawn_blocking(move || source.copy_log(session, &file)).await.unwrap().unwrap();
     assert_eq!(copied.seq, 2);
     fill(&log, 5).await;
-    store.index(&crate::catalogue::session(session, 7, 20)).await.unwrap();
+    store.index(&crate::catalogue::session(session, 7, 20), "").await.unwrap();
     assert_eq!(store.lost().await.unwrap(), []);
     drop((log, store));
     std::fs::remove_dir_all(dir.path().join("sessions").join(session.to_string())).unwrap();

@@ -127,7 +127,8 @@ async fn an_old_catalogue_is_brought_up_to_date_and_kept_as_it_was() {
     drop(store);
     let path = dir.path().join("catalogue.db");
     let sql = rusqlite::Connection::open(&path).unwrap();
-    sql.execute_batch("DROP TABLE refused; PRAGMA user_version = 1").unwrap();
+    sql.execute_batch("DROP TABLE refused; DROP TABLE listed; DROP TABLE authors; PRAGMA user_version = 1")
+        .unwrap();
     drop(sql);
     let store = Store::open(dir.path()).unwrap();
     assert_eq!(store.environments().await.unwrap().len(), 1);

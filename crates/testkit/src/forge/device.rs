@@ -1,6 +1,8 @@
 //! Signing in by device, as GitHub and GitLab do it: a program shows a code, a person types it in at the forge, and the
 //! program gets a token of theirs. Gitea has no such flow: its tokens are made by hand.
 
+use std::time::SystemTime;
+
 use serde_json::json;
 
 use super::asked::{Asked, Decided, pairs};
@@ -45,10 +47,9 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
     if github && asked.header("accept") != Some("application/json") {
         store.violation("without accept: application/json, GitHub answers a device with a form");
     }
-    if let Some((name, _)) = fields
-        .iter()
-        .find(|(name, _)| !["client_id", "scope", "device_code", "grant_type"].contains(&name.as_str()))
-    {
+    if let Some((name, _)) = fields.iter().find(|(name, _)| {
+        !["client_id", "scope", "device_code", "grant_type", "refresh_token"].contains(&name.as_str())
+    }) {
         store.violation(format!("a device that signs in has no field {name}"));
     }
     // GitHub answers with a success also when it is none.
@@ -75,10 +76,19 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
             "user_code": device.user_code,
             "verification_uri": format!("{}/{page}", asked.url),
             "expires_in": 900,
-            "interval": 5,
+            "interval": store.interval,
         });
         store.devices.push(device);
         return Decided::acted(200, body);
+    }
+    if field("grant_type") == Some("refresh_token") {
+        let renewal = field("refresh_token").unwrap_or_default();
+        let place = store.renewals.iter().position(|(known, _)| known == renewal);
+        let Some(place) = place else {
+            return failed(if github { "bad_refresh_token" } else { "invalid_grant" });
+        };
+        let (_, user) = store.renewals.remove(place);
+        return granted(store, github, user);
     }
     if field("grant_type") != Some(GRANT) {
         store.violation(format!("a device asks for a token with grant_type={GRANT}"));
@@ -91,7 +101,27 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
     };
     let Some(user) = device.user.clone() else { return failed("authorization_pending") };
     device.done = true;
-    let token = format!("{}{user}-{code}", if github { "ghu_" } else { "glo_" });
-    store.logins.push(Login { token: token.clone(), user, ends: None, reach: None });
-    Decided::acted(200, json!({"access_token": token, "token_type": "bearer", "scope": "api"}))
+    granted(store, github, user)
+}
+
+/// A token that lasts for a while, and what renews it once.
+fn granted(store: &mut Store, github: bool, user: String) -> Decided {
+    let number = store.logins.len();
+    let (kind, renews) = if github { ("ghu", "ghr") } else { ("glo", "glr") };
+    let (token, renewal) = (format!("{kind}_{user}-{number}"), format!("{renews}_{user}-{number}"));
+    let life = store.device_life;
+    store.renewals.push((renewal.clone(), user.clone()));
+    if store.person(&user).is_none() {
+        store.people.push(user.clone());
+    }
+    store.logins.push(Login {
+        token: token.clone(),
+        user,
+        ends: Some(SystemTime::now() + life),
+        reach: None,
+    });
+    let body = json!({
+        "access_token": token, "token_type": "bearer", "scope": "api", "expires_in": life.as_secs(), "refresh_token": renewal,
+    });
+    Decided::acted(200, body)
 }

@@ -22,6 +22,9 @@ pub(super) fn on(asked: &Asked<'_>) -> Option<On> {
     if at == 0 || parts.len() == at + 1 {
         return None;
     }
+    if super::large::is_here(asked) {
+        return Some(On::Large);
+    }
     let pushes =
         asked.queried("service") == Some("git-receive-pack") || parts.last() == Some(&"git-receive-pack");
     Some(if pushes { On::Push } else { On::Fetch })
@@ -29,9 +32,12 @@ pub(super) fn on(asked: &Asked<'_>) -> Option<On> {
 
 /// Serves it.
 pub(super) async fn serve(store: &Mutex<Store>, root: &Path, asked: &Asked<'_>) -> Decided {
+    if let Some(decided) = super::large::store(store, asked) {
+        return decided;
+    }
     let path = asked.head.uri.path();
     let name = path.split(".git/").next().unwrap_or_default().trim_start_matches('/').to_owned();
-    let user = {
+    let (user, repository) = {
         let store = lock(store);
         let login = password(asked).and_then(|token| store.login(&token).cloned());
         let Some(login) = login else {
@@ -44,11 +50,14 @@ pub(super) async fn serve(store: &Mutex<Store>, root: &Path, asked: &Asked<'_>) 
             return Decided::new(301, json!({}))
                 .header("location", format!("{}/{new}.git/{rest}{query}", asked.url));
         }
-        if store.repository(&name, &login).is_none() {
+        let Some(repository) = store.repository(&name, &login) else {
             return Decided::new(404, json!({"message": "Not Found"}));
-        }
-        login.user
+        };
+        (login.user, repository)
     };
+    if super::large::is_here(asked) {
+        return super::large::answer(store, &repository, &name, asked);
+    }
     match backend(root, asked, &user).await {
         Ok(decided) => {
             lock(store).refresh();

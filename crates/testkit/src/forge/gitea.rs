@@ -9,7 +9,7 @@ use super::hooks::Event;
 use super::ledger::{Login, PullRequest, Said, Store};
 use super::merge::{has, tip};
 use super::schema::{self, Field, Is, Wrong};
-use super::server::{On, nothing};
+use super::server::{On, log_of, nothing};
 
 const PAGES: [Field; 2] = [("limit", Is::Number), ("page", Is::Number)];
 const LIST: [Field; 7] = [
@@ -60,6 +60,8 @@ pub(super) fn on(asked: &Asked<'_>) -> On {
         ("PATCH", ["repos", _, _, "pulls", _]) => On::Update,
         ("POST", ["repos", _, _, "issues", _, "comments"]) => On::Comment,
         ("GET", ["repos", _, _, "commits", _, "status"]) => On::Checks,
+        ("GET", ["repos", _, _, "actions", "jobs", _, "logs"]) => On::Log,
+        ("GET", ["user"]) => On::Who,
         _ => On::Other,
     }
 }
@@ -72,6 +74,9 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
         return said(asked, 401, "user does not exist [uid: 0, name: ]");
     };
     let parts = asked.parts();
+    if let ("GET", ["user"]) = (asked.method(), &parts[2..]) {
+        return Decided::new(200, json!({"login": login.user, "id": 1}));
+    }
     let ["repos", owner, repo, rest @ ..] = &parts[2..] else { return nothing(store, asked) };
     let name = format!("{owner}/{repo}");
     if let Some(new) = store.moved.get(&name) {
@@ -83,7 +88,12 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
     };
     store.refresh();
     let done = match (asked.method(), rest) {
+        ("GET", [] | [""]) => Ok(Decided::new(
+            200,
+            json!({"id": 1, "full_name": name, "html_url": format!("{}/{name}", asked.url)}),
+        )),
         ("GET", ["pulls"]) => list(store, asked, &name),
+        ("GET", ["actions", "jobs", job, "logs"]) => Ok(log_of(store, asked, job)),
         ("POST", ["pulls"]) => create(store, asked, (&name, &path), &login),
         ("GET", ["pulls", number]) => read(store, asked, &name, number),
         ("PATCH", ["pulls", number]) => edit(store, asked, &name, number),
@@ -334,9 +344,7 @@ fn comment(
         Ok(pull) => pull,
         Err(refused) => return Ok(refused),
     };
-    let said = Said { author: login.user.clone(), text };
-    let body = shown_comment(&said);
-    pull.comments.push(said);
+    let body = shown_comment(pull.say(&login.user, &text, None));
     let event = Event::commented(pull);
     store.events.push(event);
     Ok(Decided::acted(201, body))

@@ -30,13 +30,20 @@ pub(super) fn on(asked: &Asked<'_>) -> On {
         ("POST", ["graphql"]) => On::Update,
         ("GET", ["v3", "repos", _, _, "pulls"]) => On::LookUp,
         ("POST", ["v3", "repos", _, _, "pulls"]) => On::Open,
-        ("GET", ["v3", "repos", _, _, "pulls", _] | ["v3", "repos", _, _, "issues", _, "comments"]) => {
-            On::Read
-        }
+        (
+            "GET",
+            ["v3", "repos", _, _, "pulls", _] | ["v3", "repos", _, _, "issues" | "pulls", _, "comments"],
+        ) => On::Read,
         ("PATCH", ["v3", "repos", _, _, "pulls", _]) => On::Update,
         ("POST", ["v3", "repos", _, _, "pulls", _, "requested_reviewers"])
         | ("POST", ["v3", "repos", _, _, "issues", _, "labels"]) => On::Mark,
-        ("POST", ["v3", "repos", _, _, "issues", _, "comments"]) => On::Comment,
+        (
+            "POST",
+            ["v3", "repos", _, _, "issues", _, "comments"]
+            | ["v3", "repos", _, _, "pulls", _, "comments", _, "replies"],
+        ) => On::Comment,
+        ("GET", ["v3", "repos", _, _, "actions", "jobs", _, "logs"]) => On::Log,
+        ("GET", ["v3", "user"]) => On::Who,
         ("GET", ["v3", "repos", _, _, "commits", _, "check-runs" | "status"]) => On::Checks,
         ("GET", ["v3", "repos", _, _, "installation"])
         | ("POST", ["v3", "app", "installations", _, "access_tokens"]) => On::Mint,
@@ -73,8 +80,17 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
     let Some(login) = token.and_then(|token| store.login(token)).cloned() else {
         return said(401, "Bad credentials");
     };
+    if let ("GET", ["v3", "user"]) = (asked.method(), &parts[1..]) {
+        return Decided::new(200, json!({"login": login.user, "id": 1}));
+    }
     if let ["graphql"] = &parts[1..] {
         return graphql(store, asked, &login);
+    }
+    if let ("GET", ["v3", "repositories", "1"]) = (asked.method(), &parts[1..]) {
+        // Where moved ones lead to.
+        let Some(new) = store.moved.values().next() else { return said(404, "Not Found") };
+        let shown = json!({"id": 1, "full_name": new, "html_url": format!("{}/{new}", asked.url)});
+        return Decided::new(200, shown);
     }
     let ["v3", "repos", owner, repo, rest @ ..] = &parts[1..] else { return nothing(store, asked) };
     let name = format!("{owner}/{repo}");
@@ -92,7 +108,15 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
         ("PATCH", ["pulls", number]) => edit(store, asked, &name, number),
         ("POST", ["pulls", number, "requested_reviewers"]) => review(store, asked, &name, number),
         ("POST", ["issues", number, "labels"]) => label(store, asked, &name, number),
-        ("GET", ["issues", number, "comments"]) => comments(store, asked, &name, number),
+        ("GET", ["issues", number, "comments"]) => comments(store, asked, (&name, number), false),
+        ("GET", ["pulls", number, "comments"]) => comments(store, asked, (&name, number), true),
+        ("POST", ["pulls", number, "comments", thread, "replies"]) => {
+            reply(store, asked, (&name, number, thread), &login)
+        }
+        ("GET", ["actions", "jobs", job, "logs"]) => {
+            let place = format!("{}/logs/{job}", asked.url);
+            Ok(Decided::new(302, Value::Null).header("location", place))
+        }
         ("POST", ["issues", number, "comments"]) => comment(store, asked, (&name, number), &login),
         ("GET", ["commits", commit, "check-runs"]) if has(&path, commit) => runs(store, asked, &name, commit),
         ("GET", ["commits", commit, "status"]) if has(&path, commit) => status(store, asked, &name, commit),
@@ -281,11 +305,17 @@ fn label(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Resu
     })
 }
 
-fn comments(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Result<Decided, Wrong> {
+fn comments(
+    store: &mut Store,
+    asked: &Asked<'_>,
+    (name, number): (&str, &str),
+    of_reviews: bool,
+) -> Result<Decided, Wrong> {
     schema::query(asked, &[("since", Is::Text), PAGES[0], PAGES[1]])?;
     Ok(match found(store, name, number) {
         Ok(pull) => {
-            Decided::new(200, asked.page(pull.comments.iter().map(shown_comment).collect(), "per_page"))
+            let said = pull.comments.iter().filter(|said| said.thread.is_some() == of_reviews);
+            Decided::new(200, asked.page(said.map(shown_comment).collect(), "per_page"))
         }
         Err(refused) => refused,
     })
@@ -303,9 +333,28 @@ fn comment(
         Ok(pull) => pull,
         Err(refused) => return Ok(refused),
     };
-    let said = Said { author: login.user.clone(), text };
-    let body = shown_comment(&said);
-    pull.comments.push(said);
+    let body = shown_comment(pull.say(&login.user, &text, None));
+    let event = Event::commented(pull);
+    store.events.push(event);
+    Ok(Decided::acted(201, body))
+}
+
+fn reply(
+    store: &mut Store,
+    asked: &Asked<'_>,
+    (name, number, thread): (&str, &str, &str),
+    login: &Login,
+) -> Result<Decided, Wrong> {
+    let new = schema::body(asked, &[("body", Is::Text)], &[])?;
+    let text = schema::text(&new, "body").unwrap_or_default().to_owned();
+    let pull = match found(store, name, number) {
+        Ok(pull) => pull,
+        Err(refused) => return Ok(refused),
+    };
+    let Some(thread) = thread.parse().ok().filter(|id| pull.has_thread(*id)) else {
+        return Ok(said(404, "Not Found"));
+    };
+    let body = shown_comment(pull.say(&login.user, &text, Some(thread)));
     let event = Event::commented(pull);
     store.events.push(event);
     Ok(Decided::acted(201, body))
@@ -328,7 +377,7 @@ fn runs(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> Resul
         .map(|known| {
             let done = known.state != "pending";
             json!({
-                "id": 1, "name": known.name, "head_sha": commit, "html_url": format!("{}/checks/1", asked.url),
+                "id": known.job, "name": known.name, "head_sha": commit, "html_url": format!("{}/checks/1", asked.url),
                 "status": if done { "completed" } else { "in_progress" },
                 "conclusion": if done { Value::String(known.state.clone()) } else { Value::Null },
             })
@@ -392,7 +441,7 @@ fn node(pull: &PullRequest) -> String {
 }
 
 fn shown_comment(said: &Said) -> Value {
-    json!({"id": 1, "body": said.text, "user": {"login": said.author}})
+    json!({"id": said.id, "body": said.text, "user": {"login": said.author}})
 }
 
 pub(super) fn shown(pull: &PullRequest, url: &str) -> Value {

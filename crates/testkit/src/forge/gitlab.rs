@@ -9,7 +9,7 @@ use super::hooks::Event;
 use super::ledger::{Login, PullRequest, Said, Store};
 use super::merge::{has, tip};
 use super::schema::{self, Field, Is, Wrong};
-use super::server::{On, nothing};
+use super::server::{On, log_of, nothing};
 
 const PAGES: [Field; 2] = [("per_page", Is::Number), ("page", Is::Number)];
 const LIST: [Field; 9] = [
@@ -48,7 +48,13 @@ pub(super) fn on(asked: &Asked<'_>) -> On {
             ["projects", _, "merge_requests", _] | ["projects", _, "merge_requests", _, "notes"] | ["users"],
         ) => On::Read,
         ("PUT", ["projects", _, "merge_requests", _]) => On::Update,
-        ("POST", ["projects", _, "merge_requests", _, "notes"]) => On::Comment,
+        (
+            "POST",
+            ["projects", _, "merge_requests", _, "notes"]
+            | ["projects", _, "merge_requests", _, "discussions", _, "notes"],
+        ) => On::Comment,
+        ("GET", ["projects", _, "jobs", _, "trace"]) => On::Log,
+        ("GET", ["user"]) => On::Who,
         ("GET", ["projects", _, "repository", "commits", _, "statuses"]) => On::Checks,
         _ => On::Other,
     }
@@ -70,6 +76,15 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
     let parts = asked.parts();
     let done = match (asked.method(), &parts[2..]) {
         ("GET", ["users"]) => users(store, asked),
+        ("GET", ["user"]) => Ok(Decided::new(200, json!({"username": login.user, "id": 1}))),
+        ("GET", ["projects", "1"]) => match store.moved.values().next() {
+            // Where moved ones lead to.
+            Some(new) => Ok(Decided::new(
+                200,
+                json!({"id": 1, "path_with_namespace": new, "web_url": format!("{}/{new}", asked.url)}),
+            )),
+            None => Ok(said(404, "404 Project Not Found")),
+        },
         (method, ["projects", name, rest @ ..]) => {
             if store.moved.contains_key(*name) {
                 return match method {
@@ -90,7 +105,13 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
                 ("GET", ["merge_requests", number]) => read(store, asked, name, number),
                 ("PUT", ["merge_requests", number]) => edit(store, asked, name, number),
                 ("GET", ["merge_requests", number, "notes"]) => notes(store, asked, name, number),
-                ("POST", ["merge_requests", number, "notes"]) => note(store, asked, (name, number), &login),
+                ("POST", ["merge_requests", number, "notes"]) => {
+                    note(store, asked, (name, number), None, &login)
+                }
+                ("POST", ["merge_requests", number, "discussions", thread, "notes"]) => {
+                    note(store, asked, (name, number), Some(thread), &login)
+                }
+                ("GET", ["jobs", job, "trace"]) => Ok(log_of(store, asked, job)),
                 ("GET", ["repository", "commits", commit, "statuses"]) if has(&path, commit) => {
                     statuses(store, asked, name, commit)
                 }
@@ -295,6 +316,7 @@ fn note(
     store: &mut Store,
     asked: &Asked<'_>,
     (name, number): (&str, &str),
+    thread: Option<&str>,
     login: &Login,
 ) -> Result<Decided, Wrong> {
     let new =
@@ -304,9 +326,12 @@ fn note(
         Ok(pull) => pull,
         Err(refused) => return Ok(refused),
     };
-    let said = Said { author: login.user.clone(), text };
-    let body = shown_note(&said);
-    pull.comments.push(said);
+    let thread = match thread.map(|thread| thread.strip_prefix('d').and_then(|id| id.parse().ok())) {
+        Some(Some(id)) if pull.comments.iter().any(|said| said.id == id) => Some(id),
+        Some(_) => return Ok(said(404, "404 Discussion Not Found")),
+        None => None,
+    };
+    let body = shown_note(pull.say(&login.user, &text, thread));
     let event = Event::commented(pull);
     store.events.push(event);
     Ok(Decided::acted(201, body))
@@ -330,7 +355,7 @@ fn statuses(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> R
 }
 
 fn shown_note(said: &Said) -> Value {
-    json!({"id": 1, "body": said.text, "author": {"username": said.author}, "system": false})
+    json!({"id": said.id, "body": said.text, "author": {"username": said.author}, "system": false})
 }
 
 fn state(pull: &PullRequest) -> &'static str {

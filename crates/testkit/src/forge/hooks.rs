@@ -1,14 +1,14 @@
 //! Webhooks, as the forges sign and send them. On demand each comes twice, or those that are held come newest first.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ring::hmac;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::ledger::PullRequest;
+use super::ledger::{PullRequest, Status};
 use super::server::lock;
 
 /// Which forge it is.
@@ -44,23 +44,34 @@ pub enum Order {
 pub(super) struct Event {
     what: &'static str,
     pull: PullRequest,
+    check: Option<Status>,
 }
 
 impl Event {
     pub(super) fn opened(pull: &PullRequest) -> Self {
-        Self { what: "opened", pull: pull.clone() }
+        Self { what: "opened", pull: pull.clone(), check: None }
     }
 
     pub(super) fn updated(pull: &PullRequest) -> Self {
-        Self { what: "updated", pull: pull.clone() }
+        Self { what: "updated", pull: pull.clone(), check: None }
+    }
+
+    pub(super) fn reopened(pull: &PullRequest) -> Self {
+        Self { what: "reopened", pull: pull.clone(), check: None }
     }
 
     pub(super) fn closed(pull: &PullRequest) -> Self {
-        Self { what: "closed", pull: pull.clone() }
+        Self { what: "closed", pull: pull.clone(), check: None }
     }
 
     pub(super) fn commented(pull: &PullRequest) -> Self {
-        Self { what: "commented", pull: pull.clone() }
+        Self { what: "commented", pull: pull.clone(), check: None }
+    }
+
+    /// A check of a commit ended.
+    pub(super) fn checked(check: &Status) -> Self {
+        let pull = PullRequest { repository: check.repository.clone(), ..PullRequest::default() };
+        Self { what: "checked", pull, check: Some(check.clone()) }
     }
 }
 
@@ -88,15 +99,22 @@ pub(super) struct Hooks {
     held: Mutex<Vec<Post>>,
     count: Mutex<u64>,
     line: mpsc::UnboundedSender<Post>,
+    answers: Arc<Mutex<Vec<String>>>,
+    /// How many are on their way.
+    pending: watch::Sender<usize>,
 }
 
 impl Hooks {
     pub(super) fn start() -> Self {
         let (line, mut posts) = mpsc::unbounded_channel::<Post>();
+        let (answers, pending) = (Arc::<Mutex<Vec<String>>>::default(), watch::Sender::new(0));
+        let (given, done) = (Arc::clone(&answers), pending.clone());
         tokio::spawn(async move {
             while let Some(post) = posts.recv().await {
                 // The forges do not mind either when nobody is there.
-                drop(post.send().await);
+                let answer = post.send().await.unwrap_or_else(|error| error.to_string());
+                lock(&given).push(answer);
+                done.send_modify(|pending| *pending -= 1);
             }
         });
         Self {
@@ -105,6 +123,8 @@ impl Hooks {
             held: Mutex::default(),
             count: Mutex::default(),
             line,
+            answers,
+            pending,
         }
     }
 
@@ -120,7 +140,15 @@ impl Hooks {
         }
     }
 
+    /// What was answered, once nothing is on its way.
+    pub(super) async fn answers(&self) -> Vec<String> {
+        // The sender is ours, so that it cannot be gone.
+        drop(self.pending.subscribe().wait_for(|pending| *pending == 0).await);
+        lock(&self.answers).clone()
+    }
+
     fn send(&self, post: Post) {
+        self.pending.send_modify(|pending| *pending += 1);
         // The other end is gone only when the runtime is.
         drop(self.line.send(post));
     }
@@ -150,7 +178,7 @@ impl Hooks {
 
 impl Post {
     /// By hand: it never goes further than to a test's own port.
-    async fn send(&self) -> std::io::Result<()> {
+    async fn send(&self) -> std::io::Result<String> {
         let rest =
             self.url.strip_prefix("http://").ok_or_else(|| std::io::Error::other("not a test's port"))?;
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -161,7 +189,8 @@ impl Post {
         }
         text += &format!("content-length: {}\r\n\r\n{}", self.body.len(), self.body);
         stream.write_all(text.as_bytes()).await?;
-        stream.read_to_end(&mut Vec::new()).await.map(drop)
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.map(|_| answer)
     }
 }
 
@@ -172,6 +201,19 @@ impl Target {
             Kind::GitLab => as_gitlab(event, url)?,
             Kind::Gitea => as_gitea(event, url)?,
         };
+        let mut body = body;
+        // Each event is a second after the one before it.
+        let at = json!(format!(
+            "2026-01-01T{:02}:{:02}:{:02}Z",
+            number / 3600 % 24,
+            number / 60 % 60,
+            number % 60
+        ));
+        for part in ["pull_request", "object_attributes"] {
+            if let Some(part) = body.get_mut(part).filter(|_| event.what != "commented") {
+                part["updated_at"] = at.clone();
+            }
+        }
         let body = body.to_string();
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_bytes());
         let signature: String =
@@ -208,11 +250,36 @@ fn repository(pull: &PullRequest) -> Value {
 fn as_github(event: &Event, url: &str) -> Option<(&'static str, Value)> {
     let (pull, sender) = (&event.pull, json!({"login": event.pull.author}));
     let repository = repository(pull);
+    if let Some(check) = &event.check {
+        let run = json!({
+            "id": check.job, "name": check.name, "head_sha": check.commit, "status": "completed",
+            "conclusion": check.state, "html_url": format!("{url}/checks/{}", check.job),
+            "output": {"title": format!("{} ended with {}", check.name, check.state), "summary": null, "text": null},
+            "check_suite": {"head_branch": null},
+        });
+        return Some((
+            "check_run",
+            json!({"action": "completed", "check_run": run, "repository": repository, "sender": sender}),
+        ));
+    }
     if event.what == "commented" {
         let said = pull.comments.last()?;
         let issue = json!({"number": pull.number, "title": pull.title, "pull_request": {}});
-        let comment = json!({"id": pull.comments.len(), "body": said.text, "user": {"login": said.author}});
+        let association = if said.author == "stranger" { "NONE" } else { "MEMBER" };
+        let mut comment = json!({
+            "id": said.id, "body": said.text, "user": {"login": said.author}, "author_association": association,
+        });
         let sender = json!({"login": said.author});
+        if let (Some(thread), Some((path, line))) = (said.thread, &said.place) {
+            comment["path"] = json!(path);
+            comment["line"] = json!(line);
+            if thread != said.id {
+                comment["in_reply_to_id"] = json!(thread);
+            }
+            let shown = super::github::shown(pull, url);
+            let body = json!({"action": "created", "comment": comment, "pull_request": shown, "repository": repository, "sender": sender});
+            return Some(("pull_request_review_comment", body));
+        }
         let body = json!({"action": "created", "issue": issue, "comment": comment, "repository": repository, "sender": sender});
         return Some(("issue_comment", body));
     }
@@ -226,6 +293,14 @@ fn as_github(event: &Event, url: &str) -> Option<(&'static str, Value)> {
 
 fn as_gitea(event: &Event, url: &str) -> Option<(&'static str, Value)> {
     let (name, mut body) = as_github(event, url)?;
+    if let Some(run) = body.as_object_mut().and_then(|body| body.remove("check_run")) {
+        body["workflow_job"] = run;
+        return Some(("workflow_job", body));
+    }
+    if name == "pull_request_review_comment" {
+        // It tells only that there is one, without its words.
+        return None;
+    }
     if event.what == "updated" {
         body["action"] = json!("synchronized");
     }
@@ -241,10 +316,28 @@ fn as_gitlab(event: &Event, url: &str) -> Option<(&'static str, Value)> {
     let pull = &event.pull;
     let project = json!({"path_with_namespace": pull.repository});
     let user = json!({"username": pull.author});
+    if let Some(check) = &event.check {
+        let status = if check.state == "failure" { "failed" } else { "success" };
+        let pipeline =
+            json!({"id": check.job, "ref": "work", "sha": check.commit, "status": status, "url": url});
+        let build = json!({"id": check.job, "name": check.name, "status": status, "allow_failure": false});
+        return Some((
+            "Pipeline Hook",
+            json!({
+                "object_kind": "pipeline", "object_attributes": pipeline, "project": project, "builds": [build], "user": user,
+            }),
+        ));
+    }
     let request = super::gitlab::shown(pull, url);
     if event.what == "commented" {
         let said = pull.comments.last()?;
-        let note = json!({"id": pull.comments.len(), "note": said.text, "noteable_type": "MergeRequest"});
+        let mut note = json!({
+            "id": said.id, "note": said.text, "noteable_type": "MergeRequest", "action": "create", "system": false,
+            "discussion_id": format!("d{}", said.thread.unwrap_or(said.id)),
+        });
+        if let Some((path, line)) = &said.place {
+            note["position"] = json!({"new_path": path, "new_line": line});
+        }
         let body = json!({
             "object_kind": "note", "event_type": "note", "user": {"username": said.author}, "project": project,
             "object_attributes": note, "merge_request": request,
@@ -253,6 +346,7 @@ fn as_gitlab(event: &Event, url: &str) -> Option<(&'static str, Value)> {
     }
     let action = match event.what {
         "opened" => "open",
+        "reopened" => "reopen",
         "updated" => "update",
         _ if pull.merged => "merge",
         _ => "close",

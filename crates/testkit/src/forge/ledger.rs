@@ -62,21 +62,46 @@ pub struct PullRequest {
 }
 
 /// A comment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
+    /// Its number.
+    pub id: u64,
     /// Who said it.
     pub author: String,
     /// What was said.
     pub text: String,
+    /// The first comment of its thread, where it is in one of a review.
+    pub thread: Option<u64>,
+    /// The file and line of that.
+    pub place: Option<(String, u64)>,
+}
+
+impl PullRequest {
+    /// Says something below it, or in a thread of it.
+    pub(super) fn say(&mut self, author: &str, text: &str, thread: Option<u64>) -> &mut Said {
+        let id = self.number * 1000 + self.comments.len() as u64 + 1;
+        let place =
+            self.comments.iter().find(|said| Some(said.id) == thread).and_then(|said| said.place.clone());
+        let at = self.comments.len();
+        self.comments.push(Said { id, author: author.to_owned(), text: text.to_owned(), thread, place });
+        &mut self.comments[at]
+    }
+
+    /// Whether there is such a thread.
+    pub(super) fn has_thread(&self, id: u64) -> bool {
+        self.comments.iter().any(|said| said.id == id && said.thread == Some(id))
+    }
 }
 
 /// The result of a check of a commit: name, and one of `success`, `failure`, `pending`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Status {
     pub(super) repository: String,
     pub(super) commit: String,
     pub(super) name: String,
     pub(super) state: String,
+    /// The job that has its log.
+    pub(super) job: u64,
 }
 
 /// Something that lets somebody in.
@@ -107,6 +132,13 @@ pub(super) struct Store {
     pub(super) token_life: Duration,
     pub(super) minted: usize,
     pub(super) devices: Vec<Device>,
+    /// How long the tokens of people last who signed in by device, and how often a device may ask.
+    pub(super) device_life: Duration,
+    pub(super) interval: u64,
+    /// What renews such a token, with whose it is; each is good for once.
+    pub(super) renewals: Vec<(String, String)>,
+    /// The logs of jobs.
+    pub(super) logs: BTreeMap<u64, String>,
     /// What is to be told by webhook, once the request that caused it is answered.
     pub(super) events: Vec<Event>,
     /// Notifications by key, with how often each came.

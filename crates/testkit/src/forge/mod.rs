@@ -11,6 +11,7 @@ mod gitea;
 mod github;
 mod gitlab;
 mod hooks;
+mod large;
 mod ledger;
 mod merge;
 mod receiver;

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::asked::{Asked, Decided};
 use super::hooks::{Event, Hooks, Kind, Order};
-use super::ledger::{Entry, Login, PullRequest, Said, Status, Store};
+use super::ledger::{Entry, Login, PullRequest, Status, Store};
 use super::{device, git, gitea, github, gitlab, merge, receiver};
 use crate::repo::Repo;
 
@@ -46,6 +46,10 @@ pub enum On {
     Mark,
     /// The checks of a commit.
     Checks,
+    /// The log of a job.
+    Log,
+    /// Whose token it is.
+    Who,
     /// A token of the app.
     Mint,
     /// Signing in by device.
@@ -54,6 +58,8 @@ pub enum On {
     Fetch,
     /// Git pushes.
     Push,
+    /// Large files that git keeps elsewhere.
+    Large,
     /// A notification.
     Notify,
     /// Nothing that there is.
@@ -67,6 +73,8 @@ pub enum Fault {
     Pass,
     /// This status, and nothing is done.
     Refuse(u16),
+    /// This status, and nothing is done; the words repeat what the request logs in with, in several spellings.
+    Echo(u16),
     /// It is done, and this status says otherwise.
     ActThenRefuse(u16),
     /// It is done, and the connection breaks off before the answer is whole.
@@ -114,7 +122,8 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port on 127.0.0.1");
         let address = listener.local_addr().expect("a socket that is bound has an address");
         let directory = TempDir::new().expect("room for a directory");
-        let store = Store { token_life: TOKEN_LIFE, ..Store::default() };
+        let store =
+            Store { token_life: TOKEN_LIFE, device_life: 8 * TOKEN_LIFE, interval: 5, ..Store::default() };
         let shared = Arc::new(Shared {
             url: format!("http://{address}"),
             root: directory.path().to_owned(),
@@ -228,9 +237,16 @@ impl Server {
         Ok(())
     }
 
+    /// Old names lead nowhere any more.
+    pub fn forget_moves(&self) {
+        lock(&self.shared.store).moved.clear();
+    }
+
     /// Reports a check of a commit: `success`, `failure` or `pending`.
-    pub fn report(&self, repository: &str, commit: &str, name: &str, state: &str) {
+    /// Gives the number of the job that did it.
+    pub fn report(&self, repository: &str, commit: &str, name: &str, state: &str) -> u64 {
         let mut store = lock(&self.shared.store);
+        let job = store.statuses.len() as u64 + 1;
         store.statuses.retain(|known| {
             (known.repository.as_str(), known.commit.as_str(), known.name.as_str())
                 != (repository, commit, name)
@@ -240,7 +256,41 @@ impl Server {
             commit: commit.to_owned(),
             name: name.to_owned(),
             state: state.to_owned(),
+            job,
         });
+        let ended = store.statuses.last().filter(|known| known.state != "pending").map(Event::checked);
+        store.events.extend(ended);
+        let events = std::mem::take(&mut store.events);
+        drop(store);
+        self.shared.hooks.tell(events, &self.shared.url);
+        job
+    }
+
+    /// The log that a job is to have.
+    pub fn log(&self, job: u64, text: &str) {
+        lock(&self.shared.store).logs.insert(job, text.to_owned());
+    }
+
+    /// The tokens of people who sign in by device last so long from now on, and devices may ask each so many seconds.
+    pub fn devices(&self, life: Duration, interval: u64) {
+        let mut store = lock(&self.shared.store);
+        (store.device_life, store.interval) = (life, interval);
+    }
+
+    /// Says something about a line of a pull request, as a person does in a review.
+    pub fn say_at(&self, number: u64, author: &str, text: &str, place: (&str, u64)) {
+        let events = {
+            let mut store = lock(&self.shared.store);
+            let pull = store.pull_requests.iter_mut().find(|pull| pull.number == number);
+            let event = pull.map(|pull| {
+                let said = pull.say(author, text, None);
+                (said.thread, said.place) = (Some(said.id), Some((place.0.to_owned(), place.1)));
+                Event::commented(pull)
+            });
+            store.events.extend(event);
+            std::mem::take(&mut store.events)
+        };
+        self.shared.hooks.tell(events, &self.shared.url);
     }
 
     /// Tells this address what happens, in the manner of this forge and signed with this secret.
@@ -278,7 +328,7 @@ impl Server {
             let mut store = lock(&self.shared.store);
             let pull = store.pull_requests.iter_mut().find(|pull| pull.number == number);
             let event = pull.map(|pull| {
-                pull.comments.push(Said { author: author.to_owned(), text: text.to_owned() });
+                pull.say(author, text, None);
                 Event::commented(pull)
             });
             store.events.extend(event);
@@ -352,6 +402,26 @@ impl Server {
         self.shared.hooks.tell(events, &self.shared.url);
     }
 
+    /// Opens a pull request again that was closed, as a person does.
+    pub fn reopen(&self, number: u64) {
+        let events = {
+            let mut store = lock(&self.shared.store);
+            let pull = store.pull_requests.iter_mut().find(|pull| pull.number == number && !pull.merged);
+            let event = pull.map(|pull| {
+                pull.open = true;
+                Event::reopened(pull)
+            });
+            store.events.extend(event);
+            std::mem::take(&mut store.events)
+        };
+        self.shared.hooks.tell(events, &self.shared.url);
+    }
+
+    /// What receivers of webhooks answered so far, oldest first. Those that are on their way are waited for.
+    pub async fn hook_answers(&self) -> Vec<String> {
+        self.shared.hooks.answers().await
+    }
+
     /// Every notification that was taken, by key, with how often it came.
     pub fn received(&self) -> Vec<(String, Value, usize)> {
         let store = lock(&self.shared.store);
@@ -384,6 +454,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Re
     };
     let decided = match fault {
         Some(Fault::Refuse(status)) => Decided::new(status, json!({"message": "a fault"})),
+        Some(Fault::Echo(status)) => echo(&asked, status),
         Some(Fault::Limit(seconds)) => limited(face, seconds),
         Some(Fault::Hang) => Decided::new(0, Value::Null),
         _ => match face {
@@ -392,6 +463,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Re
             Face::GitLab => gitlab::answer(&mut lock(&shared.store), &asked),
             Face::Gitea => gitea::answer(&mut lock(&shared.store), &asked),
             Face::Device => device::answer(&mut lock(&shared.store), &asked),
+            Face::Log => log_of(&mut lock(&shared.store), &asked, asked.parts()[1]),
             Face::Receiver => receiver::take(&mut lock(&shared.store), &asked),
             Face::None => nothing(&mut lock(&shared.store), &asked),
         },
@@ -425,7 +497,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Re
             response
         }
         Some(Fault::ActThenRefuse(status)) => respond(Decided::new(status, json!({"message": "a fault"}))),
-        Some(Fault::Refuse(_) | Fault::Limit(_) | Fault::Pass) | None => respond(decided),
+        Some(Fault::Refuse(_) | Fault::Echo(_) | Fault::Limit(_) | Fault::Pass) | None => respond(decided),
     }
 }
 
@@ -437,6 +509,8 @@ enum Face {
     GitLab,
     Gitea,
     Device,
+    /// Where GitHub keeps logs: elsewhere, and without tokens.
+    Log,
     Receiver,
     None,
 }
@@ -448,6 +522,9 @@ fn route(asked: &Asked<'_>) -> (Face, On) {
     if device::is_here(asked) {
         return (Face::Device, On::SignIn);
     }
+    if let ("GET", ["logs", _]) = (asked.method(), &asked.parts()[..]) {
+        return (Face::Log, On::Log);
+    }
     match asked.parts()[..] {
         ["hook"] if asked.method() == "POST" => (Face::Receiver, On::Notify),
         ["api", "v3", ..] | ["api", "graphql"] => (Face::GitHub, github::on(asked)),
@@ -455,6 +532,37 @@ fn route(asked: &Asked<'_>) -> (Face, On) {
         ["api", "v1", ..] => (Face::Gitea, gitea::on(asked)),
         _ => (Face::None, On::Other),
     }
+}
+
+/// The log of a job, to whoever asks where it is kept.
+pub(super) fn log_of(store: &mut Store, asked: &Asked<'_>, job: &str) -> Decided {
+    if asked.parts()[0] == "logs" && asked.header("authorization").is_some() {
+        store.violation("a token was carried to where logs are kept");
+    }
+    match job.parse().ok().and_then(|job: u64| store.logs.get(&job)) {
+        Some(text) => {
+            let mut decided = Decided::new(200, Value::Null).header("content-type", "text/plain");
+            decided.raw = Some(text.clone().into_bytes());
+            decided
+        }
+        None => Decided::new(404, json!({"message": "Not Found"})),
+    }
+}
+
+/// What a server says that tells too much.
+fn echo(asked: &Asked<'_>, status: u16) -> Decided {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let header = asked.header("authorization").unwrap_or_default();
+    let given = header.rsplit(' ').next().unwrap_or_default();
+    let pair = STANDARD.decode(given).ok().and_then(|pair| String::from_utf8(pair).ok());
+    let token = pair.as_deref().and_then(|pair| pair.split_once(':')).map_or(given, |(_, token)| token);
+    let hex: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let said = format!("do not know {token}, {hex}, {}, {header}", STANDARD.encode(token));
+    // Git shows what is plain text.
+    let mut decided = Decided::new(status, Value::Null).header("content-type", "text/plain");
+    decided.raw = Some(said.into_bytes());
+    decided
 }
 
 /// How the forges say that there were too many requests.

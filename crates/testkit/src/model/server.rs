@@ -93,6 +93,7 @@ impl Server {
             .route("/v1/responses", post(answer_responses))
             .route("/v1/messages", post(answer_anthropic))
             .route("/v1/models/{call}", post(answer_gemini))
+            .route("/v1beta/models/{call}", post(answer_gemini))
             .route("/openai/v1/chat/completions", post(answer_chat))
             .route("/openai/v1/responses", post(answer_responses))
             .route("/anthropic/v1/messages", post(answer_anthropic))

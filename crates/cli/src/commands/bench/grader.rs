@@ -65,7 +65,11 @@ impl Grader {
             Spec { limits: self.limits.clone(), ..Spec::new(Stack::host(), Life::Tied, Owner::OneOff) };
         let sandbox = self.driver.create(&spec).await?;
         let recipe = Environment {
-            repos: vec![Repo { url: repository.display().to_string(), branch: Some(branch.to_owned()) }],
+            repos: vec![Repo {
+                url: repository.display().to_string(),
+                branch: Some(branch.to_owned()),
+                path: None,
+            }],
             ..Environment::default()
         };
         let grade = match session::prepare(&*sandbox, &self.mirrors, &recipe).await {

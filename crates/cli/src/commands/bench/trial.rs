@@ -146,7 +146,11 @@ fn recipe(task: &Task, repository: &Repository) -> Environment {
     Environment {
         // What one trial found out must not help the next.
         memory: false,
-        repos: vec![Repo { url: repository.bare.display().to_string(), branch: Some("main".to_owned()) }],
+        repos: vec![Repo {
+            url: repository.bare.display().to_string(),
+            branch: Some("main".to_owned()),
+            path: None,
+        }],
         checks: vec![Check {
             name: "test".to_owned(),
             run: task.about.visible.run.clone(),

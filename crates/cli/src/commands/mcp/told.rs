@@ -77,6 +77,10 @@ pub(super) fn whole(session: &Session, end: &End, scope: &Scope) -> Answer {
         lines.push(format!("delivery: {}", delivered(delivery)));
         data["delivery"] = self::delivery(delivery);
     }
+    if !session.deliveries.is_empty() {
+        lines.extend(session.deliveries.iter().map(|one| format!("  {}", delivered(one))));
+        data["deliveries"] = session.deliveries.iter().map(self::delivery).collect();
+    }
     if !session.queued.is_empty() {
         let paused = if session.paused { ", and the queue is paused" } else { "" };
         lines.push(format!("queue: {} prompts wait{paused}", session.queued.len()));
@@ -137,11 +141,15 @@ pub(super) fn delivered(delivery: &Delivery) -> String {
 
 /// The same as data.
 pub(super) fn delivery(delivery: &Delivery) -> Value {
-    let Delivery { state, branch, commit, remote, url, number, error, .. } = delivery;
-    json!({
+    let Delivery { state, repository, branch, commit, remote, url, number, error, .. } = delivery;
+    let mut data = json!({
         "state": state, "branch": branch, "commit": commit, "remote": remote, "url": url, "number": number,
         "error": error.as_ref().map(|error| cut(error, WORDS)),
-    })
+    });
+    if let Some(repository) = repository {
+        data["repository"] = json!(repository);
+    }
+    data
 }
 
 fn asked(waits: &PendingApproval) -> String {

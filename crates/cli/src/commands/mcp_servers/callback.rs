@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 /// Longest request that is read.
 const LONGEST: usize = 16 * 1024;
@@ -33,10 +34,15 @@ impl Callback {
     pub(super) async fn wait(self) -> anyhow::Result<String> {
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
         let mut typed = true;
+        // Browsers open connections that they say nothing on: none of them may keep another waiting.
+        let mut answered = JoinSet::new();
         loop {
             tokio::select! {
                 connection = self.listener.accept() => {
-                    if let Some(target) = answer(connection?.0).await {
+                    answered.spawn(answer(connection?.0));
+                }
+                Some(target) = answered.join_next() => {
+                    if let Ok(Some(target)) = target {
                         return Ok(format!("{}{}", self.address.trim_end_matches(PATH), target));
                     }
                 }

@@ -13,7 +13,7 @@ use crate::render::style;
 const LIMIT: u64 = 128 * 1024;
 
 /// Reads the value of a secret.
-pub(super) fn read(name: &str) -> anyhow::Result<String> {
+pub(in crate::commands) fn read(name: &str) -> anyhow::Result<String> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         return ask(name, &stdin);

@@ -129,6 +129,16 @@ impl Running {
         self.expect(&self.stderr, &what, |said| said.contains(text).then_some(())).await;
     }
 
+    /// Waits for a line of standard error with this at its beginning, white space apart, and gives it.
+    pub(crate) async fn stderr_line(&self, begin: &str) -> String {
+        let what = format!("a line that begins with {begin:?} on standard error");
+        let find = |said: &str| {
+            let whole = &said[..said.rfind('\n').map_or(0, |end| end + 1)];
+            whole.lines().map(str::trim).find(|line| line.starts_with(begin)).map(str::to_owned)
+        };
+        self.expect(&self.stderr, &what, find).await
+    }
+
     /// Waits for a line of JSON on standard output that fits, and gives the first.
     pub(crate) async fn line(&self, fits: impl Fn(&Value) -> bool) -> Value {
         let find = |said: &str| {

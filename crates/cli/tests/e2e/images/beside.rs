@@ -43,6 +43,8 @@ async fn others_look_while_an_environment_is_added_and_work_waits() {
     world.configure(&format!("{}{}", models(&model), environment(&repo, "")));
     // The mirror is there, so that only what is added has to wait for its repository.
     world.ok(&["env", "build", ENVIRONMENT]).await;
+    // What it has already is not fetched again.
+    repo.commit("main", &[("answer.txt", "40\n")]);
     let hold = super::slow_fetches(&mut world);
     std::fs::write(&hold, "").unwrap();
     let adding = world.start(&["env", "add", "shop", "--repo", &repo.url()]);

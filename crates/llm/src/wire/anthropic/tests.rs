@@ -251,8 +251,25 @@ fn a_budget_for_thinking_waits_until_the_calls_of_another_model_are_over() {
     let foreign = || vec![call("a", "shell", "{}")];
     let thought = Part::Reasoning { text: "Hm.".into(), signature: Some("SIG".into()) };
     assert!(!thinks(&thinker, foreign(), None));
-    assert!(thinks(&thinker, vec![thought, call("a", "shell", "{}")], None));
+    assert!(thinks(&thinker, vec![thought.clone(), call("a", "shell", "{}")], None));
     assert!(thinks(&thinker, foreign(), Some("Next.")));
+    // It does not think between calls, which is no reason to stop.
+    let step = |id: &str, thought: Option<&Part>| {
+        let results =
+            vec![ToolResult { call_id: id.into(), text: "ok".into(), is_error: false, images: Vec::new() }];
+        let parts = thought.cloned().into_iter().chain([call(id, "shell", "{}")]).collect();
+        [Message::Assistant { parts }, Message::Tools { results }]
+    };
+    let sent = |steps: Vec<[Message; 2]>| {
+        let messages = [Message::user("Go.")].into_iter().chain(steps.into_iter().flatten()).collect();
+        let request = Request { messages, max_output_tokens: 32_000, ..Request::default() };
+        let body = body(&thinker, &request, Quirks::of(&thinker));
+        (body["thinking"].clone(), body["max_tokens"].clone())
+    };
+    let one = sent(vec![step("a", Some(&thought))]);
+    assert!(one.0.is_object());
+    assert_eq!(sent(vec![step("a", Some(&thought)), step("b", None), step("c", None)]), one);
+    assert!(sent(vec![step("a", None), step("b", Some(&thought))]).0.is_null());
     thinker.model = "claude-opus-4-7".into();
     assert!(thinks(&thinker, foreign(), None), "later ones do not mind");
 }

@@ -236,10 +236,37 @@ fn every_end_has_its_meaning() {
     assert_eq!(stop("length"), Stop::Length);
     assert_eq!(stop("content_filter"), Stop::Refusal);
     assert_eq!(stop("eos"), Stop::End);
+    for cut in ["model_length", "MAX_TOKENS", "max_tokens"] {
+        assert_eq!(stop(cut), Stop::Length, "{cut}");
+    }
+    for filtered in ["sensitive", "SAFETY", "RECITATION", "content_filter: PROHIBITED_CONTENT"] {
+        assert_eq!(stop(filtered), Stop::Refusal, "{filtered}");
+    }
+    assert_eq!(stop("function_call_filter: MALFORMED_FUNCTION_CALL"), Stop::Tools);
+    // What nobody knows is no end of the work, unless there is a call that can be run.
+    for odd in ["network_error", "abort", "repetition", "error", "OTHER"] {
+        let said = fold(vec![delta(json!({"content": "I fixed the first of the"})), end(odd)]);
+        assert_eq!(said, Err(Fault::server(Complaint::stopped(odd))), "{odd}");
+    }
+    let call = || calls(json!([{"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}}]));
+    assert_eq!(fold(vec![call(), end("repetition")]).unwrap().stop, Stop::Tools);
+    assert!(fold(vec![call(), end("network_error")]).is_err());
     let done = fold(vec![delta(json!({"content": "x"})), json!("[DONE]")]).unwrap();
     assert_eq!(done.stop, Stop::End);
     let refused = fold(vec![delta(json!({"refusal": "No."})), end("stop")]).unwrap();
     assert_eq!((refused.stop, refused.parts), (Stop::Refusal, vec![Part::Text { text: "No.".into() }]));
+}
+
+#[test]
+fn thoughts_come_in_blocks_too_and_usage_within_the_choice() {
+    let blocks = json!([{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+        {"type": "text", "text": "Hi."}]);
+    let mut last = end("stop");
+    last["choices"][0]["usage"] = json!({"prompt_tokens": 7, "completion_tokens": 2});
+    let completion = fold(vec![delta(json!({"content": blocks})), last]).unwrap();
+    let thought = Part::Reasoning { text: "Hm.".into(), signature: None };
+    assert_eq!(completion.parts, [thought, Part::Text { text: "Hi.".into() }]);
+    assert_eq!((completion.usage.input, completion.usage.output), (7, 2));
 }
 
 #[test]
@@ -261,11 +288,38 @@ fn what_is_no_answer_is_refused() {
 }
 
 #[test]
+fn a_call_in_its_old_place_is_a_call() {
+    let called = fold(vec![
+        delta(json!({"content": null, "function_call": {"name": "shell", "arguments": "{\"command\":"}})),
+        delta(json!({"function_call": {"arguments": "\"ls\"}"}})),
+        delta(json!({"function_call": null})),
+        end("function_call"),
+    ]);
+    let called = called.unwrap();
+    assert_eq!(called.stop, Stop::Tools);
+    let [Part::Call(call)] = &called.parts[..] else { panic!("{called:?}") };
+    assert_eq!((call.tool.as_str(), call.arguments.as_str()), ("shell", r#"{"command":"ls"}"#));
+}
+
+#[test]
 fn usage_does_not_overlap() {
     let read = |value: Value| usage(&value);
     let full = json!({"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150,
         "prompt_tokens_details": {"cached_tokens": 60}, "completion_tokens_details": {"reasoning_tokens": 20}});
     assert_eq!(read(full), Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20 });
+    for (told, cache_read, cache_write) in [
+        (json!({"prompt_cache_hit_tokens": 60, "prompt_cache_miss_tokens": 40}), 60, 0),
+        (json!({"cached_tokens": 60}), 60, 0),
+        (json!({"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}), 60, 30),
+        (json!({"prompt_tokens_details": {"cached_tokens": 60, "cache_creation_input_tokens": 30}}), 60, 30),
+        (json!({"cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}), 60, 30),
+    ] {
+        let mut reported = json!({"prompt_tokens": 100, "completion_tokens": 50});
+        reported.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
+        let input = 100 - cache_read - cache_write;
+        let expected = Usage { input, cache_read, cache_write, output: 50, reasoning: 0 };
+        assert_eq!(read(reported), expected, "{told}");
+    }
     let outside = json!({"prompt_tokens": 100, "completion_tokens": 30, "total_tokens": 150});
     assert_eq!(read(outside), Usage { input: 100, output: 30, reasoning: 20, ..Usage::default() });
     let absurd = json!({"prompt_tokens": 10, "completion_tokens": 5,

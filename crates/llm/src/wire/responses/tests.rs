@@ -23,7 +23,7 @@ fn call(id: &str, tool: &str, arguments: &str) -> Part {
 }
 
 fn fold(events: Vec<Value>) -> Result<Completion, Fault> {
-    let mut fold = Box::new(Fold::new(Parts::default()));
+    let mut fold = Box::new(Fold::new(Parts::default(), 100));
     for event in events {
         let data = event.to_string();
         if fold.event(&Event { name: String::new(), data }, &mut |_| {})? == Progress::Closed {
@@ -240,6 +240,13 @@ fn every_end_has_its_meaning() {
         .map(|completion| completion.stop)
     };
     assert_eq!(stop("completed", Value::Null), Ok(Stop::End));
+    // An answer that took all the room there was, from a server that calls each one complete.
+    let taken = |tokens: u64| {
+        fold(vec![json!({"type": "response.completed", "response": {"status": "completed", "output": [],
+            "usage": {"input_tokens": 7, "output_tokens": tokens}}})])
+        .map(|completion| completion.stop)
+    };
+    assert_eq!((taken(99), taken(100)), (Ok(Stop::End), Ok(Stop::Length)));
     assert_eq!(stop("incomplete", json!({"reason": "max_output_tokens"})), Ok(Stop::Length));
     assert_eq!(stop("incomplete", json!({"reason": "content_filter"})), Ok(Stop::Refusal));
     let added = Fault::server(Complaint::stopped("added_later"));

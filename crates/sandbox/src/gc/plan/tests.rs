@@ -63,6 +63,7 @@ impl Facts {
             built_at: ago(age),
             duration_ms: 0,
             bytes: 0,
+            notes: Vec::new(),
         });
         self.for_builds.extend(layers.iter().copied().map(layer_id));
         self

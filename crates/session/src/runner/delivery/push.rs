@@ -33,7 +33,7 @@ pub(super) async fn push(
     let commit = delivery.commit.clone().unwrap_or_default();
     let mut attempts = Attempts::new(context, stop);
     loop {
-        let refusal = match push_once(context, stop, &attempts, &delivery.branch, &commit, &mut begun).await {
+        let refusal = match push_once(context, stop, &attempts, &delivery, &mut begun).await {
             Ok(true) => break,
             Ok(false) => None,
             Err(Trouble::Store(error)) => return Err(error),
@@ -109,12 +109,12 @@ async fn push_once(
     context: &Context,
     stop: &Stop,
     attempts: &Attempts<'_>,
-    branch: &str,
-    commit: &str,
+    delivery: &Delivery,
     begun: &mut bool,
 ) -> Result<bool, Trouble> {
+    let (branch, commit) = (delivery.branch.as_str(), delivery.commit.as_deref().unwrap_or_default());
     let look = async {
-        let mirror = context.workspace.mirror().await?;
+        let mirror = context.workspace.mirror_of(delivery.repository.as_deref()).await?;
         let there = has_arrived(&mirror, branch, commit).await?;
         Ok::<(Mirror, bool), Trouble>((mirror, there))
     };
@@ -198,7 +198,7 @@ async fn comes(
 /// What is told of a push that was refused. One that a server which is gone began does not go on behind it: whether the
 /// remote took that could not be seen.
 async fn after_refusal(context: &Context, delivery: Delivery, refusal: &Refusal) -> Delivery {
-    let left = match context.workspace.mirror().await {
+    let left = match context.workspace.mirror_of(delivery.repository.as_deref()).await {
         Ok(mirror) => end_left(&mirror, &delivery.branch).await,
         // Without a mirror nothing was ever pushed.
         Err(_) => Ok(Left::Nothing),
@@ -250,7 +250,8 @@ async fn after_stop(context: &Context, delivery: Delivery, commit: &str, begun: 
         return Stopped::Absent(failed(delivery, error));
     }
     let settle = async {
-        let mirror = context.workspace.mirror().await.map_err(|failure| failure.into_problem().title)?;
+        let mirror = context.workspace.mirror_of(delivery.repository.as_deref()).await;
+        let mirror = mirror.map_err(|failure| failure.into_problem().title)?;
         let told = |error: forge::Error| problem::forge(&error).title;
         let may_come = end_left(&mirror, &delivery.branch).await.map_err(told)? == Left::MayCome;
         let patience = if may_come { LOOK - AGAIN } else { Duration::ZERO };

@@ -35,6 +35,7 @@ pub(super) async fn run(scope: &Scope, command: &str, timeout_ms: u64) -> Result
     let limit = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
     let mut spec = sandbox::shell::command(command, limit);
     spec.stdin = true;
+    failpoint::hit(failpoint::Point::ToolStarting);
     match scope.sandbox.guest().start(&scope.item.to_string(), &spec).await {
         Ok(process) => {
             failpoint::hit(failpoint::Point::ToolStarted);

@@ -27,13 +27,12 @@ pub(super) async fn call(
         return Ok(Done::error(format!("Not called: there is no MCP server {server} any more.")));
     };
     let asked = async {
-        let connection = runner.connect(&known).await?;
-        let answer = match connection {
+        let answer = match runner.connect(&known).await? {
             Ok(connection) => {
                 failpoint::hit(failpoint::Point::ToolStarted);
-                connection.call(tool, arguments).await
+                connection.call(tool, arguments).await.map_err(|error| (Made::Yes, error))
             }
-            Err(error) => Err(error),
+            Err(error) => Err((Made::No, error)),
         };
         Ok::<_, Failure>(answer)
     };
@@ -45,25 +44,31 @@ pub(super) async fn call(
     };
     match answer {
         Ok(called) => Ok(shown(scope, server, tool, called).await),
-        Err(error) => {
+        Err((made, error)) => {
             // A program that went with its sandbox is the sandbox's loss.
             if matches!((&known.place, &error), (Place::Sandbox(_), Error::Gone(_))) {
                 scope.sandbox.guest().ping().await?;
             }
-            Ok(Done::error(failed(server, &error)))
+            Ok(Done::error(failed(server, made, &error)))
         }
     }
 }
 
+/// Whether a call came to its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Yes,
+    No,
+}
+
 /// What the model is told of a call without an answer.
-fn failed(server: &str, error: &Error) -> String {
-    let effect = match error {
-        Error::Gone(_) | Error::Slow { .. } => {
+fn failed(server: &str, made: Made, error: &Error) -> String {
+    let effect = match (made, error) {
+        (Made::No, _) => " The call was not made.",
+        (Made::Yes, Error::Gone(_) | Error::Slow { .. }) => {
             " Whether the call had an effect is not known: look before you make it again."
         }
-        Error::Refused(_) | Error::Unreachable(_) | Error::SignIn(_) | Error::Key(_) | Error::Rubbish(_) => {
-            ""
-        }
+        (Made::Yes, _) => "",
     };
     let next = if error.may_pass() { "" } else { " Go on without it, or call it in another way." };
     format!("The MCP server {server} gave no answer: {error}.{effect}{next}")
@@ -103,12 +108,14 @@ mod tests {
 
     #[test]
     fn a_call_without_an_answer_says_what_is_known() {
-        let gone = failed("shop", &Error::Gone("; it said: oh".into()));
+        let gone = failed("shop", Made::Yes, &Error::Gone("; it said: oh".into()));
         assert!(
             gone.contains("shop gave no answer: it ended; it said: oh.") && gone.contains("is not known"),
             "{gone}"
         );
-        let refused = failed("shop", &Error::Refused("no such id".into()));
+        let early = failed("shop", Made::No, &Error::Gone(" before it was ready".into()));
+        assert!(early.ends_with("before it was ready. The call was not made."), "{early}");
+        let refused = failed("shop", Made::Yes, &Error::Refused("no such id".into()));
         assert!(
             refused.contains("it refused: no such id.") && !refused.contains("is not known"),
             "{refused}"

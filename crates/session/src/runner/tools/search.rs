@@ -23,13 +23,29 @@ const BEFORE: usize = 120;
 
 /// `$1` is the pattern, `$2` the path, `$3` what is printed: one line more of a file than is shown, or how many there are, `$4`
 /// whether `$2` may have no link in it, and is a directory, `$5` the kind of expression, and then globs. Who names one file is shown
-/// all of it. Outside a repository plain grep does it.
+/// all of it. Above several repositories it is looked in each; outside of them plain grep does it.
 const SCRIPT: &str = r#"
 p=$1 path=$2 how=$3 exact=$4 kind=$5; shift 5
 if [ -z "$exact" ] && [ -f "$path" ]; then exec grep -HnI$kind -e "$p" -- "$path"; fi
 cd "$path" || exit 2
 if [ -n "$exact" ] && [ "$(pwd -P)" != "$path" ]; then echo "a directory in its path became a link" >&2; exit 2; fi
 n=$#
+found=/tmp/slipway-found.$$
+trap 'rm -f "$found"' EXIT
+# Looks in one repository; files are named from the workspace on.
+in_repository() {
+  at=$1
+  shift
+  top=$(git -C "$at" -c safe.directory='*' rev-parse --show-toplevel) || return 2
+  from=${top#/workspace}
+  from=${from#/}
+  set -- git -C "$at" -c safe.directory='*' -c core.fsmonitor=false --no-pager grep -I$kind --full-name --untracked --no-color \
+    $how -e "$p" -- "$@"
+  if [ -z "$from" ] || [ "$from" = "${top#/}" ]; then "$@"; return; fi
+  "$@" > "$found" && code=0 || code=$?
+  sed "s|^|$from/|" "$found"
+  return $code
+}
 if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   for g; do
     case $g in
@@ -39,8 +55,48 @@ if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; th
   done
   shift $n
   [ $# -gt 0 ] || set -- .
-  exec git -c safe.directory='*' -c core.fsmonitor=false --no-pager grep -I$kind --full-name --untracked --no-color \
-    $how -e "$p" -- "$@"
+  in_repository . "$@"
+  exit $?
+fi
+repos=
+case $path in
+/workspace | /workspace/*)
+  repos=$(find . -mindepth 1 -maxdepth 7 -type d -exec test -e '{}/.git' ';' -print -prune 2>/dev/null | sort)
+  ;;
+esac
+if [ -n "$repos" ]; then
+  # The names of their directories have no letters that would mean something here.
+  end=1
+  for at in $repos; do
+    at=${at#./}
+    (
+      # What names a file from here on names it in one repository.
+      for g; do
+        plain=${g#!}
+        inside=
+        case $plain in "$at"/*) inside=${plain#"$at"/} ;; esac
+        case $g in
+        !*)
+          set -- "$@" ":(exclude,glob)**/$plain" ":(exclude,glob)$plain"
+          [ -z "$inside" ] || set -- "$@" ":(exclude,glob)$inside"
+          ;;
+        *)
+          set -- "$@" ":(glob)**/$plain" ":(glob)$plain"
+          [ -z "$inside" ] || set -- "$@" ":(glob)$inside"
+          ;;
+        esac
+      done
+      shift $n
+      [ $# -gt 0 ] || set -- .
+      in_repository "$at" "$@"
+    ) && code=0 || code=$?
+    case $code in
+    0) end=0 ;;
+    1) ;;
+    *) exit $code ;;
+    esac
+  done
+  exit $end
 fi
 for g; do
   case $g in
@@ -72,8 +128,6 @@ const NO_PERL: [&str; 5] =
 /// What is said where only the second kind is there.
 const ONLY_EXTENDED: &str =
     "\n(the grep of this sandbox knows POSIX extended expressions only: write [0-9] for \\d and the like)";
-/// Most globs that braces become.
-const GLOBS: usize = 64;
 
 pub(super) async fn run(
     scope: &Scope,
@@ -104,7 +158,7 @@ pub(super) async fn run(
             Err(error) => return refused(error, named),
         }
     }
-    let globs = glob.map(alternatives).unwrap_or_default();
+    let globs = glob.map(globs).unwrap_or_default();
     let look = async |how, kind| {
         let fixed = [pattern, &inside, how, exact, kind];
         let args: Vec<&str> = fixed.into_iter().chain(globs.iter().map(String::as_str)).collect();
@@ -175,22 +229,11 @@ fn and(done: Done, note: &str) -> Done {
     Done { output: super::whole(&(done.output.text + note)), ..done }
 }
 
-/// The globs that one with braces stands for: `*.{py,rs}` are two. One that begins with `!` leaves files out.
-fn alternatives(glob: &str) -> Vec<String> {
-    let mut open = vec![glob.trim().to_owned()];
-    let mut found = Vec::new();
-    while let Some(next) = open.pop() {
-        let braces = next.find('{').and_then(|from| Some((from, from + next[from..].find('}')?)));
-        match braces.filter(|_| open.len() + found.len() < GLOBS) {
-            Some((from, to)) => {
-                let choices = next[from + 1..to].split(',').rev();
-                open.extend(choices.map(|choice| format!("{}{choice}{}", &next[..from], &next[to + 1..])));
-            }
-            None => found.push(next),
-        }
-    }
-    found.retain(|glob| !glob.is_empty());
-    found
+/// The globs that one with braces stands for. One that begins with `!` leaves files out.
+fn globs(glob: &str) -> Vec<String> {
+    let mut globs = protocol::policy::alternatives(glob.trim());
+    globs.retain(|glob| !glob.is_empty());
+    globs
 }
 
 /// Runs a script; what it cannot be given is the model's to put right.
@@ -406,16 +449,6 @@ mod tests {
     }
 
     #[test]
-    fn braces_are_several_globs() {
-        assert_eq!(alternatives("*.{py,rs}"), ["*.py", "*.rs"]);
-        assert_eq!(alternatives(" !{a,b}.{c,d} "), ["!a.c", "!a.d", "!b.c", "!b.d"]);
-        assert_eq!(alternatives("*.rs"), ["*.rs"]);
-        assert_eq!(alternatives("a{b"), ["a{b"]);
-        assert!(alternatives(&"{a,b}".repeat(40)).len() <= 2 * GLOBS);
-        assert!(alternatives("").is_empty());
-    }
-
-    #[test]
     fn expressions_and_globs_mean_what_people_are_used_to() {
         let dir = tempfile::tempdir().unwrap();
         let git = |args: &[&str]| {
@@ -430,10 +463,7 @@ mod tests {
         }
         let look = |pattern: &str, glob: &str| {
             let mut sh = std::process::Command::new("sh");
-            sh.args(["-c", SCRIPT, "sh", pattern])
-                .arg(dir.path())
-                .args([LINES, "", PERL])
-                .args(alternatives(glob));
+            sh.args(["-c", SCRIPT, "sh", pattern]).arg(dir.path()).args([LINES, "", PERL]).args(globs(glob));
             let text = String::from_utf8(sh.output().unwrap().stdout).unwrap();
             let mut files: Vec<String> =
                 text.lines().map(|line| file(line).trim_start_matches("./").to_owned()).collect();

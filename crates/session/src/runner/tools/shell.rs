@@ -14,8 +14,9 @@ use crate::runner::output::Collector;
 pub(super) async fn run(scope: &Scope, command: &str, timeout_ms: u64) -> Result<ToolEnd, Failure> {
     let asked = Duration::from_millis(timeout_ms);
     let timeout = if asked.is_zero() { scope.timeout } else { asked.min(scope.timeout) };
-    let spec = sandbox::shell::command(command, Some(timeout));
-    match scope.sandbox.guest().start(&scope.item.to_string(), &spec).await {
+    let (guest, id) = (scope.sandbox.guest(), scope.item.to_string());
+    failpoint::hit(failpoint::Point::ToolStarting);
+    match sandbox::shell::start(guest, &id, command, Some(timeout)).await {
         Ok(process) => {
             failpoint::hit(failpoint::Point::ToolStarted);
             let collector = Collector::with_blob(scope.dir.clone(), blob(scope));

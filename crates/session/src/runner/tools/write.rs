@@ -2,6 +2,7 @@
 
 use agent::tools::Overwrite;
 use bytes::Bytes;
+use protocol::item::{Item, ItemKind};
 
 use super::{Done, Scope, absolute, read, refused};
 use crate::failure::Failure;
@@ -27,7 +28,9 @@ pub(super) async fn run(
     };
     let (content, note) = match decided {
         Overwrite::Write => (content, String::new()),
-        Overwrite::Remove { lost, asked: true } => (content, format!(" Gone, as the task asks: {lost}.")),
+        Overwrite::Remove { lost, asked: true } => {
+            (content, format!(" Gone, as the task asks or to another file: {lost}."))
+        }
         Overwrite::Remove { lost, asked: false } => {
             let before = old.unwrap_or_default();
             runner.removals().on_trial(Removed {
@@ -52,17 +55,22 @@ pub(super) async fn run(
         }
     };
     let (bytes, lines) = (content.len(), content.lines().count());
-    match guest.write_file(&inside, Bytes::from(content)).await {
-        Ok(()) => Ok(Done::ok(format!("Wrote {path} ({lines} lines, {bytes} bytes).{note}"))),
+    match guest.write_file(&inside, Bytes::from(content.clone())).await {
+        Ok(()) => {
+            runner.removals().wrote(path, &content);
+            Ok(Done::ok(format!("Wrote {path} ({lines} lines, {bytes} bytes).{note}")))
+        }
         Err(error) => refused(error, path),
     }
 }
 
 impl Runner {
     pub(super) fn decide(&self, path: &str, old: &str, content: &str) -> Overwrite {
+        let elsewhere = self.elsewhere(path);
         let writer = |same_text: bool, same_loss: bool| agent::tools::Writer {
             task: &self.task,
             path,
+            elsewhere: &elsewhere,
             means_it: self.may_insist,
             same_text,
             same_loss,
@@ -73,5 +81,21 @@ impl Runner {
         };
         let (same_text, same_loss) = self.removals().known(path, content, lost);
         agent::tools::overwrite(old, content, writer(same_text, same_loss))
+    }
+
+    /// What other files were given in this turn, and what the answer that is being worked on writes to them next.
+    fn elsewhere(&self, path: &str) -> Vec<String> {
+        let said = |item: &Item, name: &str| match &item.kind {
+            ItemKind::ToolCall(call) if call.tool == "write" => {
+                call.input.get(name)?.as_str().map(str::to_owned)
+            }
+            _ => None,
+        };
+        let mut texts = self.removals().elsewhere(path);
+        let own = agent::policy::absolute(path);
+        let is_other = |path: String| agent::policy::absolute(&path) != own;
+        let others = self.calls.iter().filter(|item| said(item, "path").is_some_and(is_other));
+        texts.extend(others.filter_map(|item| said(item, "content")));
+        texts
     }
 }

@@ -28,6 +28,6 @@ struct Arguments {
 async fn run(call: &mut Call, arguments: JsonObject) -> anyhow::Result<Answer> {
     let Arguments { session } = schema::read(arguments)?;
     let session = call.session(&session).await?.id;
-    let delivery = call.api().await?.deliver(session).await?;
+    let delivery = call.api().await?.deliver(session, protocol::DeliverSession::default()).await?;
     Ok(Answer::new(told::delivered(&delivery), told::delivery(&delivery)))
 }

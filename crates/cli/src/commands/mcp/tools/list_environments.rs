@@ -55,23 +55,33 @@ async fn run(call: &mut Call, arguments: JsonObject) -> anyhow::Result<Answer> {
 
 fn line(environment: &NamedEnvironment) -> String {
     let recipe = &environment.recipe;
-    let repository = recipe.repos.first().map(|repo| {
+    let repositories = recipe.repos.iter().map(|repo| {
         let branch = repo.branch.as_deref().map(|branch| format!(" ({branch})")).unwrap_or_default();
         text::harmless(&format!("{}{branch}", repo.url))
     });
+    let repositories = repositories.collect::<Vec<_>>().join(", ");
     let checks: Vec<&str> = recipe.checks.iter().map(|check| check.name.as_str()).collect();
     let checks = if checks.is_empty() { "found in the repository".to_owned() } else { checks.join(", ") };
-    format!("{}: {}; checks: {checks}", environment.name, repository.unwrap_or_default())
+    format!("{}: {repositories}; checks: {checks}", environment.name)
 }
 
 fn data(environment: &NamedEnvironment) -> Value {
     let recipe = &environment.recipe;
     let repo = recipe.repos.first();
-    json!({
+    let mut data = json!({
         "name": environment.name,
         "repository": repo.map(|repo| &repo.url),
         "branch": repo.and_then(|repo| repo.branch.as_ref()),
         "checks": recipe.checks.iter().map(|check| &check.name).collect::<Vec<_>>(),
         "model": recipe.model,
-    })
+    });
+    if recipe.repos.len() > 1 {
+        data["repositories"] = recipe
+            .repos
+            .iter()
+            .zip(recipe.places())
+            .map(|(repo, place)| json!({"url": repo.url, "branch": repo.branch, "path": place}))
+            .collect();
+    }
+    data
 }

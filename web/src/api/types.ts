@@ -1,0 +1,58 @@
+// Names for the generated types, and the few things that the description of the API does not say yet.
+import type { components } from './schema';
+
+type Schemas = components['schemas'];
+
+export type Event = Schemas['Event'];
+export type Ephemeral = Schemas['Ephemeral'];
+export type ServerMessage = Schemas['ServerMessage'];
+export type ClientMessage = Schemas['ClientMessage'];
+export type Item = Schemas['Item'];
+export type ItemKind = Schemas['ItemKind'];
+export type ToolCall = Extract<Item, { kind: 'tool_call' }>;
+export type CheckReport = Extract<Item, { kind: 'report' }>;
+export type Output = Schemas['Output'];
+export type Problem = Schemas['Problem'];
+export type Queue = Schemas['Queue'];
+export type QueuedPrompt = Schemas['QueuedPrompt'];
+export type Receipt = Schemas['Receipt'];
+export type PlanItem = Schemas['PlanItem'];
+export type Spend = Schemas['Spend'];
+export type Usage = Schemas['Usage'];
+export type Budgets = Schemas['Budgets'];
+export type Outcome = Schemas['Outcome'];
+export type Status = Schemas['Status'];
+export type Delivery = Schemas['Delivery'];
+export type Diagnostic = Schemas['Diagnostic'];
+export type TestCase = Schemas['TestCase'];
+export type Model = Schemas['Model'];
+export type Environment = Schemas['Environment'];
+export type NamedEnvironment = Schemas['NamedEnvironment'];
+export type ImageStatus = Schemas['ImageStatus'];
+export type AskedCall = Schemas['AskedCall'];
+export type DiffSummary = Schemas['DiffSummary'];
+export type Gate = Schemas['Gate'];
+export type EgressDecision = Schemas['EgressDecision'];
+export type SandboxState = Schemas['SandboxState'];
+export type Diff = Schemas['Diff'];
+export type Channel = Schemas['Channel'];
+export type EventPage = Schemas['EventPage'];
+export type Compaction = Schemas['Compaction'];
+export type Statistics = Schemas['Statistics'];
+export type StatisticsPart = Schemas['StatisticsPart'];
+export type EgressStatus = Schemas['EgressStatus'];
+export type StoredSecret = Schemas['StoredSecret'];
+export type RememberedNote = Schemas['Note'];
+export type ForgeLogin = Schemas['ForgeLogin'];
+export type DeviceLogin = Schemas['DeviceLogin'];
+export type DeviceState = Schemas['DeviceState'];
+export type Settings = Schemas['Settings'];
+export type ModelTest = Schemas['ModelTest'];
+export type DeliveryPreview = Schemas['DeliveryPreview'];
+export type FileList = Schemas['FileList'];
+export type FileEntry = Schemas['FileEntry'];
+export type Me = Schemas['Me'];
+
+export type Group = Schemas['SessionGroup'];
+export type Session = Schemas['Session'];
+export type SessionList = Schemas['SessionList'];

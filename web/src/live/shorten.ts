@@ -1,0 +1,53 @@
+// Outputs are shortened before the page gets them: most are never opened, and handing all of them over is most of the work
+// that a long session makes. Whoever opens one gets all of it from the log.
+import type { Frame } from './connection';
+
+/** Texts up to this are left alone. */
+export const WHOLE = 1_500;
+const HEAD = 500;
+const TAIL = 800;
+
+/** What a shortened output has beside what the server says. */
+export interface Shortened {
+	/** Characters that were left out here. */
+	left_out?: number;
+}
+
+export function shortenedText(text: string): { text: string; left: number } {
+	if (text.length <= WHOLE) return { text, left: 0 };
+	const head = text.slice(0, text.lastIndexOf('\n', HEAD) + 1 || HEAD);
+	const from = text.indexOf('\n', text.length - TAIL);
+	const tail = text.slice(from < 0 ? text.length - TAIL : from + 1);
+	return { text: `${head}\u2026\n${tail}`, left: text.length - head.length - tail.length };
+}
+
+export function shortened(frame: Frame): Frame {
+	const item = frame.data?.item;
+	if (frame.type === 'item.completed' || frame.type === 'item.started') {
+		const output = item?.output;
+		if (typeof output?.text === 'string') {
+			const { text, left } = shortenedText(output.text);
+			if (left) {
+				output.text = text;
+				output.left_out = left;
+			}
+		}
+		if (typeof item?.report?.tail === 'string') item.report.tail = shortenedText(item.report.tail).text;
+		if (item?.input && typeof item.input === 'object') {
+			for (const name of ['content', 'patch']) {
+				const value = item.input[name];
+				if (typeof value !== 'string') continue;
+				const { text, left } = shortenedText(value);
+				if (left) {
+					item.input[name] = text;
+					item.input.left_out = left;
+				}
+			}
+		}
+	}
+	if (frame.type === 'context.compacted' && typeof frame.data.text === 'string') {
+		frame.data.text = shortenedText(frame.data.text).text;
+	}
+	if (frame.type === 'tools.listed') frame.data.tools = [];
+	return frame;
+}

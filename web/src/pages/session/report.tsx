@@ -1,0 +1,144 @@
+// A check: whether it passed, what it found, and where; the raw output is one click away.
+import { useState } from 'react';
+import type { CheckReport, Diagnostic, TestCase } from '../../api/types';
+import type { ItemView } from '../../live/state';
+import { visible } from '../../text/hidden';
+import { OutputText } from '../../text/output';
+import { duration, plural } from '../../ui/format';
+import { Icon } from '../../ui/icons';
+import { Button } from '../../ui/parts';
+import { Link, paths } from '../../ui/router';
+import { Fold } from './rows';
+
+export function Report({ view, session, open }: { view: ItemView; session: string; open?: boolean }) {
+	const { item } = view;
+	if (item.kind !== 'report') return null;
+	const running = item.passed == null && !view.endedAt;
+	const word = running ? 'checking' : item.passed ? 'passed' : item.passed === false ? 'failed' : item.status;
+	return (
+		<Fold
+			key={word}
+			icon={running ? 'clock' : item.passed ? 'check' : 'cross'}
+			title={`check ${item.check} ${word}`}
+			detail={tally(item)}
+			bad={item.passed === false}
+			open={open ?? item.passed === false}
+			facts={
+				<>
+					{item.partial && <span>affected part</span>}
+					{item.duration_ms != null && <span>{duration(item.duration_ms)}</span>}
+				</>
+			}
+		>
+			<ReportBody item={item} session={session} live={view.live?.stdout?.text ?? ''} />
+		</Fold>
+	);
+}
+
+export function tally(item: CheckReport): string {
+	const { report } = item;
+	if (!report) return item.command;
+	const parts: string[] = [];
+	if (report.tests_failed) parts.push(`${plural(report.tests_failed, 'test')} failed`);
+	if (report.tests_passed) parts.push(`${report.tests_passed} passed`);
+	if (report.tests_skipped) parts.push(`${report.tests_skipped} skipped`);
+	const errors = report.diagnostics?.filter((one) => one.severity === 'error').length ?? 0;
+	if (errors) parts.push(plural(errors, 'error'));
+	const { changes } = item;
+	if (changes?.fixed?.length) parts.push(`${changes.fixed.length} fixed`);
+	if (changes?.new?.length) parts.push(`${changes.new.length} new`);
+	return parts.join(', ') || item.command;
+}
+
+/** Failures and findings that are shown at once. */
+const SHOWN = 50;
+
+export function ReportBody({ item, session, live }: { item: CheckReport; session: string; live?: string }) {
+	const { report } = item;
+	const [most, setMost] = useState(SHOWN);
+	const failed = report?.tests?.filter((test) => test.status === 'failed') ?? [];
+	const findings = report?.diagnostics ?? [];
+	const left = failed.length + findings.length - most;
+	return (
+		<div className="divide-y divide-line">
+			<p className="code bg-sunken px-3 py-1.5 break-words">$ {visible(item.command)}</p>
+			{failed.slice(0, most).map((test, at) => (
+				<Failed key={at} test={test} session={session} />
+			))}
+			{findings.slice(0, Math.max(0, most - failed.length)).map((one, at) => (
+				<Finding key={at} one={one} session={session} />
+			))}
+			{left > 0 && (
+				<p className="px-3 py-2">
+					<Button onClick={() => setMost(most + SHOWN)}>Show {Math.min(SHOWN, left)} more</Button>{' '}
+					<span className="text-xs text-muted">of {left.toLocaleString('en-GB')} that are left</span>
+				</p>
+			)}
+			{live && !report && <OutputText text={live} follow most={200} />}
+			{report?.tail && (
+				<details>
+					<summary className="target cursor-pointer px-3 py-1.5 text-xs text-muted">The end of its output</summary>
+					<OutputText text={report.tail} />
+				</details>
+			)}
+		</div>
+	);
+}
+
+function Place({
+	session,
+	file,
+	line,
+}: {
+	session: string;
+	file?: string | null | undefined;
+	line?: number | null | undefined;
+}) {
+	if (!file) return null;
+	return (
+		<Link to={paths.line(session, file, line)} className="code text-accent hover:underline">
+			{visible(file)}
+			{line ? `:${line}` : ''}
+		</Link>
+	);
+}
+
+function Failed({ test, session }: { test: TestCase; session: string }) {
+	return (
+		<div className="px-3 py-2 text-sm">
+			<p className="flex flex-wrap items-baseline gap-x-3">
+				<Icon name="cross" size={12} className="text-bad" />
+				<span className="font-medium break-words">{visible(test.name)}</span>
+				<Place session={session} file={test.file} line={test.line} />
+			</p>
+			{test.expected != null && test.actual != null && (
+				<p className="code mt-1 ml-6 break-words">
+					expected <span className="text-good">{visible(test.expected)}</span> got{' '}
+					<span className="text-bad">{visible(test.actual)}</span>
+				</p>
+			)}
+			{test.message && test.expected == null && (
+				<pre className="code mt-1 ml-6 max-h-40 overflow-auto whitespace-pre-wrap break-words text-muted">
+					{visible(test.message)}
+				</pre>
+			)}
+		</div>
+	);
+}
+
+function Finding({ one, session }: { one: Diagnostic; session: string }) {
+	return (
+		<div className="px-3 py-2 text-sm">
+			<p className="flex flex-wrap items-baseline gap-x-3">
+				<span
+					className={one.severity === 'error' ? 'text-bad' : one.severity === 'warning' ? 'text-needs' : 'text-muted'}
+				>
+					{one.severity}
+				</span>
+				<span className="min-w-0 break-words">{visible(one.message)}</span>
+				{one.code && <span className="code text-muted">{one.code}</span>}
+				<Place session={session} file={one.file} line={one.line} />
+			</p>
+		</div>
+	);
+}

@@ -1,0 +1,97 @@
+// Comments on lines: written one by one, sent together as one prompt.
+import { useState } from 'react';
+import type { SessionStore } from '../../../live/store';
+import { mod } from '../../../ui/keys';
+import { Button, IconButton, Kbd } from '../../../ui/parts';
+import { go, paths } from '../../../ui/router';
+import { say } from '../../../ui/toast';
+import { addComment, type Comment, clearComments, promptOf, removeComment, useMarks } from './marks';
+
+export interface Place {
+	path: string;
+	line: number | null;
+	old: boolean;
+	quote: string;
+}
+
+export const samePlace = (one: Place, other: Place) =>
+	one.path === other.path && one.line === other.line && one.old === other.old;
+
+export function CommentForm({ session, place, close }: { session: string; place: Place; close: () => void }) {
+	const [text, setText] = useState('');
+	const save = () => {
+		if (!text.trim()) return;
+		addComment(session, { ...place, text: text.trim() });
+		close();
+	};
+	const where = place.line === null ? place.path : `line ${place.line}`;
+	return (
+		<form
+			className="flex flex-col gap-2 border-y border-line bg-surface p-3 font-sans text-sm"
+			onSubmit={(event) => {
+				event.preventDefault();
+				save();
+			}}
+		>
+			<textarea
+				className="field min-h-16 resize-y"
+				aria-label={`Comment on ${where}`}
+				placeholder="What should be different here?"
+				autoFocus
+				value={text}
+				onChange={(event) => setText(event.target.value)}
+				onKeyDown={(event) => {
+					if (event.key === 'Escape') close();
+					if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) {
+						event.preventDefault();
+						save();
+					}
+				}}
+			/>
+			<div className="flex items-center justify-end gap-2">
+				<span className="mr-auto text-xs text-muted">On {where}. Kept here until all comments are sent.</span>
+				<span className="max-md:hidden">
+					<Kbd>{mod}Enter</Kbd>
+				</span>
+				<Button kind="quiet" onClick={close}>
+					Cancel
+				</Button>
+				<Button kind="primary" type="submit" disabled={!text.trim()}>
+					Comment
+				</Button>
+			</div>
+		</form>
+	);
+}
+
+export function CommentRow({ session, comment }: { session: string; comment: Comment }) {
+	return (
+		<div className="flex items-start gap-2 border-y border-line bg-accent-soft px-3 py-2 font-sans text-sm">
+			<p className="min-w-0 flex-1 break-words whitespace-pre-wrap">{comment.text}</p>
+			<span className="text-xs text-muted">not sent yet</span>
+			<IconButton
+				icon="cross"
+				size={12}
+				label="Remove the comment"
+				className="size-6"
+				onClick={() => removeComment(session, comment.id)}
+			/>
+		</div>
+	);
+}
+
+export function SendComments({ store }: { store: SessionStore }) {
+	const { comments } = useMarks(store.id);
+	if (comments.length === 0) return null;
+	const sendAll = () => {
+		store.prompt(promptOf(comments));
+		clearComments(store.id);
+		say(comments.length === 1 ? 'The comment is sent' : `${comments.length} comments are sent`);
+		go(paths.session(store.id));
+	};
+	return (
+		<Button kind="primary" icon="send" onClick={sendAll}>
+			Send {comments.length === 1 ? 'the comment' : `${comments.length} comments`}
+		</Button>
+	);
+}
