@@ -31,6 +31,18 @@ impl Mirror {
         }
     }
 
+    /// The first bytes of a file of any size; None when the path is not there or is not a regular file.
+    pub async fn read_beginning(
+        &self,
+        commit: &str,
+        path: &str,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let Some((_, object)) = self.find(commit, path).await? else { return Ok(None) };
+        let git = self.git("cat-file").args(["blob", &object]).confined().bound(most, Overflow::Cut);
+        Ok(Some(git.succeed().await?.stdout))
+    }
+
     async fn blob(&self, object: &str) -> Result<Vec<u8>, Error> {
         Ok(self.git("cat-file").args(["blob", object]).confined().succeed().await?.stdout)
     }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Client};
 use crate::error::{Class, Error};
 use crate::model::Model;
+use crate::retry::Failures;
 use crate::wire::Format;
 
 /// How long to wait for what a server says about itself; it is not needed.
@@ -21,6 +22,13 @@ const LOOK_LIMIT: usize = 1024 * 1024;
 
 /// Contexts that can be true and can be worked with.
 const CONTEXTS: std::ops::RangeInclusive<u64> = 2048..=16_777_216;
+
+/// The longest wait before a server that has too much to do is asked once more.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is said where the server failed twice in a way that need not be for good.
+const PASSING: &str = "the server failed when it was asked for an answer of a given shape; if that was a bad moment of its, \
+                       try the model again before you set what fits";
 
 /// Enough for models that think first.
 const MOST_TOKENS: u32 = 2048;
@@ -118,7 +126,12 @@ impl Client {
             }
             Some(Err(error)) if matches!(error.class, Class::Auth | Class::Unpaid) => return Err(error),
             // What was found before is true all the same.
-            Some(Err(error)) => Some(Err(error.message)),
+            Some(Err(error)) => {
+                if error.class.may_pass() {
+                    notes.push(PASSING.to_owned());
+                }
+                Some(Err(error.message))
+            }
         };
         let served = self.served_context(model).await;
         let context = served.filter(|tokens| CONTEXTS.contains(tokens));
@@ -146,7 +159,18 @@ impl Client {
         })
     }
 
+    /// Asks; once more where the failure may pass soon.
     async fn ask(&self, model: &Model, request: &Request) -> Result<Answer, Error> {
+        let error = match self.complete(model, request, &mut |_| {}).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let soon = Failures::default().again(&error).filter(|again| again.delay <= PATIENCE);
+        // Nothing answers later where nothing listens, and silence was waited for long enough.
+        match soon.filter(|_| !matches!(error.class, Class::Unreachable | Class::TimedOut)) {
+            Some(again) => tokio::time::sleep(again.delay).await,
+            None => return Err(error),
+        }
         self.complete(model, request, &mut |_| {}).await
     }
 

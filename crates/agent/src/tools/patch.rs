@@ -1,6 +1,8 @@
 //! `apply_patch`: changes one or more files with a patch in the form that some models are trained on: a section for each
 //! file, and in it lines that stay, go and come. All of it is applied, or nothing.
 
+mod unified;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -66,8 +68,19 @@ pub struct Hunk {
     pub new: String,
 }
 
-/// Reads a patch. The error completes "the arguments cannot be used: …".
+/// The form that is wanted, for who gave another one.
+const FORM: &str = "write it like this:\n*** Begin Patch\n*** Update File: src/a.txt\n@@\n a line that stays\n-a line that \
+                    goes\n+a line that comes\n*** End Patch";
+
+/// Reads a patch; one as git writes it, too. The error completes "the arguments cannot be used: …".
 fn parse(patch: &str) -> Result<Vec<Change>, String> {
+    if !patch.lines().any(|line| line.starts_with("*** ")) && unified::is(patch) {
+        return unified::parse(patch);
+    }
+    sections(patch)
+}
+
+fn sections(patch: &str) -> Result<Vec<Change>, String> {
     let mut changes: Vec<Change> = Vec::new();
     for (index, line) in patch.lines().enumerate() {
         let number = index + 1;
@@ -94,7 +107,9 @@ fn parse(patch: &str) -> Result<Vec<Change>, String> {
         match changes.last_mut() {
             None if line.trim().is_empty() => {}
             None => {
-                return Err(format!("line {number} of the patch stands before any `*** Update File: PATH`"));
+                return Err(format!(
+                    "line {number} of the patch stands before any `*** Update File: PATH`; {FORM}"
+                ));
             }
             Some(Change { kind: ChangeKind::Delete, .. }) => {}
             Some(Change { kind: ChangeKind::Add(text), .. }) => {
@@ -106,7 +121,7 @@ fn parse(patch: &str) -> Result<Vec<Change>, String> {
         }
     }
     if changes.is_empty() {
-        return Err("the patch has no section such as `*** Update File: PATH`".to_owned());
+        return Err(format!("the patch has no section such as `*** Update File: PATH`; {FORM}"));
     }
     Ok(changes)
 }
@@ -242,6 +257,7 @@ mod tests {
             change("old.txt", ChangeKind::Delete),
         ];
         assert_eq!(changes, expected);
+        assert!(parse("hello").unwrap_err().contains("write it like this:\n*** Begin Patch"));
         for broken in ["", "hello", "*** Begin Patch\n*** End Patch", "*** Begin Patch\n*** Rename: x"] {
             assert!(parse(broken).is_err(), "{broken}");
         }

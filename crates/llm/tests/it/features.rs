@@ -153,12 +153,18 @@ async fn trying_a_model_out_says_what_works_and_which_mode_fits() {
     let fits = (found.tool_mode, found.edit_format);
     assert_eq!(fits, (protocol::ToolMode::Fenced, protocol::EditFormat::Whole));
 
-    // What failed after the first answer takes nothing from what that one showed.
-    let script = Script::new().say(written).answer(Reply::status(503, "busy"));
-    let server = Server::start(script).await;
+    // A bad moment of the server says nothing of the model, so it is asked again.
+    let busy = || Reply::status(503, "busy");
+    let server =
+        Server::start(Script::new().answer(busy()).say(written).answer(busy()).answer(paris())).await;
+    let model = model_at(Provider::OpenAiCompatible, server.url());
+    let found = Client::new().unwrap().probe(&model).await.unwrap();
+    assert_eq!((found.tool_calls, found.tool_mode), (llm::ToolCalls::AsText, protocol::ToolMode::JsonStep));
+    let server = Server::start(Script::new().say(written).answer(busy()).answer(busy())).await;
     let model = model_at(Provider::OpenAiCompatible, server.url());
     let found = Client::new().unwrap().probe(&model).await.unwrap();
     assert_eq!((found.tool_calls, found.tool_mode), (llm::ToolCalls::AsText, protocol::ToolMode::Fenced));
+    assert!(found.notes.iter().any(|note| note.contains("bad moment")), "{:?}", found.notes);
     assert!(found.structured.unwrap().unwrap_err().contains("busy"));
 
     let refusal = Reply::status(501, "This server does not support tools. Start it with `--jinja`");

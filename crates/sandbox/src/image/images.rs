@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use protocol::{ImageInfo, ImageState, ImageStatus, SandboxId, StepKind, StepState, Timestamp};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio_util::task::TaskTracker;
 
 use super::build::{Build, Built};
 use super::checked::{self, Checked, Checking};
@@ -35,6 +36,8 @@ pub struct Images {
     pub(super) pause: Duration,
     /// Sandboxes of builds that are under way in this process.
     pub(super) active: Arc<Mutex<BTreeSet<SandboxId>>>,
+    /// Starts and removals of these sandboxes, which end even if nobody waits for them.
+    pub(super) under_way: TaskTracker,
     environments: Mutex<HashMap<String, Entry>>,
     /// Layers of images that are no longer current, until a build wants them again. Taken after `environments`.
     released: Mutex<BTreeSet<LayerId>>,
@@ -125,6 +128,7 @@ impl Images {
             files,
             pause: PAUSE,
             active: Arc::default(),
+            under_way: TaskTracker::new(),
             environments: Mutex::new(environments),
             released: Mutex::default(),
             builds: Semaphore::new(BUILDS),
@@ -266,7 +270,7 @@ impl Images {
 
     /// Builds an environment's image, from what is cached as far as possible. One build of an environment at a time: a
     /// second caller waits for the first and then looks again. The last good image stays current until this one is
-    /// ready, and for good when it fails. Dropping the future leaves no sandbox behind once [`Self::sweep`] ran.
+    /// ready, and for good when it fails. Dropping the future leaves no sandbox behind once [`Self::close`] ran.
     pub async fn build(&self, recipe: &Recipe) -> Result<Image, Error> {
         let name = &recipe.environment;
         if !is_name(name) {
@@ -316,13 +320,25 @@ impl Images {
 
     /// Removes sandboxes of builds that nobody works on any more: those of a server that is gone.
     pub async fn sweep(&self) -> Result<(), Error> {
+        let mut failed = None;
         for info in self.driver.list().await? {
             let active = || self.active.lock().unwrap_or_else(PoisonError::into_inner).contains(&info.id);
-            if matches!(info.owner, Some(Owner::Build(_))) && !active() {
-                self.driver.remove(info.id).await?;
+            if matches!(info.owner, Some(Owner::Build(_)))
+                && !active()
+                && let Err(error) = self.driver.remove(info.id).await
+            {
+                // One that does not go is no reason to keep the others.
+                failed.get_or_insert(error);
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Waits for the sandboxes of builds that were broken off, and removes what is left of any. No build is under way any more.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.under_way.close();
+        self.under_way.wait().await;
+        self.sweep().await
     }
 
     /// Forgets an environment's image; its layers are left to the collection of garbage.

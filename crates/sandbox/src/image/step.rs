@@ -7,6 +7,8 @@ use std::time::Duration;
 use guest::Exit;
 use protocol::event::LimitKind;
 use protocol::{SandboxId, Service, StepState};
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use super::build::Build;
 use super::progress::Place;
@@ -49,43 +51,82 @@ g update-ref "refs/remotes/origin/$2" "$3"
 pub(super) struct Held {
     driver: Arc<dyn Driver>,
     active: Arc<Mutex<BTreeSet<SandboxId>>>,
+    under_way: TaskTracker,
     id: SandboxId,
+    /// Until it is known how the start ended.
+    start: Option<Start>,
     there: bool,
 }
 
+type Start = JoinHandle<Result<Arc<dyn Sandbox>, Error>>;
+
 impl Held {
-    /// Called before it is made, so that it goes too when nobody waits for it to be made any more.
-    fn new(images: &Images, id: SandboxId) -> Self {
+    /// Begins to make it. A start is not broken off: what is half there can be told neither from what is to come nor from
+    /// what is on its way out.
+    fn begin(images: &Images, spec: Spec) -> Self {
         let active = Arc::clone(&images.active);
+        let id = spec.id;
         active.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-        Self { driver: Arc::clone(&images.driver), active, id, there: true }
+        let driver = Arc::clone(&images.driver);
+        let start = images.under_way.spawn(async move { driver.create(&spec).await });
+        Self {
+            driver: Arc::clone(&images.driver),
+            active,
+            under_way: images.under_way.clone(),
+            id,
+            start: Some(start),
+            there: true,
+        }
+    }
+
+    /// Waits until it is there. If nobody waits any more, it goes when it is.
+    async fn started(&mut self) -> Result<Arc<dyn Sandbox>, Error> {
+        let Some(start) = &mut self.start else {
+            return Err(Error::Start("it was asked for twice".to_owned()));
+        };
+        let started = start.await;
+        self.start = None;
+        started.map_err(|error| Error::Start(format!("a start was lost: {error}")))?
     }
 
     /// Removes it now.
     pub(super) async fn remove(mut self) {
-        // What could not be removed is found by the next sweep; the step's own result matters more.
-        if let Err(error) = self.driver.remove(self.id).await {
-            tracing::warn!(sandbox = %self.id, %error, "a sandbox of a build could not be removed");
+        if let Some(removal) = self.give_back()
+            && let Err(error) = removal.await
+        {
+            tracing::warn!(sandbox = %self.id, %error, "the removal of a build's sandbox was lost");
         }
-        self.there = false;
+    }
+
+    /// Begins to remove it, which goes on even if nobody waits for it. Until it is gone it counts as somebody's.
+    fn give_back(&mut self) -> Option<JoinHandle<()>> {
+        if !std::mem::take(&mut self.there) {
+            return None;
+        }
+        let (driver, active, id) = (Arc::clone(&self.driver), Arc::clone(&self.active), self.id);
+        let start = self.start.take();
+        let removal = async move {
+            // However it ended: a driver owes nothing for a start that failed, but may have left something.
+            if let Some(start) = start
+                && let Err(error) = start.await
+            {
+                tracing::warn!(sandbox = %id, %error, "the start of a build's sandbox was lost");
+            }
+            // What could not be removed is found by the next sweep; the step's own result matters more.
+            if let Err(error) = driver.remove(id).await {
+                tracing::warn!(sandbox = %id, %error, "a sandbox of a build could not be removed");
+            }
+            active.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        };
+        // Without a runtime the process is ending; the next server sweeps.
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        Some(self.under_way.spawn_on(removal, &runtime))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-        if !self.there {
-            return;
-        }
-        let (driver, id) = (Arc::clone(&self.driver), self.id);
-        // Without a runtime the process is ending; the next server sweeps.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                if let Err(error) = driver.remove(id).await {
-                    tracing::warn!(sandbox = %id, %error, "a sandbox of a build could not be removed");
-                }
-            });
-        }
+        self.give_back();
     }
 }
 
@@ -240,8 +281,8 @@ impl Build<'_> {
         let mut spec = Spec { network, ..Spec::new(stack, Life::Own, owner) };
         spec.limits = self.recipe.limits.clone();
         spec.limits.wall_clock = Some(timeout.saturating_add(SLACK));
-        let held = Held::new(self.images, spec.id);
-        let sandbox = self.images.driver.create(&spec).await?;
+        let mut held = Held::begin(self.images, spec);
+        let sandbox = held.started().await?;
         Ok((sandbox, held))
     }
 

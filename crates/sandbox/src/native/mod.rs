@@ -219,7 +219,7 @@ impl Native {
             let dir = dir.clone();
             move || Busy::wait(&dir)
         });
-        let (Some(_busy), Some(record)) = (busy.await?, Record::read(&dir)?) else {
+        let (Some(busy), Some(record)) = (busy.await?, Record::read(&dir)?) else {
             return Err(Error::NotFound(id));
         };
         if record.life == launcher::spec::Life::Tied {
@@ -233,6 +233,8 @@ impl Native {
         let layer = layer.clone();
         let without: Vec<String> = without.iter().map(|path| (*path).to_owned()).collect();
         blocking(move || {
+            // Held to the end even if nobody waits for it: a removal must not come in between.
+            let _busy = busy;
             let saved = match subject.dir.join(files::UPPER).is_dir() {
                 true => subject.stopped(&layer, &without)?,
                 // A save that was interrupted after its last step.

@@ -103,6 +103,26 @@ async fn a_build_that_nobody_waits_for_leaves_nothing() {
     world.images.build(&world.recipe()).await.unwrap();
 }
 
+/// Whatever a build was at when it was broken off: its sandbox may have been about to start.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_end_nothing_of_a_build_is_left() {
+    let world = World::new();
+    let mut recipe = world.recipe();
+    recipe.setup = vec![step("sleep 600")];
+    for round in 0..60 {
+        let images = world.reopened();
+        let build = tokio::spawn({
+            let (images, recipe) = (Arc::clone(&images), recipe.clone());
+            async move { images.build(&recipe).await }
+        });
+        tokio::time::sleep(Duration::from_micros(round * 700)).await;
+        build.abort();
+        assert!(build.await.is_err_and(|error| error.is_cancelled()), "round {round} was not broken off");
+        images.close().await.unwrap();
+        assert_eq!(world.left(), [std::path::PathBuf::new(); 0], "round {round}");
+    }
+}
+
 #[tokio::test]
 async fn what_a_server_left_that_is_gone_is_swept() {
     let world = World::new();

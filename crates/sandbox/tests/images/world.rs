@@ -129,6 +129,12 @@ impl World {
         self.dir.path().join("driver/layers").join(layer.as_str()).join("root")
     }
 
+    /// The directories of all sandboxes that are there.
+    pub(crate) fn left(&self) -> Vec<PathBuf> {
+        let dir = self.dir.path().join("driver/sandboxes");
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.images.log("app")).unwrap()
     }
@@ -137,15 +143,13 @@ impl World {
 impl Drop for World {
     /// No build leaves a sandbox behind; those that tests look through are on their way out by now.
     fn drop(&mut self) {
-        let dir = self.dir.path().join("driver/sandboxes");
-        let left = || std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
         for _ in 0..500 {
-            if left().is_empty() {
+            if self.left().is_empty() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert!(std::thread::panicking(), "sandboxes were left behind: {:?}", left());
+        assert!(std::thread::panicking(), "sandboxes were left behind: {:?}", self.left());
     }
 }
 

@@ -510,8 +510,7 @@ impl Builds {
         self.tasks.close();
         self.tasks.wait().await;
         self.options.pool.close().await;
-        // A build that was given up leaves its sandbox to whoever comes next; that is now.
-        if let Err(error) = self.options.images.sweep().await {
+        if let Err(error) = self.options.images.close().await {
             tracing::warn!(%error, "the sandboxes of builds could not be removed");
         }
     }

@@ -98,7 +98,9 @@ pub(super) async fn resolve_one(
     let mut agents = None;
     for name in agent::nearby::FILES {
         if agents.is_none() {
-            agents = mirror.read(&tip.commit, name).await?.map(|text| (name, text));
+            // One byte more, by which it shows that there is more.
+            let read = mirror.read_beginning(&tip.commit, name, INSTRUCTIONS_LIMIT + 1).await?;
+            agents = read.map(|text| (name, text));
         }
     }
     let agents = agents.as_ref().map(|(name, text)| (*name, text.as_slice()));

@@ -65,10 +65,11 @@ enum Made {
 fn failed(server: &str, made: Made, error: &Error) -> String {
     let effect = match (made, error) {
         (Made::No, _) => " The call was not made.",
-        (Made::Yes, Error::Gone(_) | Error::Slow { .. }) => {
+        // An answer that was lost, or that nobody can read, may have been the answer to a call that did its work.
+        (Made::Yes, Error::Gone(_) | Error::Slow { .. } | Error::Unreachable(_) | Error::Rubbish(_)) => {
             " Whether the call had an effect is not known: look before you make it again."
         }
-        (Made::Yes, _) => "",
+        (Made::Yes, Error::Refused(_) | Error::SignIn(_) | Error::Key(_)) => "",
     };
     let next = if error.may_pass() { "" } else { " Go on without it, or call it in another way." };
     format!("The MCP server {server} gave no answer: {error}.{effect}{next}")
@@ -115,6 +116,8 @@ mod tests {
         );
         let early = failed("shop", Made::No, &Error::Gone(" before it was ready".into()));
         assert!(early.ends_with("before it was ready. The call was not made."), "{early}");
+        let unreadable = failed("shop", Made::Yes, &Error::Rubbish("a list".into()));
+        assert!(unreadable.contains("is not known") && unreadable.contains("Go on without"), "{unreadable}");
         let refused = failed("shop", Made::Yes, &Error::Refused("no such id".into()));
         assert!(
             refused.contains("it refused: no such id.") && !refused.contains("is not known"),
