@@ -12,6 +12,8 @@ mod credentials;
 mod embedder;
 mod error;
 mod fading;
+mod gist;
+mod lexicon;
 mod likeness;
 #[cfg(test)]
 mod measure;

@@ -12,7 +12,7 @@ use store::{Mark, NoteKeys, Notes};
 use crate::Error;
 use crate::credentials::credential_in;
 use crate::embedder::Embedder;
-use crate::likeness::{Likeness, compare, subject_key};
+use crate::likeness::{Likeness, Told, compare};
 use crate::recall::{Query, Recalled, recall};
 use crate::words::index;
 
@@ -56,7 +56,8 @@ impl Memory {
     /// Remembers something: as a new note, as one that was known, or in the place of what it contradicts.
     ///
     /// It contradicts a note of its scope with the same subject, unless both say the same; and, of facts and decisions, a
-    /// note with the same words but for a value or a "not". Only people contradict people.
+    /// note with the same words but for a value, a "not", or one of two things of which only one can be. Two notes with two
+    /// subjects do not contradict each other, and only people contradict people.
     pub fn remember(&self, draft: Draft) -> Result<Remembered, Error> {
         let draft = checked(draft)?;
         // Before anybody waits: a model may be far away.
@@ -165,7 +166,9 @@ impl Memory {
     pub fn edit(&self, id: NoteId, edit: EditNote, editor: Actor, at: Timestamp) -> Result<Note, Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut note = self.show(id)?;
-        if let Some(newer) = note.replaced_by {
+        if let Some(newer) = note.replaced_by.take()
+            && self.notes.get(newer)?.is_some()
+        {
             return Err(Error::Replaced(id, newer));
         }
         if let Some(text) = edit.text {
@@ -181,8 +184,17 @@ impl Memory {
         Ok(note)
     }
 
-    /// Removes a note.
+    /// Removes a note. What it had replaced counts again, or is replaced by what replaced the note itself.
     pub fn remove(&self, id: NoteId) -> Result<(), Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let removed = self.show(id)?;
+        let mut older = self.notes.list(Some(std::slice::from_ref(&removed.scope)))?;
+        older.retain(|note| note.replaced_by == Some(id));
+        older.iter_mut().for_each(|note| note.replaced_by = removed.replaced_by);
+        let keys: Vec<_> =
+            older.iter().map(|note| note.replaced_by.is_none().then(|| self.keys(note))).collect();
+        // Before the removal: who dies between the two leaves a note too many, and none that nobody finds.
+        self.notes.write_all(older.iter().zip(keys.iter().map(Option::as_ref)), &[])?;
         if self.notes.remove(id)? { Ok(()) } else { Err(Error::NoNote(id)) }
     }
 
@@ -300,17 +312,8 @@ impl Memory {
 
 /// What a note is to something new of its scope.
 fn relation(note: &Note, draft: &Draft) -> Likeness {
-    let key = |subject: &Option<String>| subject.as_deref().map(subject_key).filter(|key| !key.is_empty());
-    let same_subject = key(&draft.subject).is_some_and(|wanted| key(&note.subject) == Some(wanted));
-    match compare(&note.text, &draft.text) {
-        Likeness::Same => Likeness::Same,
-        _ if same_subject => Likeness::Contrary,
-        // Two errors that differ in a number are two errors.
-        Likeness::Contrary if [note.kind, draft.kind].contains(&NoteKind::ErrorPattern) => Likeness::Other,
-        // Both have a subject, and it is not the same.
-        Likeness::Contrary if note.subject.is_some() && draft.subject.is_some() => Likeness::Other,
-        likeness => likeness,
-    }
+    let old = Told { kind: note.kind, subject: note.subject.as_deref(), text: &note.text };
+    compare(&old, &Told { kind: draft.kind, subject: draft.subject.as_deref(), text: &draft.text })
 }
 
 fn checked(draft: Draft) -> Result<Draft, Error> {

@@ -122,6 +122,71 @@ fn what_says_otherwise_replaces() {
     assert_eq!(error, Error::Replaced(id_of(&node), id_of(&newer)));
 }
 
+#[derive(serde::Deserialize)]
+struct Pairs {
+    same: Vec<Vec<String>>,
+    contrary: Vec<Vec<String>>,
+    other: Vec<Vec<String>>,
+}
+
+/// `pairs.toml`, each pair in both orders, and each by the same author.
+#[test]
+fn what_is_the_same_becomes_one_what_says_otherwise_replaces_and_all_else_stays() {
+    let pairs: Pairs = toml::from_str(include_str!("pairs.toml")).unwrap();
+    let place = Place::new();
+    let memory = place.open();
+    let mut wrong = Vec::new();
+    let mut number = 0;
+    let sets = [("same", pairs.same), ("contrary", pairs.contrary), ("other", pairs.other)];
+    for (wanted, pair) in
+        sets.iter().flat_map(|(wanted, pairs)| pairs.iter().map(move |pair| (*wanted, pair)))
+    {
+        let (one, other) = match pair.as_slice() {
+            [one, other] => (("", one.as_str()), ("", other.as_str())),
+            [about, one, about_other, other] => {
+                ((about.as_str(), one.as_str()), (about_other.as_str(), other.as_str()))
+            }
+            _ => panic!("{pair:?}"),
+        };
+        for (old, new) in [(one, other), (other, one)] {
+            number += 1;
+            let draft = |(subject, text): (&str, &str)| Draft {
+                scope: NoteScope::environment(format!("pair-{number}")),
+                ..about(subject, by_agent(text))
+            };
+            memory.remember(draft(old)).unwrap();
+            let became = match memory.remember(draft(new)).unwrap() {
+                Remembered::Merged { .. } => "same",
+                Remembered::Replaced { .. } => "contrary",
+                Remembered::New { .. } => "other",
+                Remembered::Refused { .. } => "refused",
+            };
+            if became != wanted {
+                wrong.push(format!("{became}, not {wanted}: {old:?} then {new:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {number} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_a_removed_note_had_replaced_counts_again() {
+    let place = Place::new();
+    let memory = place.open();
+    let [first, second, third] = ["30 s", "60 s", "90 s"]
+        .map(|time| id_of(&memory.remember(by_agent(&format!("The cache expires after {time}"))).unwrap()));
+    let ask = || found(&memory, "when does the cache expire", Occasion::Asked, "2026-01-02");
+    assert_eq!(ask(), ["The cache expires after 90 s"]);
+    memory.remove(second).unwrap();
+    assert_eq!(memory.show(first).unwrap().replaced_by, Some(third), "what replaced it is replaced itself");
+    memory.remove(third).unwrap();
+    assert_eq!(memory.show(first).unwrap().replaced_by, None);
+    assert_eq!(ask(), ["The cache expires after 30 s"]);
+    let edit = EditNote { text: Some("The cache expires after 45 s".to_owned()), ..EditNote::default() };
+    memory.edit(first, edit, Actor::user("ana"), at("2026-01-03")).unwrap();
+    assert_eq!(ask(), ["The cache expires after 45 s"]);
+}
+
 #[test]
 fn two_errors_that_differ_in_a_number_stay_two() {
     let place = Place::new();
@@ -146,6 +211,12 @@ fn an_agent_does_not_overrule_a_person() {
     assert_eq!(memory.show(id_of(&person)).unwrap().text, "Do not deploy on Fridays");
     let changed = memory.remember(by_person("Deploy on Fridays")).unwrap();
     assert_eq!(changed, Remembered::Replaced { id: id_of(&changed), old: vec![id_of(&person)] });
+    let command = memory.remember(by_person("The test command is npm test")).unwrap();
+    for other in ["The test command is pnpm test", "Tests are run with `make check`"] {
+        let refused = memory.remember(about("test command", by_agent(other))).unwrap();
+        assert_eq!(refused, Remembered::Refused { by: id_of(&command) }, "{other}");
+    }
+    assert_eq!(memory.show(id_of(&command)).unwrap().text, "The test command is npm test");
 }
 
 #[test]
