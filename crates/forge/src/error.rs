@@ -56,24 +56,55 @@ pub(crate) const KILLED: &str = "was killed by signal";
 /// What is said of a login that a forge could not give now.
 pub(crate) const LATER: &str = "it may work later";
 
-/// What git and servers say when it is the network or the server's bad moment, and nobody's mistake.
-const PASSING: [&str; 18] = [
-    "Could not resolve host",
-    "Failed to connect",
-    "Couldn't connect",
-    "Connection refused",
-    "Connection reset",
-    "onnection timed out",
-    "peration timed out",
-    "Network is unreachable",
-    "early EOF",
-    "hung up unexpectedly",
-    "URL returned error: 5",
-    // The words of git-lfs.
-    "connection refused",
+/// What git, curl, ssh and servers say when it is the network or the server's bad moment, and nobody's mistake; in lower case.
+const PASSING: [&str; 45] = [
+    // No connection.
+    "could not resolve",
+    "temporary failure in name resolution",
     "no such host",
+    "failed to connect",
+    "couldn't connect",
+    "connection refused",
+    "connection timed out",
+    "operation timed out",
     "i/o timeout",
-    "Server error",
+    "network is unreachable",
+    "network is down",
+    "no route to host",
+    "host is down",
+    // One that ended too early.
+    "connection reset",
+    "connection closed by",
+    "connection aborted",
+    "caused connection abort",
+    "connection died",
+    "kex_exchange_identification",
+    "broken pipe",
+    "empty reply from server",
+    "recv failure",
+    "send failure",
+    "failed sending data",
+    "transfer closed with",
+    "was not closed cleanly",
+    "curl 16 ",
+    "curl 18 ",
+    "curl 92 ",
+    "early eof",
+    "unexpected eof",
+    "hung up",
+    "unexpected disconnect",
+    // The same under TLS; a certificate that is not taken is another matter.
+    "ssl_error_syscall",
+    "ssl_read",
+    "non-properly terminated",
+    "gnutls_handshake() failed",
+    // A server that is not well, or has too much to do.
+    "returned error: 5",
+    "returned error: 429",
+    "returned error: 408",
+    "server error",
+    "too many requests",
+    // Words of our own.
     "took longer than",
     KILLED,
     LATER,
@@ -84,6 +115,7 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Unavailable { detail, .. } | Self::Push { detail, .. } => {
+                let detail = detail.to_lowercase();
                 PASSING.iter().any(|sign| detail.contains(sign))
             }
             Self::NoBranch { .. } | Self::Empty { .. } | Self::Refused(_) | Self::NoGit | Self::Io(_) => {
@@ -105,6 +137,44 @@ impl From<Failure> for Error {
             Failure::Start(_) | Failure::TimedOut { .. } | Failure::TooMuch { .. } => {
                 Self::Io(failure.to_string())
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_work_later_is_told_from_what_will_not() {
+        let is_passing = |detail: &str| {
+            Error::Unavailable { url: "https://h/a".to_owned(), detail: detail.to_owned() }.is_passing()
+        };
+        for detail in [
+            "unable to access 'https://h/a/': Empty reply from server",
+            "unable to access 'https://h/a/': The requested URL returned error: 429",
+            "unable to access 'https://h/a/': The requested URL returned error: 503",
+            "RPC failed; curl 56 Recv failure: Connection reset by peer",
+            "RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly: INTERNAL_ERROR (err 2)",
+            "RPC failed; curl 18 transfer closed with outstanding read data remaining",
+            "fetch-pack: unexpected disconnect while reading sideband packet; early EOF",
+            "unable to access 'https://h/a/': OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to h:443",
+            "unable to access 'https://h/a/': GnuTLS recv error (-110): The TLS connection was non-properly terminated.",
+            "unable to access 'https://h/a/': TLS connect error: unexpected eof while reading",
+            "kex_exchange_identification: Connection closed by remote host",
+            "ssh: connect to host h port 22: No route to host",
+            "the remote end hung up unexpectedly",
+        ] {
+            assert!(is_passing(detail), "{detail}");
+        }
+        for detail in [
+            "repository 'https://h/a/' not found",
+            "unable to access 'https://h/a/': SSL certificate problem: certificate has expired",
+            "unable to access 'https://h/a/': The requested URL returned error: 403",
+            "the forge does not accept the token that git logs in with",
+            "no such directory",
+        ] {
+            assert!(!is_passing(detail), "{detail}");
         }
     }
 }

@@ -99,7 +99,7 @@ impl Mirrors {
         Mirror {
             path: self.path_of(&url.key),
             locks: self.locks_of(&url.key),
-            url: Arc::new(url),
+            url: Arc::new(url.known_to(&self.forges)),
             forges: self.forges.clone(),
             listing: None,
             place: Arc::from(""),
@@ -383,7 +383,7 @@ impl Mirror {
         };
         let fetched = if path == self.path { self.change(fetch).await } else { fetch().run().await };
         let output = fetched.map_err(|failure| remote::stopped(&url, failure))?;
-        if output.success() { Ok(()) } else { Err(remote::unavailable(&url, &output)) }
+        if output.success() { Ok(()) } else { Err(remote::unavailable(&url, &output).await) }
     }
 
     async fn branches(&self, most: usize) -> Result<Vec<String>, Error> {

@@ -63,7 +63,7 @@ pub(crate) async fn list(url: &Url, branch: &str) -> Result<Listing, Error> {
     let git = url.operand_of(git).args(["HEAD", &format!("refs/heads/{branch}")]);
     let output = git.run().await.map_err(|failure| stopped(url, failure))?;
     if !output.success() {
-        return Err(unavailable(url, &output));
+        return Err(unavailable(url, &output).await);
     }
     Ok(Listing::parse(&output.text()))
 }
@@ -118,9 +118,30 @@ fn check_local(url: &Url) -> Result<(), Error> {
     Ok(())
 }
 
-/// The error for a git that was not able to read the remote.
-pub(crate) fn unavailable(url: &Url, output: &Output) -> Error {
-    Error::Unavailable { url: url.public.clone(), detail: url.redact(&explain(url, &output.stderr)) }
+/// The error for a git that was not able to read the remote. Where it was sent elsewhere, the forge is asked for the place in
+/// words that people understand.
+pub(crate) async fn unavailable(url: &Url, output: &Output) -> Error {
+    let detail = match is_moved(&output.stderr) {
+        true => match url.moved().await {
+            Some(now) => format!("it has moved to {now}: give the environment that address"),
+            None => format!(
+                "it has moved: give the environment its new address ({})",
+                url.redact(&reason(&output.stderr))
+            ),
+        },
+        false => url.redact(&explain(url, &output.stderr)),
+    };
+    Error::Unavailable { url: url.public.clone(), detail }
+}
+
+/// Whether a server said that the repository is at another address. Git goes there by itself only as long as nobody has to log
+/// in, because a login is not for any address.
+fn is_moved(stderr: &str) -> bool {
+    const SIGNS: [&str; 4] =
+        ["HTTP 30", "returned error: 30", "url base from redirection", "redirecting to "];
+    let failed = |line: &str| !line.trim_start().starts_with("warning:");
+    let said = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
+    stderr.lines().any(|line| failed(line) && said(line))
 }
 
 /// The error for a git that did not end by itself.
@@ -196,6 +217,20 @@ mod tests {
         assert_eq!(listing.default.as_deref(), Some("trunk"));
         assert_eq!(listing.tip("x/y"), Some("bbb"));
         assert_eq!(listing.tip("y"), None);
+    }
+
+    #[test]
+    fn what_was_moved_is_known_by_what_git_says() {
+        for told in [
+            "error: RPC failed; HTTP 301 curl 22 The requested URL returned error: 301\nfatal: expected flush",
+            "fatal: unable to access 'https://h/a/b.git/': The requested URL returned error: 308",
+            "fatal: unable to update url base from redirection:\n  asked for: x\n   redirect: y",
+        ] {
+            assert!(is_moved(told), "{told}");
+        }
+        let gone =
+            "warning: redirecting to https://h/a/c.git/\nfatal: repository 'https://h/a/c.git/' not found";
+        assert!(!is_moved(gone) && !is_moved("The requested URL returned error: 403"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::forges::Login;
+use crate::forges::{Forges, Login};
 use crate::git::Git;
 
 /// A credential helper made of shell: it answers from two variables of git's own environment, and stores nothing.
@@ -53,6 +53,8 @@ pub(crate) struct Url {
     /// Whether it is reached without any login, neither of a forge nor of the user that runs this.
     is_anonymous: bool,
     path: Option<PathBuf>,
+    /// Who knows where a repository is that is not there any more.
+    forges: Forges,
 }
 
 #[derive(Clone)]
@@ -90,6 +92,7 @@ impl Url {
             is_from_forge: false,
             is_anonymous: false,
             path,
+            forges: Forges::default(),
         };
         match parts.scheme.as_deref() {
             None if url.starts_with('/') => {
@@ -199,6 +202,16 @@ impl Url {
     pub(crate) fn without_logins(self) -> Self {
         let key = key_of(&format!("anonymous {}", self.key));
         Self { key, credentials: None, is_anonymous: true, ..self }
+    }
+
+    /// The same address, known to these forges.
+    pub(crate) fn known_to(self, forges: &Forges) -> Self {
+        Self { forges: forges.clone(), ..self }
+    }
+
+    /// Where the repository is now, as the forge that serves it says.
+    pub(crate) async fn moved(&self) -> Option<String> {
+        self.forges.moved(&self.public).await
     }
 
     /// The host, where there is one.

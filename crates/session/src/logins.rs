@@ -78,9 +78,10 @@ impl Logins {
         }
     }
 
-    /// The forge that has the repository at this address.
+    /// The forge that has the repository at this address; the longest address wins.
     pub(crate) fn of(&self, remote: &str) -> Option<&Site> {
-        self.sites.iter().find(|site| site.repository(remote).is_some())
+        let serving = self.sites.iter().filter(|site| site.repository(remote).is_some());
+        serving.max_by_key(|site| site.url.len())
     }
 
     fn sign_in<'a>(&self, site: &'a Site) -> Result<&'a SignIn, Problem> {

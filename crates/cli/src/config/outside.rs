@@ -185,7 +185,8 @@ impl Forge {
             ForgeKind::GitLab => forge::Kind::GitLab,
             ForgeKind::Gitea => forge::Kind::Gitea,
         };
-        let mut site = forge::Site::new(name, kind, &self.url).map_err(|error| anyhow!("url: {error}"))?;
+        let mut site =
+            forge::Site::new(name, kind, &self.url, &self.api()).map_err(|error| anyhow!("url: {error}"))?;
         let client = Some(self.client_id.as_str()).filter(|client| !client.is_empty());
         if client.is_some() && kind == forge::Kind::Gitea {
             bail!(
@@ -193,7 +194,7 @@ impl Forge {
             );
         }
         if self.url.starts_with("http://") || self.url.starts_with("https://") {
-            let sign_in = forge::SignIn::new(kind, &self.url, &self.api(), client);
+            let sign_in = forge::SignIn::new(kind, &site.root(), &self.api(), client);
             site.sign_in = Some(sign_in.map_err(|error| anyhow!("{error}"))?);
         }
         if !self.webhook_secret_env.is_empty() {
@@ -270,6 +271,42 @@ mod tests {
         let outbox = Config::parse(text).unwrap().outbox().unwrap();
         assert!(outbox.forges.of("git@github.com:acme/shop.git").is_some());
         assert!(outbox.forges.of("https://git.example/acme/shop.git").is_none());
+    }
+
+    #[test]
+    fn the_examples_serve_what_they_are_for() {
+        let file = include_str!("../../../../config.example.toml");
+        let lines = file.lines().skip_while(|line| !line.starts_with("#: [forges."));
+        let mut text: String = lines
+            .take_while(|line| line.starts_with("#:"))
+            .map(|line| format!("{}\n", line.trim_start_matches("#:").trim_start()))
+            .collect();
+        // The key is a file that every machine has another of, and the secret is a variable.
+        for key in ["app_key_file", "app_id", "webhook_secret_env"] {
+            text =
+                text.lines().filter(|line| !line.starts_with(key)).map(|line| format!("{line}\n")).collect();
+        }
+        text.push_str("token_env = \"SLIPWAY_TEST_UNSET\"\n");
+        let config = Config::parse(&text).unwrap();
+        let app = &config.forges["app"];
+        assert_eq!(
+            (app.url.as_str(), app.api().as_str()),
+            ("https://github.com/acme", "https://api.github.com")
+        );
+        let outbox = config.outbox().unwrap();
+        for (url, name, site) in [
+            ("https://github.com/acme/shop.git", "acme/shop", "app"),
+            ("git@github.com:acme/shop.git", "acme/shop", "app"),
+            ("https://github.com/other/shop.git", "other/shop", "github"),
+            ("https://gitlab.com/acme/web/shop.git", "acme/web/shop", "gitlab"),
+            ("https://codeberg.org/acme/shop.git", "acme/shop", "forgejo"),
+        ] {
+            assert_eq!(outbox.forges.of(url).unwrap().1.to_string(), name, "{url}");
+            let mut sites = outbox.sites.iter().filter(|site| site.repository(url).is_some());
+            assert!(sites.any(|known| known.name == site), "{url}");
+        }
+        let sign_in = format!("{:?}", outbox.sites.iter().find(|site| site.name == "app").unwrap().sign_in);
+        assert!(!sign_in.contains("/acme"), "people sign in at the forge, not at an owner: {sign_in}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! same everywhere.
 
 use reqwest::{Method, Url};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -14,6 +15,15 @@ use crate::http::{self, Answer, Http, Refusal};
 pub(super) enum Scheme {
     Bearer,
     Token,
+}
+
+/// What a repository is called, by the words of each forge.
+#[derive(Deserialize)]
+struct Place {
+    full_name: Option<String>,
+    path_with_namespace: Option<String>,
+    html_url: Option<String>,
+    web_url: Option<String>,
 }
 
 /// One forge's API.
@@ -137,6 +147,24 @@ impl Api {
             )));
         }
         self.expect(answer, &[200], key, repository)
+    }
+
+    /// Where a repository is now, if it is not where this address of the API says: its address, or its name.
+    pub(super) async fn moved(
+        &self,
+        url: Url,
+        key: &Key,
+        repository: &Repository,
+    ) -> Result<Option<String>, Refusal> {
+        let answer = self.get(url, key).await?;
+        if answer.status.is_redirection() {
+            return Ok(self.moved_to(&answer, key).await);
+        }
+        // Some give the repository as it is now instead of saying where it went.
+        let now: Place = self.expect(&answer, &[200], key, repository)?;
+        let name = now.full_name.or(now.path_with_namespace);
+        let moved = name.filter(|name| !name.eq_ignore_ascii_case(&repository.to_string()));
+        Ok(moved.map(|name| http::tame(&now.html_url.or(now.web_url).unwrap_or(name), &[&key.token])))
     }
 
     /// Where a repository is now. The forge itself is asked, and nobody else: where an answer leads away from it, nothing is

@@ -26,9 +26,12 @@ const DRAFT: &[&str] = &["WIP:", "[WIP]"];
 /// The colour of a label that is new: grey.
 const COLOUR: &str = "#ededed";
 
-/// Where the API of the forge at this address is, unless somebody says otherwise.
+/// Where the API of the forge at this address is, unless somebody says otherwise. One of one's own may be below the root of
+/// its host; these are known not to be, so that what follows their name is an owner.
 pub fn api_url(address: &str) -> String {
-    format!("{}/api/v1", address.trim_end_matches('/'))
+    const AT_ROOT: &[&str] = &["https://codeberg.org", "https://gitea.com"];
+    let root = super::root_of(address).filter(|root| AT_ROOT.contains(root));
+    format!("{}/api/v1", root.unwrap_or(address.trim_end_matches('/')))
 }
 
 /// Gitea or Forgejo.
@@ -51,6 +54,13 @@ struct Pull {
     body: Option<String>,
     head: Branch,
     base: Branch,
+    #[serde(default)]
+    user: Option<Author>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Author {
+    login: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -152,6 +162,24 @@ impl Gitea {
         self.api.expect(&answer, &[200], key, repository)
     }
 
+    /// Asks all of these for a review; false when the forge refuses them together because of some of them.
+    async fn ask(
+        &self,
+        repository: &Repository,
+        number: &str,
+        reviewers: &[&str],
+        key: &Key,
+    ) -> Result<bool, Refusal> {
+        let url = self.url(repository, &["pulls", number, "requested_reviewers"])?;
+        let body = json!({"reviewers": reviewers});
+        let answer = self.api.call(Method::POST, url, key, Some(&body)).await?;
+        match answer.status.as_u16() {
+            200 | 201 => Ok(true),
+            404 | 422 => Ok(false),
+            _ => Err(self.api.refusal(&answer, key, repository, "")),
+        }
+    }
+
     /// The open one of these two branches.
     async fn open_one(&self, wanted: &NewPullRequest, key: &Key) -> Result<Option<Pull>, Refusal> {
         let mut parts = vec!["pulls", wanted.base.as_str()];
@@ -161,6 +189,17 @@ impl Gitea {
             404 => Ok(None),
             _ => self.api.expect_there(&answer, key, &wanted.repository).await.map(Some),
         }
+    }
+
+    async fn label(
+        &self,
+        repository: &Repository,
+        number: &str,
+        names: &[String],
+        key: &Key,
+    ) -> Result<(), Refusal> {
+        let body = json!({"labels": self.labels(repository, names, key).await?});
+        self.put(Method::POST, (repository, &["issues", number, "labels"]), key, &body).await.map(drop)
     }
 
     /// The numbers of labels by name; those that are missing are made.
@@ -300,17 +339,24 @@ impl Forge for Gitea {
 
     async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal> {
         let (key, number) = (self.key(repository).await?, number.to_string());
+        let mut refused = super::Refused::default();
         if !marks.labels.is_empty() {
-            let ids = self.labels(repository, &marks.labels, &key).await?;
-            let body = json!({"labels": ids});
-            self.put(Method::POST, (repository, &["issues", &number, "labels"]), &key, &body).await?;
+            let put = self.label(repository, &number, &marks.labels, &key).await;
+            refused.note("the labels", put)?;
         }
-        if !marks.reviewers.is_empty() {
-            let body = json!({"reviewers": marks.reviewers});
-            let parts = ["pulls", &number, "requested_reviewers"];
-            self.put(Method::POST, (repository, &parts), &key, &body).await?;
+        let reviewers: Vec<&str> = marks.reviewers.iter().map(String::as_str).collect();
+        if !reviewers.is_empty() && !self.ask(repository, &number, &reviewers, &key).await? {
+            // One who cannot be asked keeps the others from being asked.
+            let author = self.read(repository, &number, &key).await?.user;
+            let author = author.as_ref().map(|author| author.login.as_str());
+            for name in reviewers.into_iter().filter(|name| !super::is_by(author, name)) {
+                let parts = ["pulls", &number, "requested_reviewers"];
+                let body = json!({"reviewers": [name]});
+                let asked = self.put(Method::POST, (repository, &parts), &key, &body).await;
+                refused.note(&format!("the reviewer {name}"), asked)?;
+            }
         }
-        Ok(())
+        refused.end()
     }
 
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
@@ -344,6 +390,15 @@ impl Forge for Gitea {
         let body = json!({"state": "closed"});
         let answer = self.put(Method::PATCH, (repository, &["pulls", &number]), &key, &body).await?;
         Ok(self.api.read::<Pull>(&answer)?.into())
+    }
+
+    async fn moved(&self, repository: &Repository) -> Result<Option<String>, Refusal> {
+        let key = self.key(repository).await?;
+        self.api.moved(self.url(repository, &[])?, &key, repository).await
+    }
+
+    fn api_url(&self) -> &str {
+        self.api.base().as_str()
     }
 
     fn is_told_in(&self, text: &str) -> bool {

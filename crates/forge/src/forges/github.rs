@@ -26,12 +26,12 @@ const BODY_LIMIT: usize = 60_000;
 const PAGE: usize = 100;
 const PAGES: usize = 30;
 
-/// Where the API of the forge at this address is, unless somebody says otherwise.
+/// Where the API of the forge at this address is, unless somebody says otherwise. The address may be that of one owner: GitHub
+/// and its enterprise server are at the root of their host.
 pub fn api_url(address: &str) -> String {
-    let address = address.trim_end_matches('/');
-    match address {
-        "https://github.com" => "https://api.github.com".to_owned(),
-        _ => format!("{address}/api/v3"),
+    match super::root_of(address) {
+        Some("https://github.com") => "https://api.github.com".to_owned(),
+        root => format!("{}/api/v3", root.unwrap_or(address.trim_end_matches('/'))),
     }
 }
 
@@ -61,6 +61,13 @@ struct Pull {
     #[serde(default)]
     body: Option<String>,
     head: Head,
+    #[serde(default)]
+    user: Option<Author>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Author {
+    login: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -237,6 +244,29 @@ impl GitHub {
         }
     }
 
+    /// Asks all of these for a review; false when the forge refuses them together because of some of them.
+    async fn ask(
+        &self,
+        repository: &Repository,
+        number: &str,
+        reviewers: &[&str],
+        key: &Key,
+    ) -> Result<bool, Refusal> {
+        let url = self.url(repository, &["pulls", number, "requested_reviewers"])?;
+        let body = json!({"reviewers": reviewers});
+        let answer = self.api.call(Method::POST, url, key, Some(&body)).await?;
+        match answer.status.as_u16() {
+            200 | 201 => Ok(true),
+            422 => Ok(false),
+            _ => Err(self.refusal(&answer, key, repository)),
+        }
+    }
+
+    async fn read(&self, repository: &Repository, number: &str, key: &Key) -> Result<Pull, Refusal> {
+        let answer = self.api.get(self.url(repository, &["pulls", number])?, key).await?;
+        self.api.expect(&answer, &[200], key, repository)
+    }
+
     /// Whether a comment with this mark is there.
     async fn is_said(
         &self,
@@ -366,16 +396,25 @@ impl Forge for GitHub {
 
     async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal> {
         let (key, number) = (self.key(repository).await?, number.to_string());
+        let mut refused = super::Refused::default();
         if !marks.labels.is_empty() {
             let body = json!({"labels": marks.labels});
-            self.put(Method::POST, (repository, &["issues", &number, "labels"]), &key, &body).await?;
+            let put = self.put(Method::POST, (repository, &["issues", &number, "labels"]), &key, &body).await;
+            refused.note("the labels", put)?;
         }
-        if !marks.reviewers.is_empty() {
-            let body = json!({"reviewers": marks.reviewers});
-            let parts = ["pulls", &number, "requested_reviewers"];
-            self.put(Method::POST, (repository, &parts), &key, &body).await?;
+        let reviewers: Vec<&str> = marks.reviewers.iter().map(String::as_str).collect();
+        if !reviewers.is_empty() && !self.ask(repository, &number, &reviewers, &key).await? {
+            // One who cannot be asked keeps the others from being asked.
+            let author = self.read(repository, &number, &key).await?.user;
+            let author = author.as_ref().map(|author| author.login.as_str());
+            for name in reviewers.into_iter().filter(|name| !super::is_by(author, name)) {
+                let parts = ["pulls", &number, "requested_reviewers"];
+                let body = json!({"reviewers": [name]});
+                let asked = self.put(Method::POST, (repository, &parts), &key, &body).await;
+                refused.note(&format!("the reviewer {name}"), asked)?;
+            }
         }
-        Ok(())
+        refused.end()
     }
 
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
@@ -417,14 +456,22 @@ impl Forge for GitHub {
         let key = self.key(repository).await?;
         let number = number.to_string();
         let parts = ["pulls", number.as_str()];
-        let answer = self.api.get(self.url(repository, &parts)?, &key).await?;
-        let pull: Pull = self.api.expect(&answer, &[200], &key, repository)?;
+        let pull = self.read(repository, &number, &key).await?;
         if pull.state != "open" {
             return Ok(pull.into());
         }
         let body = json!({"state": "closed"});
         let answer = self.put(Method::PATCH, (repository, &parts), &key, &body).await?;
         Ok(self.api.read::<Pull>(&answer)?.into())
+    }
+
+    async fn moved(&self, repository: &Repository) -> Result<Option<String>, Refusal> {
+        let key = self.key(repository).await?;
+        self.api.moved(self.url(repository, &[])?, &key, repository).await
+    }
+
+    fn api_url(&self) -> &str {
+        self.api.base().as_str()
     }
 
     fn is_told_in(&self, text: &str) -> bool {
@@ -452,7 +499,9 @@ mod tests {
     #[test]
     fn the_api_of_github_is_somewhere_else_than_that_of_others() {
         assert_eq!(api_url("https://github.com/"), "https://api.github.com");
+        assert_eq!(api_url("https://github.com/acme"), "https://api.github.com");
         assert_eq!(api_url("https://git.example"), "https://git.example/api/v3");
+        assert_eq!(api_url("https://git.example:8443/acme/"), "https://git.example:8443/api/v3");
     }
 
     #[test]

@@ -25,9 +25,12 @@ const PAGES: usize = 30;
 /// What makes a draft; the first is what we write.
 const DRAFT: &[&str] = &["Draft:", "[Draft]", "(Draft)"];
 
-/// Where the API of the forge at this address is, unless somebody says otherwise.
+/// Where the API of the forge at this address is, unless somebody says otherwise. One of one's own may be below the root of
+/// its host; these are known not to be, so that what follows their name is an owner.
 pub fn api_url(address: &str) -> String {
-    format!("{}/api/v4", address.trim_end_matches('/'))
+    const AT_ROOT: &[&str] = &["https://gitlab.com"];
+    let root = super::root_of(address).filter(|root| AT_ROOT.contains(root));
+    format!("{}/api/v4", root.unwrap_or(address.trim_end_matches('/')))
 }
 
 /// GitLab.
@@ -53,6 +56,13 @@ struct Merge {
     target_project_id: u64,
     #[serde(default)]
     reviewers: Vec<User>,
+    #[serde(default)]
+    author: Option<Author>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Author {
+    username: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -274,26 +284,39 @@ impl Forge for GitLab {
 
     async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal> {
         let key = self.key(repository).await?;
+        let (mut refused, mut wanted) = (super::Refused::default(), Vec::new());
         let mut body = json!({});
         if !marks.labels.is_empty() {
             body["add_labels"] = json!(marks.labels.join(","));
         }
         if !marks.reviewers.is_empty() {
             // The list replaces the one that is there.
-            let there = self.read(repository, number, &key).await?.reviewers;
-            let mut ids: Vec<u64> = there.iter().map(|user| user.id).collect();
-            for name in &marks.reviewers {
-                let id = self.user(repository, name, &key).await?;
-                if !ids.contains(&id) {
-                    ids.push(id);
+            let Merge { reviewers, author, .. } = self.read(repository, number, &key).await?;
+            let author = author.as_ref().map(|author| author.username.as_str());
+            let mut ids: Vec<u64> = reviewers.iter().map(|user| user.id).collect();
+            for name in marks.reviewers.iter().filter(|name| !super::is_by(author, name)) {
+                let found = self.user(repository, name, &key).await;
+                if let Ok(id) = &found
+                    && !ids.contains(id)
+                {
+                    ids.push(*id);
                 }
+                wanted.extend(found.as_ref().ok().map(|id| (name, *id)));
+                refused.note(&format!("the reviewer {name}"), found)?;
             }
-            body["reviewer_ids"] = json!(ids);
+            if !wanted.is_empty() {
+                body["reviewer_ids"] = json!(ids);
+            }
         }
-        if body.as_object().is_none_or(serde_json::Map::is_empty) {
-            return Ok(());
+        if !body.as_object().is_none_or(serde_json::Map::is_empty) {
+            let there = self.edit(repository, number, &key, &body).await?.reviewers;
+            // Whoever may not review is passed over without a word, and so is a second one where only one can be.
+            for (name, _) in wanted.iter().filter(|(_, id)| !there.iter().any(|user| user.id == *id)) {
+                let silent = Refusal::last("the forge passed over it without saying why");
+                refused.note::<()>(&format!("the reviewer {name}"), Err(silent))?;
+            }
         }
-        self.edit(repository, number, &key, &body).await.map(drop)
+        refused.end()
     }
 
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
@@ -328,6 +351,15 @@ impl Forge for GitLab {
             }
             _ => Ok(now.into()),
         }
+    }
+
+    async fn moved(&self, repository: &Repository) -> Result<Option<String>, Refusal> {
+        let key = self.key(repository).await?;
+        self.api.moved(self.url(repository, &[])?, &key, repository).await
+    }
+
+    fn api_url(&self) -> &str {
+        self.api.base().as_str()
     }
 
     fn is_told_in(&self, text: &str) -> bool {

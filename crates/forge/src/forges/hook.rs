@@ -226,6 +226,15 @@ struct Attributes {
     #[serde(rename = "ref")]
     branch: Option<String>,
     url: Option<String>,
+    // The merge request of a pipeline.
+    source_branch: Option<String>,
+    last_commit: Option<Commit>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Commit {
+    id: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -422,10 +431,16 @@ impl Body {
             "Pipeline Hook" if attributes.status.as_deref() == Some("failed") => {
                 let failed =
                     self.builds.iter().find(|build| build.status == "failed" && !build.allow_failure);
+                // A pipeline of a merge request may look at what merging it would give: that commit is nobody's, and the one
+                // that it is about is told beside it.
+                let merge = self.merge_request.as_ref();
+                let commit = merge.and_then(|merge| merge.last_commit.as_ref()).map(|last| &last.id);
+                let commit = commit.filter(|commit| !commit.is_empty()).or(attributes.sha.as_ref());
+                let branch = merge.and_then(|merge| merge.source_branch.clone());
                 Some(News::Failed(CheckNews {
                     name: failed.map_or_else(|| "pipeline".to_owned(), |build| tame(&build.name, &[])),
-                    commit: attributes.sha.clone()?,
-                    branch: attributes.branch.clone(),
+                    commit: commit.cloned()?,
+                    branch: branch.or_else(|| attributes.branch.clone()),
                     job: failed.map(|build| build.id.to_string()),
                     url: attributes.url.clone(),
                     summary: String::new(),
@@ -652,6 +667,36 @@ mod tests {
         assert_eq!(one, again);
         assert_ne!(one.id, review("that too", "2026-01-02T03:04:05Z").id);
         assert_ne!(one.id, review("fix it", "2026-01-02T03:04:06Z").id);
+    }
+
+    #[test]
+    fn a_pipeline_of_what_merging_would_give_is_about_the_commit_of_the_branch() {
+        let body = |merge: &str| {
+            format!(
+                r#"{{"object_kind":"pipeline","project":{{"path_with_namespace":"acme/shop"}},
+                "object_attributes":{{"id":31,"ref":"refs/merge-requests/1/merge","sha":"bcbb5ec3","status":"failed",
+                "source":"merge_request_event"}},{merge}"builds":[{{"id":380,"name":"test","status":"failed"}}]}}"#
+            )
+        };
+        let failed = |body: &str| {
+            let headers = [
+                ("x-gitlab-event", "Pipeline Hook"),
+                ("x-gitlab-event-uuid", "u"),
+                ("x-gitlab-token", SECRET),
+            ];
+            match read(Kind::GitLab, &headers, body).unwrap().news {
+                News::Failed(check) => check,
+                other => panic!("{other:?}"),
+            }
+        };
+        let merge = r#""merge_request":{"id":1,"iid":1,"source_branch":"slipway/x","last_commit":{"id":"ac7f7bc1"}},"#;
+        let of_merge = failed(&body(merge));
+        assert_eq!((of_merge.commit.as_str(), of_merge.branch.as_deref()), ("ac7f7bc1", Some("slipway/x")));
+        let plain = failed(&body(r#""merge_request":null,"#));
+        assert_eq!(
+            (plain.commit.as_str(), plain.branch.as_deref()),
+            ("bcbb5ec3", Some("refs/merge-requests/1/merge"))
+        );
     }
 
     #[test]

@@ -235,6 +235,12 @@ pub trait Forge: Send + Sync + fmt::Debug {
     /// Closes it without merging it. One that is closed or merged stays as it is.
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal>;
 
+    /// Where a repository is now, if it is not where this says any more: its address, or its name there.
+    async fn moved(&self, repository: &Repository) -> Result<Option<String>, Refusal>;
+
+    /// The address of its API.
+    fn api_url(&self) -> &str;
+
     /// Whether something that it is let in with stands in a text.
     fn is_told_in(&self, text: &str) -> bool;
 }
@@ -242,6 +248,36 @@ pub trait Forge: Send + Sync + fmt::Debug {
 /// What of a text would not end with it: the line that closes a block of code which is open.
 pub fn open_fence(text: &str) -> Option<String> {
     said::open_fence(text)
+}
+
+/// What of some marks a forge did not take, with why. The others are there.
+#[derive(Debug, Default)]
+struct Refused(Vec<String>);
+
+impl Refused {
+    /// Remembers a refusal that stays one. One that may pass is given back: all of it is asked for again then.
+    fn note<T>(&mut self, what: &str, done: Result<T, Refusal>) -> Result<(), Refusal> {
+        match done {
+            Ok(_) => Ok(()),
+            Err(Refusal::Final { message }) => {
+                self.0.push(format!("{what} ({message})"));
+                Ok(())
+            }
+            Err(later @ Refusal::Later { .. }) => Err(later),
+        }
+    }
+
+    fn end(self) -> Result<(), Refusal> {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::last(format!("not taken: {}", self.0.join("; ")))),
+        }
+    }
+}
+
+/// Whether somebody wrote a pull request. Nobody reviews their own, and a forge that is asked for it refuses all of the others.
+fn is_by(author: Option<&str>, name: &str) -> bool {
+    author.is_some_and(|author| author.eq_ignore_ascii_case(name))
 }
 
 /// Which of a branch's pull requests is meant: an open one, else one of this very commit. The newest comes first.
@@ -274,6 +310,8 @@ pub struct Forges {
 #[derive(Debug, Clone)]
 struct Known {
     place: Place,
+    /// Its address as it was given.
+    address: String,
     /// The scheme of its address, which its logins are not sent without.
     scheme: String,
     forge: Arc<dyn Forge>,
@@ -303,9 +341,10 @@ impl Forges {
         forge: Arc<dyn Forge>,
         keyring: Option<Arc<dyn Keyring>>,
     ) -> Result<(), String> {
-        let place = Place::parse(address)
+        let place = Place::of_forge(address, forge.api_url())
             .ok_or_else(|| format!("\"{address}\" is no address of a forge, such as https://github.com"))?;
-        self.known.push(Known { place, scheme: scheme(address), forge, keyring });
+        let (address, scheme) = (crate::public_url(address), scheme(address));
+        self.known.push(Known { place, address, scheme, forge, keyring });
         Ok(())
     }
 
@@ -313,6 +352,21 @@ impl Forges {
     pub fn of(&self, url: &str) -> Option<(Arc<dyn Forge>, Repository)> {
         let (known, repository) = self.serving(url)?;
         Some((Arc::clone(&known.forge), repository))
+    }
+
+    /// Why the repository at this address has no pull requests, where forges are configured and none of them serves it; a
+    /// directory of this machine is served by none, and that is no surprise.
+    pub fn unserved(&self, url: &str) -> Option<String> {
+        let place = Place::parse(url).filter(|place| !place.host().is_empty())?;
+        if self.known.is_empty() || self.serving(url).is_some() {
+            return None;
+        }
+        let known: Vec<&str> = self.known.iter().map(|known| known.address.as_str()).collect();
+        Some(format!(
+            "no forge of slipway.toml serves {}, so that it gets a branch and no pull request: the addresses in [forges] are {}",
+            place,
+            known.join(", ")
+        ))
     }
 
     /// The address of the forge whose own login stands in a text.
@@ -335,6 +389,18 @@ impl Forges {
         }
     }
 
+    /// Where the repository at this address is now, if the forge that serves it knows it under another name.
+    pub(crate) async fn moved(&self, url: &str) -> Option<String> {
+        let (known, repository) = self.serving(url)?;
+        match known.forge.moved(&repository).await {
+            Ok(now) => now,
+            Err(refusal) => {
+                tracing::debug!(%repository, %refusal, "the forge does not say where the repository is");
+                None
+            }
+        }
+    }
+
     fn serving(&self, url: &str) -> Option<(&Known, Repository)> {
         let repository = Place::parse(url)?;
         self.known
@@ -342,6 +408,13 @@ impl Forges {
             .filter_map(|known| Some((known, repository.below(&known.place)?)))
             .max_by_key(|(known, _)| known.place.depth())
     }
+}
+
+/// Scheme and host of an address of the web.
+fn root_of(address: &str) -> Option<&str> {
+    let (scheme, rest) = address.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next().filter(|host| !host.is_empty())?;
+    matches!(scheme, "http" | "https").then(|| &address[..scheme.len() + 3 + host.len()])
 }
 
 fn scheme(address: &str) -> String {

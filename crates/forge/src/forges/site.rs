@@ -40,9 +40,9 @@ pub enum Comments {
 }
 
 impl Site {
-    /// A forge that serves the repositories below this address.
-    pub fn new(name: &str, kind: Kind, url: &str) -> Result<Self, String> {
-        let place = Place::parse(url)
+    /// A forge that serves the repositories below this address, with its API at that one.
+    pub fn new(name: &str, kind: Kind, url: &str, api_url: &str) -> Result<Self, String> {
+        let place = Place::of_forge(url, api_url)
             .ok_or_else(|| format!("\"{url}\" is no address of a forge, such as https://github.com"))?;
         Ok(Self {
             name: name.to_owned(),
@@ -55,6 +55,16 @@ impl Site {
             comments: Comments::default(),
             people: Vec::new(),
         })
+    }
+
+    /// The address of the forge itself, also where it is to serve one owner only.
+    pub fn root(&self) -> String {
+        match super::root_of(&self.url) {
+            Some(root) => {
+                self.place.own().iter().fold(root.to_owned(), |root, part| format!("{root}/{part}"))
+            }
+            None => self.url.clone(),
+        }
     }
 
     /// What the repository at this address is called there, if it is one of its.
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn only_a_name_that_is_spoken_to_is_a_mention() {
-        let site = Site::new("hub", Kind::GitHub, "https://github.com").unwrap();
+        let site = Site::new("hub", Kind::GitHub, "https://github.com", "https://api.github.com").unwrap();
         for yes in ["@slipway fix it", "please, @Slipway!", "(@slipway)", "a\n@slipway\nb", "@slipway."] {
             assert!(site.is_mentioned(yes), "{yes}");
         }
@@ -124,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_repository_is_known_by_its_name_in_any_case() {
-        let site = Site::new("hub", Kind::GitHub, "https://github.com").unwrap();
+        let site = Site::new("hub", Kind::GitHub, "https://github.com", "https://api.github.com").unwrap();
         let named = Repository { owner: "Acme".into(), name: "Shop".into() };
         assert!(site.has("git@github.com:acme/shop.git", &named));
         assert!(!site.has("https://git.example/acme/shop", &named));

@@ -198,7 +198,37 @@ async fn a_comment_is_said_once_and_marks_add_up() {
         assert_eq!(there.reviewers, ["bea", "cem"], "{kind:?}");
         let nobody = Marks { labels: Vec::new(), reviewers: vec!["nobody".to_owned()] };
         last_words(forge.mark(repository, number, &nobody).await.unwrap_err());
+        assert_eq!(scene.only().reviewers, ["bea", "cem"], "{kind:?}");
         forge.mark(repository, number, &Marks::default()).await.unwrap();
+        scene.understood(kind);
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_review_keeps_nobody_else_from_it() {
+    for (kind, mut scene) in Scene::all().await {
+        for name in ["ann", "bea", "cem"] {
+            scene.server.let_in(name, &format!("{name}-token"));
+        }
+        // Nobody reviews their own, and that is no news.
+        scene.wanted.person = Some(Person { name: "Ann".to_owned(), token: Some(Token::new("ann-token")) });
+        let number = scene.open().await.number;
+        assert_eq!(scene.only().author, "ann", "{kind:?}");
+        let (forge, repository) = (&scene.forge, scene.repository());
+        let marks = |names: &[&str]| Marks {
+            labels: vec!["bug".to_owned()],
+            reviewers: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        forge.mark(repository, number, &marks(&["bea", "Ann"])).await.unwrap();
+        assert_eq!(
+            (scene.only().reviewers, scene.only().labels),
+            (vec!["bea".to_owned()], vec!["bug".to_owned()])
+        );
+        forge.mark(repository, number, &marks(&["ann"])).await.unwrap();
+        let refused = forge.mark(repository, number, &marks(&["nobody", "ann", "cem"])).await.unwrap_err();
+        let said = last_words(refused);
+        assert!(said.contains("the reviewer nobody") && !said.contains("ann"), "{kind:?}: {said}");
+        assert_eq!(scene.only().reviewers, ["bea", "cem"], "{kind:?}");
         scene.understood(kind);
     }
 }

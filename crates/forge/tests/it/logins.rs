@@ -164,3 +164,48 @@ async fn an_app_that_cannot_mint_says_why() {
         assert!(error.contains("BEGIN RSA PRIVATE KEY") && !error.contains("AAAA"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_repository_that_was_renamed_is_told_with_where_it_is() {
+    for kind in Kind::ALL {
+        let server = Server::start(TOKEN).await;
+        let repo = Repo::plain();
+        server.serve("acme", "shop", &repo);
+        let directory = TempDir::new().unwrap();
+        let mirrors = Mirrors::new(&directory.path().join("mirrors"));
+        let mirrors = mirrors.with_logins(forges(&server, kind, TOKEN));
+        let url = server.git_url("acme", "shop");
+        let mirror = mirrors.fetch(&url).await.unwrap();
+        let commit = work(&mirror, directory.path()).await;
+        server.rename("acme/shop", "acme/store").unwrap();
+        let now = format!("it has moved to {}/acme/store: give the environment that address", server.url());
+        for refused in [
+            mirrors.fetch(&url).await.unwrap_err(),
+            mirror.remote_tip("main").await.unwrap_err(),
+            mirror.push(&commit, "slipway/mend").await.unwrap_err(),
+        ] {
+            assert!(refused.to_string().contains(&now) && !refused.is_passing(), "{kind:?}: {refused}");
+            assert!(!refused.to_string().contains(TOKEN), "{kind:?}: {refused}");
+        }
+        mirrors.fetch(&server.git_url("acme", "store")).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_without_a_word_may_be_well_again_later() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let silent = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4096];
+            drop(tokio::io::AsyncReadExt::read(&mut stream, &mut asked).await);
+        }
+    });
+    let directory = TempDir::new().unwrap();
+    let url = format!("http://{address}/acme/shop.git");
+    let refused = Mirrors::new(directory.path()).fetch(&url).await.unwrap_err();
+    silent.abort();
+    assert!(refused.is_passing(), "{refused}");
+    assert!(refused.to_string().contains("Empty reply"), "{refused}");
+}

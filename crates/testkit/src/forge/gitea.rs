@@ -279,6 +279,9 @@ fn review(store: &mut Store, asked: &Asked<'_>, name: &str, number: &str) -> Res
     if let Some(unknown) = unknown {
         return Ok(said(asked, 404, &format!("user does not exist [uid: 0, name: {unknown}]")));
     }
+    if reviewers.contains(&pull.author) {
+        return Ok(said(asked, 422, "poster of pr can't be reviewer [user_id: 1, repo_id: 1]"));
+    }
     let new: Vec<String> = reviewers.into_iter().filter(|name| !pull.reviewers.contains(name)).collect();
     let shown: Vec<Value> =
         new.iter().map(|name| json!({"id": 1, "state": "REQUEST_REVIEW", "user": {"login": name}})).collect();

@@ -32,7 +32,10 @@ pub(super) fn on(asked: &Asked<'_>) -> On {
         ("POST", ["v3", "repos", _, _, "pulls"]) => On::Open,
         (
             "GET",
-            ["v3", "repos", _, _, "pulls", _] | ["v3", "repos", _, _, "issues" | "pulls", _, "comments"],
+            ["v3", "repos", _, _]
+            | ["v3", "repositories", _]
+            | ["v3", "repos", _, _, "pulls", _]
+            | ["v3", "repos", _, _, "issues" | "pulls", _, "comments"],
         ) => On::Read,
         ("PATCH", ["v3", "repos", _, _, "pulls", _]) => On::Update,
         ("POST", ["v3", "repos", _, _, "pulls", _, "requested_reviewers"])
@@ -102,6 +105,10 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
     let Some(path) = store.repository(&name, &login) else { return said(404, "Not Found") };
     store.refresh();
     let done = match (asked.method(), rest) {
+        ("GET", []) => Ok(Decided::new(
+            200,
+            json!({"id": 1, "full_name": name, "html_url": format!("{}/{name}", asked.url)}),
+        )),
         ("GET", ["pulls"]) => list(store, asked, &name),
         ("POST", ["pulls"]) => create(store, asked, (&name, &path), &login),
         ("GET", ["pulls", number]) => read(store, asked, &name, number),

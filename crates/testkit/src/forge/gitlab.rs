@@ -100,6 +100,10 @@ pub(super) fn answer(store: &mut Store, asked: &Asked<'_>) -> Decided {
             };
             store.refresh();
             match (method, rest) {
+                ("GET", []) => {
+                    let shown = json!({"id": 1, "path_with_namespace": name, "web_url": format!("{}/{name}", asked.url)});
+                    Ok(Decided::new(200, shown))
+                }
                 ("GET", ["merge_requests"]) => list(store, asked, name),
                 ("POST", ["merge_requests"]) => create(store, asked, (name, &path), &login),
                 ("GET", ["merge_requests", number]) => read(store, asked, name, number),

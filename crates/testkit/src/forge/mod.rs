@@ -15,6 +15,7 @@ mod large;
 mod ledger;
 mod merge;
 mod receiver;
+mod record;
 mod schema;
 mod server;
 #[cfg(test)]

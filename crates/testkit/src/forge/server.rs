@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::asked::{Asked, Decided};
 use super::hooks::{Event, Hooks, Kind, Order};
 use super::ledger::{Entry, Login, PullRequest, Status, Store};
-use super::{device, git, gitea, github, gitlab, merge, receiver};
+use super::{device, git, gitea, github, gitlab, merge, receiver, record};
 use crate::repo::Repo;
 
 /// The most bytes of a request.
@@ -482,6 +482,9 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Re
         std::mem::take(&mut store.events)
     };
     shared.hooks.tell(events, &shared.url);
+    if fault.is_none() {
+        record::record(face, &asked, &decided);
+    }
     shared.count.send_modify(|count| *count += 1);
     match fault {
         Some(Fault::Hang | Fault::ActThenHang) => {
@@ -503,7 +506,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Re
 
 /// Which part of the server a request is for.
 #[derive(Debug, Clone, Copy)]
-enum Face {
+pub(super) enum Face {
     Git,
     GitHub,
     GitLab,
