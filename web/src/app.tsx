@@ -1,26 +1,37 @@
 // The frame: who one is, the sidebar, and the page that the address names. A page is one line in `pages` below.
-import { Component, type ComponentType, lazy, type ReactNode, Suspense, useEffect, useState } from 'react';
+import { type ComponentType, useEffect, useState } from 'react';
 import { ApiError } from './api/client';
 import { useMe } from './api/queries';
-import { keepListFresh } from './live/list';
+import { askAgainWhenBack, keepListFresh } from './live/list';
 import { watchForNotifications } from './live/notify';
+import { keepSending } from './live/outbox';
 import { Help } from './shell/help';
+import { fetchTheRest, NewVersion, part } from './shell/part';
 import { Away, Sidebar } from './shell/sidebar';
 import { SignIn } from './shell/sign-in';
+import { watchForNewVersion } from './shell/version';
 import { Icon } from './ui/icons';
 import { useKeys } from './ui/keys';
 import { usePhone } from './ui/media';
-import { Dialog, Empty, Failure, IconButton, Waiting } from './ui/parts';
+import { Dialog, Empty, IconButton } from './ui/parts';
 import { go, Link, match, paths, usePath } from './ui/router';
+import { Safe } from './ui/safe';
 import { Toasts } from './ui/toast';
 
-const Palette = lazy(() => import('./shell/palette'));
-const NewSession = lazy(() => import('./pages/new-session'));
-const Session = lazy(() => import('./pages/session'));
-const Sessions = lazy(() => import('./pages/sessions'));
-const Environments = lazy(() => import('./pages/environments'));
-const Statistics = lazy(() => import('./pages/statistics'));
-const Settings = lazy(() => import('./pages/settings'));
+const Palette = part(
+	() => import('./shell/palette'),
+	({ close, children }) => (
+		<Dialog open onClose={close} label="Find anything" top>
+			{children}
+		</Dialog>
+	),
+);
+const NewSession = part(() => import('./pages/new-session'));
+const Session = part(() => import('./pages/session'));
+const Sessions = part(() => import('./pages/sessions'));
+const Environments = part(() => import('./pages/environments'));
+const Statistics = part(() => import('./pages/statistics'));
+const Settings = part(() => import('./pages/settings'));
 
 // biome-ignore lint/suspicious/noExplicitAny: each page takes the values that its own pattern has.
 type Page = ComponentType<any>;
@@ -49,6 +60,10 @@ function Frame() {
 	const [sheet, setSheet] = useState(false);
 	useEffect(keepListFresh, []);
 	useEffect(watchForNotifications, []);
+	useEffect(askAgainWhenBack, []);
+	useEffect(keepSending, []);
+	useEffect(watchForNewVersion, []);
+	useEffect(fetchTheRest, []);
 	// biome-ignore lint/correctness/useExhaustiveDependencies: another page closes what lies over it.
 	useEffect(() => setSheet(false), [path]);
 	useKeys({
@@ -79,7 +94,7 @@ function Frame() {
 				<>
 					<header className="flex h-12 shrink-0 items-center gap-1 border-b border-line px-1 pt-[env(safe-area-inset-top)]">
 						<IconButton icon="menu" label="Menu" onClick={() => setSheet(true)} />
-						<Link to="/" className="flex flex-1 items-center gap-2 font-semibold">
+						<Link to="/" className="target flex flex-1 items-center gap-2 font-semibold">
 							<Icon name="ship" className="text-accent" /> Slipway
 						</Link>
 						<IconButton icon="search" label="Find anything" onClick={() => setPalette(true)} />
@@ -104,22 +119,25 @@ function Frame() {
 				</div>
 			)}
 			<main id="main" tabIndex={-1} className="flex min-h-0 min-w-0 flex-1 flex-col outline-none">
-				<Suspense fallback={<Waiting>Fetching the page</Waiting>}>
-					{found ? (
-						<Safe key={found.pattern}>
-							<Arrival path={path} />
-							<found.page {...found.values} />
-						</Safe>
-					) : (
-						<Empty title="There is nothing at this address">
-							<Link to="/" className="text-accent underline">
-								All sessions
-							</Link>
-						</Empty>
-					)}
-				</Suspense>
+				<NewVersion />
+				{found ? (
+					<Safe key={found.pattern}>
+						<Arrival path={path} />
+						<found.page {...found.values} />
+					</Safe>
+				) : (
+					<Empty title="There is nothing at this address">
+						<Link to="/" className="text-accent underline">
+							All sessions
+						</Link>
+					</Empty>
+				)}
 			</main>
-			<Suspense>{palette && <Palette close={() => setPalette(false)} showHelp={() => setHelp(true)} />}</Suspense>
+			{palette && (
+				<Safe>
+					<Palette close={() => setPalette(false)} showHelp={() => setHelp(true)} />
+				</Safe>
+			)}
 			<Help open={help} close={() => setHelp(false)} />
 			<Toasts />
 		</div>
@@ -133,20 +151,4 @@ function Arrival({ path }: { path: string }) {
 		if (document.activeElement === document.body) document.getElementById('main')?.focus({ preventScroll: true });
 	}, [path]);
 	return null;
-}
-
-/** A page that breaks says so, and the rest of the app goes on. */
-class Safe extends Component<{ children: ReactNode }, { error: unknown }> {
-	override state = { error: null as unknown };
-	static getDerivedStateFromError(error: unknown) {
-		return { error };
-	}
-	override render() {
-		if (this.state.error === null) return this.props.children;
-		return (
-			<div className="p-4">
-				<Failure error={this.state.error} again={() => this.setState({ error: null })} />
-			</div>
-		);
-	}
 }

@@ -25,7 +25,10 @@ if (root) {
 }
 
 if ('serviceWorker' in navigator && import.meta.env.PROD) {
-	navigator.serviceWorker.register('/sw.js').catch(() => undefined);
+	// What it keeps for later does not stand in the way of what is wanted now.
+	const register = () => navigator.serviceWorker.register('/sw.js').catch(() => undefined);
+	if (document.readyState === 'complete') register();
+	else window.addEventListener('load', register, { once: true });
 	navigator.serviceWorker.addEventListener('message', (event: MessageEvent<{ type?: string; path?: string }>) => {
 		if (event.data?.type === 'go' && event.data.path) go(event.data.path);
 	});

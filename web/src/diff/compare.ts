@@ -6,6 +6,8 @@ export interface Line {
 	/** Number in the old and the new text, from 1. */
 	old: number | null;
 	new: number | null;
+	/** It is the last one, and has no end. */
+	open?: true;
 }
 
 /** Longest common subsequence of small lists; of large ones everything between equal ends counts as changed. */

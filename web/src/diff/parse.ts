@@ -71,6 +71,19 @@ export function withoutCut(patch: string): { patch: string; cut: string | null }
 	return found ? { patch: patch.slice(0, found.index + 1), cut: found[1] ?? '' } : { patch, cut: null };
 }
 
+/** A file of which nothing is known but its name. */
+export const blank = (path: string): FilePatch => ({
+	path,
+	oldPath: null,
+	status: 'modified',
+	binary: false,
+	mode: null,
+	submodule: false,
+	insertions: 0,
+	deletions: 0,
+	hunks: [],
+});
+
 export function parsePatch(patch: string): FilePatch[] {
 	const files: FilePatch[] = [];
 	let file: FilePatch | null = null;
@@ -80,6 +93,12 @@ export function parsePatch(patch: string): FilePatch[] {
 	let oldLeft = 0;
 	let newLeft = 0;
 	for (const line of patch.split('\n')) {
+		// It says something of the line before it, which may be the last one of its piece.
+		if (hunk && line.startsWith('\\')) {
+			const last = hunk.lines.at(-1);
+			if (last) last.open = true;
+			continue;
+		}
 		if (hunk && (oldLeft > 0 || newLeft > 0) && file) {
 			const mark = line[0];
 			const text = line.slice(1);
@@ -91,7 +110,7 @@ export function parsePatch(patch: string): FilePatch[] {
 				hunk.lines.push({ kind: 'remove', text, old: oldLine++, new: null });
 				oldLeft -= 1;
 				file.deletions += 1;
-			} else if (mark !== '\\') {
+			} else {
 				hunk.lines.push({ kind: 'same', text, old: oldLine++, new: newLine++ });
 				oldLeft -= 1;
 				newLeft -= 1;
@@ -100,17 +119,15 @@ export function parsePatch(patch: string): FilePatch[] {
 		}
 		if (line.startsWith('diff --git ')) {
 			const names = /^diff --git (?:"?a\/.*?"?) ("b\/.*"|b\/.*)$/.exec(line);
-			file = {
-				path: named(names?.[1] ?? '') ?? '',
-				oldPath: null,
-				status: 'modified',
-				binary: false,
-				mode: null,
-				submodule: false,
-				insertions: 0,
-				deletions: 0,
-				hunks: [],
-			};
+			file = blank(named(names?.[1] ?? '') ?? '');
+			files.push(file);
+			hunk = null;
+			continue;
+		}
+		// What diff writes by itself has no line of git before its names.
+		if (line.startsWith('--- ') && (!file || file.hunks.length > 0)) {
+			file = blank(named(line.slice(4)) ?? '');
+			file.status = line.startsWith('--- /dev/null') ? 'added' : 'modified';
 			files.push(file);
 			hunk = null;
 			continue;

@@ -1,6 +1,8 @@
 // What can be told from the state: its status as the server derives it, and what goes on at this instant.
 import type { CheckReport, Status } from '../api/types';
+import { changesOf, given } from '../diff/calls';
 import { visible } from '../text/hidden';
+import { idleOf } from './limits';
 import { currentTurn, type ItemView, type SessionState } from './state';
 
 export function statusOf(state: SessionState): Status {
@@ -50,8 +52,8 @@ export function activityOf(state: SessionState): Activity | null {
 		};
 	}
 	const open = lastOpen(state);
-	if (open) return doing(open);
-	const sandbox = state.sandbox;
+	if (open) return doing(open.view, open.since);
+	const { sandbox } = state;
 	const words: Partial<Record<string, string>> = {
 		building: 'Building the image that sandboxes start from',
 		creating: 'Starting a sandbox',
@@ -59,42 +61,41 @@ export function activityOf(state: SessionState): Activity | null {
 	};
 	const word = sandbox && words[sandbox.state];
 	if (sandbox && word) {
-		return { text: sandbox.detail ? `${word}: ${sandbox.detail}` : word, since: sandbox.since, tone: 'working' };
+		const text = sandbox.detail ? `${word}: ${sandbox.detail}` : word;
+		return { text, since: sandbox.since, tone: 'working', ...ends(sandbox.toldAt, sandbox.limitMs) };
 	}
 	const since = lastAt(state) ?? turn.startedAt;
-	return { text: `Waiting for ${state.standIn ?? state.model}`, since, tone: 'working' };
+	const model = state.standIn ?? state.model;
+	return { text: `Waiting for ${model}`, since, tone: 'working', ...ends(since, idleOf(model), 'given up in') };
+}
+
+/** When something ends that takes no longer than this. */
+function ends(since: string, limitMs: number | null | undefined, what = 'times out in'): Pick<Activity, 'until'> {
+	return limitMs ? { until: { at: Date.parse(since) + limitMs, what } } : {};
 }
 
 /** Of a reason that says the same again in other words, the first ones. */
 export const shortReason = (reason: string) => reason.split(': ', 1)[0] ?? reason;
 
-function doing({ item, startedAt }: ItemView): Activity {
+function doing({ item }: ItemView, since: string): Activity {
 	switch (item.kind) {
 		case 'message':
-			return { text: 'Writing', since: startedAt, tone: 'working' };
+			return { text: 'Writing', since, tone: 'working' };
 		case 'reasoning':
-			return { text: 'Thinking', since: startedAt, tone: 'working' };
+			return { text: 'Thinking', since, tone: 'working' };
 		case 'report':
-			return { text: `Checking: ${item.check}`, since: startedAt, tone: 'working' };
+			return { text: `Checking: ${item.check}`, since, tone: 'working', ...ends(since, item.limit_ms) };
 		case 'tool_call': {
 			const { verb, object } = describeCall(item.tool, item.input);
-			const limit = timeoutOf(item.input);
-			const at = Date.parse(startedAt) + limit;
-			const until = item.tool === 'shell' ? { at, what: 'times out in' } : undefined;
-			return { text: `${verb} ${object}`.trim(), since: startedAt, tone: 'working', ...(until ? { until } : {}) };
+			return { text: `${verb} ${object}`.trim(), since, tone: 'working', ...ends(since, item.limit_ms) };
 		}
 		default:
-			return { text: 'Working', since: startedAt, tone: 'working' };
+			return { text: 'Working', since, tone: 'working' };
 	}
 }
 
-function timeoutOf(input: unknown): number {
-	const asked = field(input, 'timeout_ms');
-	const ms = typeof asked === 'number' ? asked : Number(asked ?? Number.NaN);
-	return Math.min(Number.isFinite(ms) && ms > 0 ? ms : 120_000, 600_000);
-}
-
-function lastOpen(state: SessionState): ItemView | null {
+/** What goes on, and since when. */
+function lastOpen(state: SessionState): { view: ItemView; since: string } | null {
 	const turn = state.turns.at(-1);
 	if (!turn) return null;
 	for (let at = turn.entries.length - 1; at >= 0 && at >= turn.entries.length - 40; at -= 1) {
@@ -105,24 +106,37 @@ function lastOpen(state: SessionState): ItemView | null {
 	return null;
 }
 
-/** Calls of one step are all started at once and run in order: the first that is open is the one that runs. */
-function firstRunning(state: SessionState, last: ItemView): ItemView {
-	if (last.item.kind === 'report') return last;
+/**
+ * Calls of one step are all started at once and run in order: the first that is open is the one that runs, since the one
+ * before it ended.
+ */
+function firstRunning(state: SessionState, last: ItemView): { view: ItemView; since: string } {
+	if (last.item.kind === 'report') return { view: last, since: last.startedAt };
 	const turn = state.turns.at(-1);
-	let found = last;
+	let view = last;
 	for (let at = (turn?.entries.length ?? 0) - 1; at >= 0; at -= 1) {
 		const entry = turn?.entries[at];
 		if (entry?.kind !== 'item') continue;
-		const view = state.items.get(entry.item);
-		if (!view || view.endedAt) break;
-		found = view;
+		const before = state.items.get(entry.item);
+		if (!before) break;
+		if (before.endedAt) return { view, since: later(before.endedAt, view.startedAt) };
+		view = before;
 	}
-	return found;
+	return { view, since: view.startedAt };
 }
 
+/** When something happened last: an item ends later than it came, and a question is answered later than it was asked. */
 function lastAt(state: SessionState): string | null {
-	return state.turns.at(-1)?.entries.at(-1)?.at ?? null;
+	const ends = (state.turns.at(-1)?.entries.slice(-40) ?? []).map((entry) => {
+		const item = entry.kind === 'item' ? state.items.get(entry.item)?.endedAt : null;
+		const answer = entry.kind === 'approval' ? state.approvals.get(entry.approval)?.resolved?.at : null;
+		return item ?? answer ?? entry.at;
+	});
+	return ends.length > 0 ? ends.reduce(later) : null;
 }
+
+/** Of two times the later one, written as the server writes them. */
+const later = (one: string, other: string) => (one.localeCompare(other) > 0 ? one : other);
 
 function field(input: unknown, name: string): unknown {
 	return input && typeof input === 'object' ? (input as Record<string, unknown>)[name] : undefined;
@@ -137,13 +151,13 @@ export function describeCall(tool: string, input: unknown): { verb: string; obje
 }
 
 function wordsOf(tool: string, input: unknown): { verb: string; object: string; past: string } {
-	const path = text(field(input, 'path')) || text(field(input, 'file_path'));
+	const path = given(input, 'path') ?? '';
 	switch (tool) {
 		case 'shell':
 			return {
 				verb: 'Running',
 				past: 'ran',
-				object: firstLine(text(field(input, 'command')) || text(field(input, 'cmd'))),
+				object: firstLine(given(input, 'command') ?? ''),
 			};
 		case 'read':
 			return { verb: 'Reading', past: 'read', object: path };
@@ -156,7 +170,7 @@ function wordsOf(tool: string, input: unknown): { verb: string; object: string; 
 		case 'edit':
 			return { verb: 'Editing', past: 'edited', object: path };
 		case 'apply_patch':
-			return { verb: 'Patching', past: 'patched', object: path };
+			return { verb: 'Patching', past: 'patched', object: patchedFiles(input) };
 		case 'check':
 			return { verb: 'Checking', past: 'checked', object: text(field(input, 'name')) };
 		case 'plan':
@@ -176,6 +190,12 @@ function wordsOf(tool: string, input: unknown): { verb: string; object: string; 
 		default:
 			return { verb: 'Calling', past: 'called', object: tool };
 	}
+}
+
+/** The files of a patch: the first ones by name. */
+function patchedFiles(input: unknown): string {
+	const paths = (changesOf('apply_patch', input) ?? []).map((file) => file.path);
+	return paths.length > 3 ? `${paths.slice(0, 3).join(', ')} and ${paths.length - 3} more` : paths.join(', ');
 }
 
 const firstLine = (value: string) => value.trim().split('\n', 1)[0] ?? '';

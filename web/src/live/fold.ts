@@ -202,8 +202,12 @@ function apply(state: SessionState, event: Event) {
 			return;
 		}
 		case 'sandbox.changed': {
-			const { sandbox, state: how, detail, duration_ms } = event.data;
-			state.sandbox = { id: sandbox, state: how, detail: detail ?? null, since: event.at };
+			const { sandbox, state: how, detail, duration_ms, limit_ms } = event.data;
+			const known = state.sandbox;
+			// One that waits in the same state for something else has been in it since before.
+			const since = known?.id === sandbox && known.state === how && how === 'building' ? known.since : event.at;
+			const told = { detail: detail ?? null, toldAt: event.at, limitMs: limit_ms ?? null };
+			state.sandbox = { id: sandbox, state: how, since, ...told };
 			if (how === 'lost' || how === 'building') {
 				note(state, event, { kind: 'sandbox', state: how, detail: detail ?? null, durationMs: duration_ms ?? null });
 			}
@@ -261,6 +265,7 @@ function apply(state: SessionState, event: Event) {
 		case 'policy.changed':
 		case 'skills.pinned':
 		case 'tools.listed':
+		case 'work.judged':
 			return;
 		default:
 			// Everything that our own description has is above, or this is no program. A newer server may tell of things that this
@@ -276,7 +281,8 @@ function putItem(state: SessionState, event: Event, turn: string, item: Item, en
 		id: item.id,
 		turn,
 		seq: event.seq,
-		startedAt: known?.startedAt ?? event.at,
+		// A call that waited for a person begins when it may run, which is told by its coming a second time.
+		startedAt: endedAt ? (known?.startedAt ?? event.at) : event.at,
 		endedAt,
 		item,
 		live: endedAt ? null : (known?.live ?? null),

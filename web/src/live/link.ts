@@ -21,21 +21,44 @@ class LiveLink {
 	private readonly watchers = new Set<() => void>();
 	private waiting: (() => void)[] = [];
 	private asked = false;
+	/** What was said to a worker that has not answered yet. */
+	private unheard: ToConnection[] | null = [];
 	link: Link = { state: 'connecting', since: Date.now() };
 
 	start() {
 		if (this.worker) return;
-		this.worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'connection' });
-		this.worker.onmessage = (event: MessageEvent<FromConnection>) => this.take(event.data);
+		this.startWorker(1_000);
 		const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
 		this.post({ op: 'start', url: `${scheme}://${location.host}/api/v1/socket`, token: token() });
 		const wake = () => {
-			if (document.visibilityState === 'visible') this.post({ op: 'wake' });
+			if (document.visibilityState !== 'visible') return;
+			// A tab that nobody saw has slow timers: whoever comes back sees all that is here.
+			this.handOver();
+			this.post({ op: 'wake' });
 		};
 		document.addEventListener('visibilitychange', wake);
 		window.addEventListener('online', wake);
 		window.addEventListener('focus', wake);
 		window.addEventListener('pageshow', wake);
+	}
+
+	/** Its script comes from the server, too: where that is away just then, it is fetched again and told all that was said. */
+	private startWorker(pause: number) {
+		const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'connection' });
+		this.worker = worker;
+		worker.onmessage = (event: MessageEvent<FromConnection>) => {
+			this.unheard = null;
+			this.take(event.data);
+		};
+		worker.onerror = () => {
+			if (!this.unheard) return;
+			worker.terminate();
+			this.take({ op: 'link', link: { state: 'lost', since: Date.now(), retryAt: Date.now() + pause, tries: 1 } });
+			setTimeout(() => {
+				this.startWorker(Math.min(8_000, pause * 2));
+				for (const message of this.unheard ?? []) this.worker?.postMessage(message);
+			}, pause);
+		};
 	}
 
 	/** With another token. */
@@ -45,6 +68,7 @@ class LiveLink {
 	}
 
 	private post(message: ToConnection) {
+		this.unheard?.push(message);
 		this.worker?.postMessage(message);
 	}
 
@@ -76,15 +100,16 @@ class LiveLink {
 		this.waiting.push(what);
 		if (this.asked) return;
 		this.asked = true;
-		const run = () => {
-			this.asked = false;
-			const all = this.waiting;
-			this.waiting = [];
-			for (const one of all) one();
-		};
-		if (document.visibilityState === 'visible') requestAnimationFrame(run);
-		else setTimeout(run, 100);
+		if (document.visibilityState === 'visible') requestAnimationFrame(this.handOver);
+		else setTimeout(this.handOver, 100);
 	}
+
+	private handOver = () => {
+		this.asked = false;
+		const all = this.waiting;
+		this.waiting = [];
+		for (const one of all) one();
+	};
 
 	follow(session: string, after: number, lineage: string | null, follower: Follower) {
 		this.followers.set(session, follower);

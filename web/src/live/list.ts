@@ -25,3 +25,13 @@ export function keepListFresh() {
 		if (timer) clearTimeout(timer);
 	};
 }
+
+/** A server that came back is asked again for what is on the page: it was not to be had, or is older than it looks. */
+export function askAgainWhenBack() {
+	let lost = live.link.state === 'lost';
+	return live.watch(() => {
+		const { state } = live.link;
+		if (state === 'open' && lost) queries.invalidateQueries();
+		lost = state === 'lost' || (lost && state !== 'open');
+	});
+}

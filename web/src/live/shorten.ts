@@ -32,7 +32,13 @@ export function shortened(frame: Frame): Frame {
 				output.left_out = left;
 			}
 		}
-		if (typeof item?.report?.tail === 'string') item.report.tail = shortenedText(item.report.tail).text;
+		if (typeof item?.report?.tail === 'string') {
+			const { text, left } = shortenedText(item.report.tail);
+			if (left) {
+				item.report.tail = text;
+				item.report.left_out = left;
+			}
+		}
 		if (item?.input && typeof item.input === 'object') {
 			for (const name of ['content', 'patch']) {
 				const value = item.input[name];

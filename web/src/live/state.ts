@@ -137,7 +137,16 @@ export interface SessionState {
 	/** Of the last step: what the model read and wrote. */
 	context: Usage | null;
 	retry: (Extract<Note, { kind: 'retry' }> & { at: string }) | null;
-	sandbox: { id: string; state: SandboxState; detail: string | null; since: string } | null;
+	sandbox: {
+		id: string;
+		state: SandboxState;
+		detail: string | null;
+		/** Since when it is in this state and does the same. */
+		since: string;
+		/** When that was last told of, and how long from then it may still take. */
+		toldAt: string;
+		limitMs: number | null;
+	} | null;
 	egress: Map<string, EgressHost>;
 	delivery: Delivery | null;
 	/** The last delivery of each repository, by where it lies; of the only one under no name. */

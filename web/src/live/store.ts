@@ -1,25 +1,18 @@
 // One small store for each session that is open: its state, who wants to know of changes, and what was sent and is not
 // in the log yet.
 import { useEffect, useRef, useSyncExternalStore } from 'react';
-import { newKey, send } from '../api/client';
 import type { Problem } from '../api/types';
 import type { Frame } from './connection';
 import { fold, foldDelta } from './fold';
 import { live } from './link';
+import { outbox, type PendingPrompt } from './outbox';
 import { emptyState, type SessionState } from './state';
 import { Trim } from './trim';
 
-export interface PendingPrompt {
-	key: string;
-	text: string;
-	now: boolean;
-	state: 'sending' | 'failed';
-	error: string | null;
-	prompt: string | null;
-}
-
 export interface CaughtUp {
 	events: number;
+	/** The last event that was here before. */
+	from: number;
 	at: number;
 }
 
@@ -29,7 +22,6 @@ const REPLAY_MS = 400;
 export class SessionStore {
 	readonly id: string;
 	state: SessionState = emptyState();
-	pending: PendingPrompt[] = [];
 	problem: Problem | null = null;
 	/** Whether the log was read to its end once. Before that its middle would be shown as if it were now. */
 	whole = false;
@@ -80,8 +72,7 @@ export class SessionStore {
 					break;
 				}
 				if (frame.type === 'item.completed') this.trim.add(state, frame.data.item.id);
-				if (frame.type === 'prompt.queued')
-					this.pending = this.pending.filter((one) => one.prompt !== frame.data.prompt);
+				if (frame.type === 'prompt.queued') outbox.logged(this.id, frame.data.prompt);
 			} else this.takeEphemeral(frame);
 		}
 		// While the log is read nobody can read along; drawing every batch would be most of the work.
@@ -118,9 +109,10 @@ export class SessionStore {
 				this.whole = true;
 				this.lineage = frame.data.lineage ?? this.lineage;
 				if (this.away !== null) {
-					const events = state.seq - this.away;
+					const from = this.away;
+					const events = state.seq - from;
 					this.away = null;
-					if (events > 0) this.caughtUp = { events, at: Date.now() };
+					if (events > 0) this.caughtUp = { events, from, at: Date.now() };
 				}
 				return;
 			case 'presence':
@@ -131,44 +123,22 @@ export class SessionStore {
 		}
 	}
 
-	/** Shown at once; the log has the last word. */
-	async prompt(text: string, now = false) {
-		const pending: PendingPrompt = { key: newKey(), text, now, state: 'sending', error: null, prompt: null };
-		this.pending = [...this.pending, pending];
-		this.changed();
-		await this.deliver(pending);
+	/** What was sent and is not in the log yet. It outlives this store and the page. */
+	get pending(): PendingPrompt[] {
+		return outbox.of(this.id);
 	}
 
-	async retry(key: string) {
-		const pending = this.pending.find((one) => one.key === key);
-		if (!pending) return;
-		this.change(key, { state: 'sending', error: null });
-		await this.deliver(pending);
+	/** Shown at once; the log has the last word. Whether the server took it at the first try. */
+	prompt(text: string, now = false) {
+		return outbox.add(this.id, text, now);
+	}
+
+	retry(key: string) {
+		return outbox.retry(key);
 	}
 
 	discard(key: string) {
-		this.pending = this.pending.filter((one) => one.key !== key);
-		this.changed();
-	}
-
-	private async deliver({ key, text, now }: PendingPrompt) {
-		try {
-			const { id } = await send<{ id: string }>(
-				'POST',
-				`/sessions/${this.id}/prompts`,
-				{ prompt: text, ...(now ? { now } : {}) },
-				key,
-			);
-			if (this.state.prompts.has(id)) this.discard(key);
-			else this.change(key, { prompt: id });
-		} catch (error) {
-			this.change(key, { state: 'failed', error: error instanceof Error ? error.message : String(error) });
-		}
-	}
-
-	private change(key: string, what: Partial<PendingPrompt>) {
-		this.pending = this.pending.map((one) => (one.key === key ? { ...one, ...what } : one));
-		this.changed();
+		outbox.drop(key);
 	}
 
 	changed() {
@@ -191,6 +161,14 @@ const KEPT = 4;
 live.watch(() => {
 	if (live.link.state !== 'lost') return;
 	for (const store of stores.values()) store.lost();
+});
+
+outbox.watch((session) => {
+	const store = stores.get(session);
+	if (!store) return;
+	// The log may have been quicker than the answer.
+	for (const one of outbox.of(session)) if (one.prompt && store.state.prompts.has(one.prompt)) outbox.drop(one.key);
+	store.changed();
 });
 
 export function storeOf(id: string): SessionStore {

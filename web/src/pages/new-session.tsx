@@ -9,6 +9,7 @@ import { mod } from '../ui/keys';
 import { Button, Empty, Failure, Kbd } from '../ui/parts';
 import { go, Link, paths, useSearch } from '../ui/router';
 import { Microphone } from '../ui/speech';
+import { useWarm, Warmth } from './new-session/warm';
 
 const LAST = 'slipway.environment';
 
@@ -20,9 +21,7 @@ export default function NewSession() {
 	const [model, setModel] = useState('');
 	const [busy, setBusy] = useState(false);
 	const [error, setError] = useState<unknown>(null);
-	const [warm, setWarm] = useState<'no' | 'starting' | 'ready' | 'cold'>('no');
 	const [touched, setTouched] = useState(false);
-	const warmed = useRef('');
 	const sent = useRef({ body: '', key: '' });
 	const field = useRef<HTMLTextAreaElement>(null);
 	const names = environments.data?.map((one) => one.name) ?? [];
@@ -33,16 +32,7 @@ export default function NewSession() {
 	useEffect(() => field.current?.focus(), []);
 
 	// Somebody writes: a sandbox is made ready meanwhile.
-	const writes = text !== '' && touched;
-	useEffect(() => {
-		if (!writes || !environment || warmed.current === environment) return;
-		warmed.current = environment;
-		setWarm('starting');
-		send('POST', `/environments/${encodeURIComponent(environment)}/warm`, {}).then(
-			() => setWarm('ready'),
-			() => setWarm('cold'),
-		);
-	}, [writes, environment]);
+	const warm = useWarm(text !== '' && touched ? environment : '');
 	const write = (value: string) => {
 		setText(value);
 		setTouched(true);
@@ -120,7 +110,6 @@ export default function NewSession() {
 							value={environment}
 							onChange={(event) => {
 								change({ environment: event.target.value });
-								setWarm('no');
 							}}
 						>
 							{names.map((name) => (
@@ -140,8 +129,7 @@ export default function NewSession() {
 						</select>
 					</label>
 					<span role="status" className="text-xs text-muted">
-						{warm === 'starting' && 'A sandbox is being warmed'}
-						{warm === 'ready' && <span className="text-good">Sandbox ready</span>}
+						<Warmth warm={warm} />
 					</span>
 					<span className="ml-auto flex items-center gap-2">
 						<Microphone onText={(more) => write(text ? `${text} ${more}` : more)} />

@@ -5,7 +5,7 @@ import type { Session } from '../api/types';
 import { useUnread } from '../live/unread';
 import { archive } from '../shell/archive';
 import { visible } from '../text/hidden';
-import { ago, fullTime, money, plural, shortDuration } from '../ui/format';
+import { ago, duration, fullTime, money, plural, shortDuration } from '../ui/format';
 import { Icon } from '../ui/icons';
 import { useKeys } from '../ui/keys';
 import { useNowText } from '../ui/now';
@@ -25,7 +25,9 @@ export default function Sessions() {
 	const list = useSessions({ q, environment, author, archived });
 	const environments = useEnvironments().data ?? [];
 	const box = useRef<HTMLInputElement>(null);
-	const [at, setAt] = useState(-1);
+	/** The row that one is at, by its session: the list moves while one looks at it. */
+	const [at, setAt] = useState<string | null>(null);
+	const place = useRef(-1);
 	const [most, setMost] = useState(STEP);
 
 	// A server that does not filter leaves it to us.
@@ -37,7 +39,8 @@ export default function Sessions() {
 			list.data?.counts !== undefined ||
 			words.every((word) => session.title.toLowerCase().includes(word)));
 	const sessions = (list.data?.sessions ?? []).filter(fits);
-	const people = useSessions().data?.sessions.flatMap((session) => session.authors?.map((one) => one.name) ?? []) ?? [];
+	const every = useSessions().data?.sessions ?? [];
+	const people = every.flatMap((session) => session.authors?.map((one) => one.name) ?? []);
 	const names = [...new Set(author ? [...people, author] : people)].sort();
 	const cut = list.data?.next_cursor != null;
 	const byGroup = groups.map(({ group, title }) => {
@@ -47,17 +50,35 @@ export default function Sessions() {
 		return { group, title, count, sessions: group === 'finished' ? all.slice(0, most) : all, left: all.length - most };
 	});
 	const inOrder = byGroup.flatMap((one) => one.sessions.map((row) => row.session));
-	const chosen = inOrder[at];
+	const titles = new Map([...every, ...sessions].map((session) => [session.id, session.title]));
+	/** Children that stand elsewhere, since they are otherwise than their parent. */
+	const apart = (parent: Session) =>
+		sessions.filter((child) => child.parent === parent.id && groupOf(child) !== groupOf(parent));
+	// The row with the focus is the one; without any it is the one that had it last.
+	const here = () => {
+		const row = document.activeElement?.closest<HTMLElement>('[data-session]')?.dataset.session ?? at;
+		return inOrder.findIndex((session) => session.id === row);
+	};
+	const chosen = inOrder.find((session) => session.id === at);
 	const move = (by: number) => {
-		const next = Math.max(0, Math.min(inOrder.length - 1, at + by));
-		setAt(next);
+		const from = here();
+		// Where the row went away, those after it moved up into its place.
+		const wanted = from >= 0 ? from + by : place.current + (by > 0 ? Math.max(0, by - 1) : by);
+		const next = Math.max(0, Math.min(inOrder.length - 1, place.current < 0 && from < 0 ? 0 : wanted));
 		document.getElementById(`row-${inOrder[next]?.id}`)?.focus();
+	};
+	const focused = (id: string) => {
+		setAt(id);
+		place.current = inOrder.findIndex((session) => session.id === id);
 	};
 	useKeys({
 		'/': () => box.current?.focus(),
 		j: () => move(1),
 		k: () => move(-1),
-		e: () => chosen && archive(chosen),
+		e: () => {
+			const session = inOrder[here()];
+			if (session) archive(session);
+		},
 	});
 	return (
 		<div className="flex min-h-0 flex-1 flex-col">
@@ -130,8 +151,14 @@ export default function Sessions() {
 							</h2>
 							<ul>
 								{rows.map(({ session, depth }) => (
-									<li key={session.id}>
-										<Row session={session} depth={depth} chosen={chosen?.id === session.id} />
+									<li key={session.id} data-session={session.id} onFocus={() => focused(session.id)}>
+										<Row
+											session={session}
+											depth={depth}
+											chosen={chosen?.id === session.id}
+											parent={depth === 0 && session.parent ? (titles.get(session.parent) ?? 'another session') : null}
+											apart={apart(session)}
+										/>
 									</li>
 								))}
 							</ul>
@@ -166,7 +193,17 @@ function nested(sessions: Session[]): { session: Session; depth: number }[] {
 	return rows;
 }
 
-function Row({ session, depth, chosen }: { session: Session; depth: number; chosen: boolean }) {
+interface RowProps {
+	session: Session;
+	depth: number;
+	chosen: boolean;
+	/** The session that it belongs to, where that does not stand above it. */
+	parent: string | null;
+	/** Its children that do not stand below it. */
+	apart: Session[];
+}
+
+function Row({ session, depth, chosen, parent, apart }: RowProps) {
 	const unread = useUnread(session);
 	return (
 		<div
@@ -194,6 +231,8 @@ function Row({ session, depth, chosen }: { session: Session; depth: number; chos
 				<span className="col-span-full flex min-w-0 items-center gap-2 pl-6 text-xs text-muted">
 					<StatusMark status={session.status} icon={false} />
 					<span className="truncate">
+						{parent !== null && `part of “${visible(parent)}” · `}
+						{apart.length > 0 && `${apartWords(apart)} · `}
 						{session.environment}
 						{session.branch && ` · ${visible(session.branch)}`}
 						{authors(session)}
@@ -210,6 +249,20 @@ function Row({ session, depth, chosen }: { session: Session; depth: number; chos
 			/>
 		</div>
 	);
+}
+
+/** How children are that stand in other groups: `1 child works, 2 children need you`. */
+function apartWords(children: Session[]): string {
+	const words = {
+		needs_you: ['needs you', 'need you'],
+		working: ['works', 'work'],
+		finished: ['finished', 'finished'],
+	};
+	return groups
+		.map(({ group }) => ({ group, count: children.filter((child) => groupOf(child) === group).length }))
+		.filter(({ count }) => count > 0)
+		.map(({ group, count }) => `${plural(count, 'child', 'children')} ${words[group][count === 1 ? 0 : 1]}`)
+		.join(', ');
 }
 
 const authors = (session: Session) =>
@@ -242,21 +295,23 @@ function Facts({ session }: { session: Session }) {
 	);
 }
 
-/** How long it works, or since when nothing changed. */
+/** How long the turn under way, or the last one, took; of what is over also since when. */
 function Since({ session }: { session: Session }) {
-	const text = useNowText((now) =>
-		session.turn_started_at && session.status === 'working'
-			? shortDuration(now - Date.parse(session.turn_started_at))
-			: ago(session.updated_at, now),
-	);
+	const { turn_started_at: started, turn_ms: took } = session;
+	const works = started && session.status === 'working';
+	const text = useNowText((now) => (works ? shortDuration(now - Date.parse(started)) : ago(session.updated_at, now)));
 	return (
-		<time
-			className="tabular min-w-10 text-right text-xs whitespace-nowrap text-muted"
-			dateTime={session.updated_at}
-			title={fullTime(session.updated_at)}
-		>
-			{text}
-		</time>
+		<span className="tabular min-w-10 text-right text-xs whitespace-nowrap text-muted">
+			{!works && took != null && (
+				<span title="How long the last turn took">
+					<span className="sr-only">took </span>
+					{duration(took)} ·{' '}
+				</span>
+			)}
+			<time dateTime={works ? started : session.updated_at} title={fullTime(works ? started : session.updated_at)}>
+				{text}
+			</time>
+		</span>
 	);
 }
 

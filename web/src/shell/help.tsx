@@ -43,7 +43,8 @@ const keys: { title: string; keys: [string, string][] }[] = [
 			['] [', 'Next file, previous file'],
 			['n p', 'Next change, previous change'],
 			['v', 'Mark the file as viewed'],
-			['m', 'Comment on the file'],
+			['↑ ↓', 'From line to line of a change'],
+			['m', 'Comment on the line, or on the file'],
 		],
 	},
 ];

@@ -22,7 +22,7 @@ export function Sidebar({ openPalette, close }: { openPalette: () => void; close
 	return (
 		<nav aria-label="Sessions and pages" className="flex h-full flex-col">
 			<div className="flex items-center gap-1 p-2 pb-1">
-				<Link to="/" className="flex h-8 flex-1 items-center gap-2 rounded-md px-2 font-semibold">
+				<Link to="/" className="target flex h-8 flex-1 items-center gap-2 rounded-md px-2 font-semibold">
 					<Icon name="ship" className="text-accent" />
 					Slipway
 				</Link>
@@ -67,7 +67,7 @@ export function Sidebar({ openPalette, close }: { openPalette: () => void; close
 								))}
 							</ul>
 							{shown.length < mine.length && (
-								<Link to="/" className="block px-2 py-1 text-xs text-muted hover:text-text">
+								<Link to="/" className="target flex items-center px-2 py-1 text-xs text-muted hover:text-text">
 									{mine.length - shown.length} more
 								</Link>
 							)}

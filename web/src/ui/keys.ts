@@ -16,6 +16,10 @@ function isWriting(target: EventTarget | null): boolean {
 	return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
+/** Menus, lists to choose from and dialogues take letters for themselves. */
+const inLayer = (target: EventTarget | null) =>
+	target instanceof Element && target.closest('dialog, [role=dialog], [role=menu], [role=listbox]') !== null;
+
 const inTerminal = (target: EventTarget | null) => target instanceof Element && target.closest('.xterm') !== null;
 
 function onKey(event: KeyboardEvent) {
@@ -23,7 +27,7 @@ function onKey(event: KeyboardEvent) {
 	const modified = isMac ? event.metaKey : event.ctrlKey;
 	// The other one belongs to the system: on a Mac, Ctrl K ends a line.
 	if (isMac ? event.ctrlKey : event.metaKey) return;
-	if (!modified && isWriting(event.target)) return;
+	if (!modified && (isWriting(event.target) || inLayer(event.target))) return;
 	if (event.altKey) return;
 	const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
 	const key = modified ? `mod+${name}` : event.key.length === 1 ? event.key : name;

@@ -14,3 +14,5 @@ export function useMedia(media: string): boolean {
 
 export const usePhone = () => useMedia('(max-width: 767px)');
 export const useWide = () => useMedia('(min-width: 1180px)');
+/** Whether one points with a finger. */
+export const useTouch = () => useMedia('(pointer: coarse)');

@@ -347,7 +347,13 @@ test('what a finger must hit is large enough, on every page of a phone', async (
 				patch: 'diff --git a/a.js b/a.js\n--- a/a.js\n+++ b/a.js\n@@ -1 +1 @@\n-a\n+b\n',
 			},
 			'/api/v1/environments/shop/image': { state: 'none', steps: [] },
+			'/api/v1/environments/shop/egress': { egress: ['a.example.com'], refused: [] },
 			'/api/v1/secrets': { secrets: [] },
+			[`/api/v1/sessions/${ID}/files`]: {
+				path: 'src/deep',
+				entries: [{ name: 'a.js', kind: 'file', size: 1 }],
+				truncated: false,
+			},
 		},
 	});
 	const page = await open(stand.url, { phone: true });
@@ -358,7 +364,9 @@ test('what a finger must hit is large enough, on every page of a phone', async (
 		`/s/${ID}`,
 		`/s/${ID}/changes`,
 		`/s/${ID}/checks`,
+		`/s/${ID}/files?path=src/deep`,
 		'/environments',
+		'/environments/shop/network',
 		'/environments/shop/recipe',
 		'/settings',
 		'/settings/browser',
@@ -368,20 +376,21 @@ test('what a finger must hit is large enough, on every page of a phone', async (
 		await page.waitForLoadState('networkidle');
 		small.push(
 			...(await page.evaluate((where) => {
-				const all = [
-					...document.querySelectorAll('button, select, input:not([type=checkbox]), textarea, [role=radio], nav a'),
-				];
+				for (const folded of document.querySelectorAll('[aria-label=Conversation] button[aria-expanded=false]'))
+					folded.click();
+				const all = [...document.querySelectorAll('a[href], button, select, input, textarea, summary, [role=radio]')];
+				// A link in the middle of a sentence is as high as its line, as in any text; a box has its label around it.
+				const inSentence = (one) =>
+					one.matches('p a, .prose a') && one.closest('p, .prose').textContent.trim() !== one.textContent.trim();
 				return all
-					.filter(
-						(one) =>
-							one.checkVisibility() &&
-							!one.closest('.sr-only') &&
-							one.tabIndex >= -1 &&
-							!one.matches('[aria-label^="Comment on line"]'),
-					)
+					.filter((one) => one.checkVisibility() && !one.closest('.sr-only') && !inSentence(one))
+					.map((one) => (one.type === 'checkbox' ? (one.closest('label') ?? one) : one))
 					.map((one) => [one, one.getBoundingClientRect()])
-					.filter(([, box]) => box.height > 1 && box.height < 43.5)
-					.map(([one, box]) => `${where}: ${one.outerHTML.slice(0, 120)} is ${Math.round(box.height)} px high`);
+					.filter(([, box]) => box.height > 1 && (box.height < 43.5 || box.width < 43.5))
+					.map(
+						([one, box]) =>
+							`${where}: ${one.outerHTML.slice(0, 160)} is ${Math.round(box.width)} by ${Math.round(box.height)} px`,
+					);
 			}, path)),
 		);
 	}

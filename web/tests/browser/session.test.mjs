@@ -13,6 +13,7 @@ test('a task is started and watched until it is done, and its branch is there', 
 	const page = await open('/new?environment=shop');
 	await page.getByLabel('What is to be done').fill('The cart total is off by one cent');
 	await page.getByText('Sandbox ready').waitFor();
+	assert.ok((await server.call('GET', '/environments/shop/image')).warm > 0, 'there is one');
 	await page.keyboard.press('Control+Enter');
 	await page.waitForURL(/\/s\/ses_/);
 	await server.status(page.url().split('/').at(-1), 'done');
@@ -226,14 +227,67 @@ test('a question is answered by choosing', async () => {
 	await page.getByText('Thank you. I made a note of it and changed nothing.').first().waitFor();
 });
 
+test('a sandbox is not said to be ready while its image is built', async () => {
+	const recipe = { repos: [{ url: server.repository, branch: 'main' }], base: 'host', setup: [{ run: 'sleep 8' }] };
+	await server.call('PUT', '/environments/slow', recipe);
+	const page = await open('/new?environment=slow');
+	await page.getByLabel('What is to be done').pressSequentially('x');
+	await page.getByText(/The image of this environment is being built: step 3 of 3, sleep 8/).waitFor();
+	assert.equal(await page.getByText('Sandbox ready').count(), 0);
+	await page.getByText('Sandbox ready').waitFor();
+	const image = await server.call('GET', '/environments/slow/image');
+	assert.deepEqual([image.state, image.warm > 0], ['ready', true]);
+});
+
+/** Seconds that the line on what goes on says are left. */
+async function left(page, words) {
+	const line = page.locator('#main p', { hasText: words }).last();
+	await line.waitFor();
+	const [, minutes = '0', seconds] = /(?:(\d+) m)? ?(?:(\d+) s)?$/.exec(await line.innerText());
+	return Number(minutes) * 60 + Number(seconds ?? 0);
+}
+
 test('waiting for the model says why and until when', async () => {
 	const id = await begin('free', 'Do it while the model is busy');
 	const page = await open(`/s/${id}`);
-	await page
-		.getByText(/try \d of \d/)
-		.first()
-		.waitFor();
+	await page.getByText(/Waiting for the model, try \d of \d: the model server has too much to do/).waitFor();
+	await page.getByText(/next try in \d+ s/).waitFor();
 	await page.getByText('The model is back').first().waitFor();
+});
+
+test('a model that says nothing is waited for as long as the server waits', async () => {
+	const id = await begin('free', 'Say nothing for a long time');
+	const page = await open(`/s/${id}`);
+	await page.getByText(/given up in/).waitFor();
+	// The limit of the configuration, and not one of this page.
+	const seconds = await left(page, 'Waiting for main');
+	assert.ok(seconds > 150 && seconds <= 200, `given up in ${seconds} s`);
+	server.model.open('silence');
+	await server.status(id, 'done');
+});
+
+test('a command is said to end when the server ends it, whatever the model asked for', async () => {
+	const id = await begin('free', 'Please run something long');
+	const page = await open(`/s/${id}`);
+	await page.getByText('line 2 of a long command').waitFor();
+	// The model asked for two minutes; the configuration lets no command run for longer than 90 s.
+	const seconds = await left(page, /times out in/);
+	assert.ok(seconds > 60 && seconds <= 90, `times out in ${seconds} s`);
+	await server.call('POST', `/sessions/${id}/stop`, {});
+	await server.status(id, 'cancelled');
+});
+
+test('a file that is written over is shown with what goes, before a person says yes', async () => {
+	const id = await begin('careful', 'Please write the readme anew');
+	const page = await open(`/s/${id}`);
+	const card = page.getByRole('region', { name: 'Needs your decision' });
+	await card.getByText('A cart, and what it costs.').waitFor();
+	await card.getByText('One shop for all.').waitFor();
+	await card.getByText('README.md', { exact: true }).waitFor();
+	assert.match(await card.getByRole('group', { name: 'Changed lines' }).innerText(), /−\s*A cart, and what it costs/);
+	assert.deepEqual(await barriers(page), []);
+	await card.getByRole('button', { name: 'Reject' }).click();
+	await server.call('POST', `/sessions/${id}/stop`, {}).catch(() => undefined);
 });
 
 test('what models, tools and repositories say does no harm', async () => {

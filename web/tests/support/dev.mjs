@@ -15,7 +15,7 @@ const types = {
 };
 const policy =
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const dist = resolve(import.meta.dirname, '../..', process.env.SLIPWAY_WEB ?? 'dist');
+export const dist = resolve(import.meta.dirname, '../..', process.env.SLIPWAY_WEB ?? 'dist');
 
 export async function startFront(target, port = 0) {
 	const { hostname, port: behind } = new URL(target);
@@ -24,6 +24,7 @@ export async function startFront(target, port = 0) {
 		return { ...rest, host: `${hostname}:${behind}` };
 	};
 	let away = false;
+	let files = dist;
 	const server = createServer((incoming, outgoing) => {
 		if (away) return incoming.socket.destroy();
 		if (incoming.url.startsWith('/api/')) {
@@ -39,8 +40,11 @@ export async function startFront(target, port = 0) {
 			return;
 		}
 		const path = normalize(new URL(incoming.url, target).pathname);
-		const file = join(dist, path);
-		const found = path !== '/' && existsSync(file) ? file : join(dist, 'index.html');
+		const file = join(files, path);
+		const there = path !== '/' && existsSync(file);
+		// What looks like a file and is none is a mistake, as at the server itself.
+		if (!there && path.split('/').at(-1).includes('.')) return outgoing.writeHead(404).end();
+		const found = there ? file : join(files, 'index.html');
 		outgoing.writeHead(200, {
 			'content-type': types[extname(found)] ?? 'application/octet-stream',
 			'content-security-policy': policy,
@@ -87,6 +91,10 @@ export async function startFront(target, port = 0) {
 		},
 		mend() {
 			away = false;
+		},
+		/** From now on another build of the app. */
+		upgrade(directory) {
+			files = directory;
 		},
 	};
 }

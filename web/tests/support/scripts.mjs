@@ -141,6 +141,22 @@ export const scripts = [
 		steps: [{ overloaded: 3, text: 'The model is back, and there was nothing to do.' }],
 	},
 	{
+		name: 'silent',
+		when: /say nothing for a long time/i,
+		steps: [{ gate: 'silence', text: 'Nothing.' }],
+	},
+	{
+		name: 'overwrite',
+		when: /write the readme anew/i,
+		steps: [
+			{
+				text: 'I write it anew.',
+				calls: [['write', { path: 'README.md', content: '# Shop\n\nOne shop for all.\n' }]],
+			},
+			{ text: 'The readme is another one.' },
+		],
+	},
+	{
 		name: 'hostile',
 		when: /hostile/i,
 		steps: [

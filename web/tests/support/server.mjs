@@ -114,6 +114,9 @@ listen = "127.0.0.1:${at}"
 data_dir = "${join(directory, 'data')}"
 ${people.length ? `tokens = { ${people.map((name) => `${name} = "TOKEN_${name.toUpperCase()}"`).join(', ')} }` : ''}
 
+[agent]
+command_timeout_s = 90
+
 [budget.session]
 usd = 2.0
 
@@ -123,6 +126,7 @@ model = "scripted"
 base_url = "${model.url}"
 price = { input = 3.0, output = 15.0 }
 context = 64000
+idle_timeout_s = 200
 
 [models.spare]
 provider = "openai-compatible"

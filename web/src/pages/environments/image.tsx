@@ -31,7 +31,7 @@ export function Image({ environment: { name } }: { environment: NamedEnvironment
 			setAsked(false);
 		}
 	};
-	if (image.error) return <Failure error={image.error} again={() => image.refetch()} />;
+	if (image.error && !image.data) return <Failure error={image.error} again={() => image.refetch()} />;
 	if (!image.data) return <Waiting>Looking at the image</Waiting>;
 	const { current, steps = [], warm = 0, error } = image.data;
 	const building = image.data.state === 'building';

@@ -1,21 +1,28 @@
 // Environments: what sessions start from. The list, and one of them with its image, recipe, network, secrets and memory.
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense } from 'react';
 import { get } from '../../api/client';
 import { useEnvironments } from '../../api/queries';
 import type { ImageStatus, NamedEnvironment } from '../../api/types';
+import { part } from '../../shell/part';
 import { agoWords, plural } from '../../ui/format';
 import { Icon, type IconName } from '../../ui/icons';
 import { useNow } from '../../ui/now';
-import { Button, Empty, Failure, Tabs, Waiting } from '../../ui/parts';
+import { Button, Dialog, Empty, Failure, Tabs, Waiting } from '../../ui/parts';
 import { go, Link, paths, useSearch } from '../../ui/router';
 import { Image } from './image';
 import { Memory } from './memory';
 import { Network } from './network';
 import { Secrets } from './secrets';
 
-const Recipe = lazy(() => import('./recipe'));
-const NewEnvironment = lazy(() => import('./new'));
+const Recipe = part(() => import('./recipe'));
+const NewEnvironment = part(
+	() => import('./new'),
+	({ close, children }) => (
+		<Dialog open onClose={close} label="New environment">
+			{children}
+		</Dialog>
+	),
+);
 
 const tabs = ['image', 'recipe', 'network', 'secrets', 'memory'] as const;
 const words: Record<(typeof tabs)[number], string> = {
@@ -97,7 +104,7 @@ function List() {
 					))}
 				</ul>
 			</div>
-			<Suspense>{making && <NewEnvironment close={() => setMaking(false)} />}</Suspense>
+			{making && <NewEnvironment close={() => setMaking(false)} />}
 		</div>
 	);
 }
@@ -131,7 +138,8 @@ function Row({ environment }: { environment: NamedEnvironment }) {
 function One({ name, tab }: { name: string; tab: (typeof tabs)[number] }) {
 	const environments = useEnvironments();
 	const environment = environments.data?.find((one) => one.name === name);
-	if (environments.error)
+	// What was fetched before stays: somebody may be writing in it.
+	if (environments.error && !environments.data)
 		return <Failure error={environments.error} again={() => environments.refetch()} className="m-4" />;
 	if (!environments.data) return <Waiting>Fetching the environment</Waiting>;
 	if (!environment) {
@@ -172,11 +180,7 @@ function One({ name, tab }: { name: string; tab: (typeof tabs)[number] }) {
 			<div className="min-h-0 flex-1 overflow-y-auto">
 				<div className="mx-auto max-w-[900px] p-4">
 					{tab === 'image' && <Image environment={environment} />}
-					{tab === 'recipe' && (
-						<Suspense fallback={<Waiting>Fetching this part of the app</Waiting>}>
-							<Recipe environment={environment} />
-						</Suspense>
-					)}
+					{tab === 'recipe' && <Recipe environment={environment} />}
 					{tab === 'network' && <Network environment={environment} />}
 					{tab === 'secrets' && <Secrets environment={environment} />}
 					{tab === 'memory' && <Memory environment={environment} />}

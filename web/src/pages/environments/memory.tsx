@@ -4,6 +4,7 @@ import { type FormEvent, useState } from 'react';
 import { get, query, send } from '../../api/client';
 import { queries } from '../../api/queries';
 import type { NamedEnvironment, RememberedNote } from '../../api/types';
+import { useDraft, useDraftOf } from '../../ui/draft';
 import { ago, plural } from '../../ui/format';
 import { useNow } from '../../ui/now';
 import { Button, Failure, IconButton, Waiting } from '../../ui/parts';
@@ -17,7 +18,7 @@ const kinds: Record<RememberedNote['kind'], string> = {
 };
 
 export function Memory({ environment: { name, memory } }: { environment: NamedEnvironment }) {
-	const [text, setText] = useState('');
+	const [text, setText] = useDraft(`memory.${name}`);
 	const [kind, setKind] = useState<RememberedNote['kind']>('fact');
 	const notes = useQuery({
 		queryKey: ['memory', name],
@@ -37,7 +38,7 @@ export function Memory({ environment: { name, memory } }: { environment: NamedEn
 			complain(error);
 		}
 	};
-	if (notes.error) return <Failure error={notes.error} again={() => notes.refetch()} />;
+	if (notes.error && !notes.data) return <Failure error={notes.error} again={() => notes.refetch()} />;
 	if (!notes.data) return <Waiting>Remembering</Waiting>;
 	return (
 		<div className="flex flex-col gap-4">
@@ -86,14 +87,22 @@ export function Memory({ environment: { name, memory } }: { environment: NamedEn
 }
 
 function NoteRow({ note, changed }: { note: RememberedNote; changed: () => void }) {
-	const [draft, setDraft] = useState<string | null>(null);
+	const [draft, setDraft] = useDraftOf<string>(`note.${note.id}`);
+	const [began, setBegan] = useState(false);
 	const now = useNow();
 	const path = `/memory/${encodeURIComponent(note.id)}`;
 	const save = (event: FormEvent) => {
 		event.preventDefault();
 		const next = draft?.trim();
-		setDraft(null);
-		if (next && next !== note.text) send('PATCH', path, { text: next }).then(changed, complain);
+		if (!next || next === note.text) {
+			setDraft(null);
+			return;
+		}
+		const saved = () => {
+			setDraft(null);
+			changed();
+		};
+		send('PATCH', path, { text: next }).then(saved, complain);
 	};
 	if (draft !== null) {
 		return (
@@ -102,12 +111,15 @@ function NoteRow({ note, changed }: { note: RememberedNote; changed: () => void 
 					className="field"
 					rows={3}
 					aria-label="The note"
-					autoFocus
+					autoFocus={began}
 					value={draft}
 					onChange={(event) => setDraft(event.target.value)}
 				/>
 				<Button kind="primary" type="submit">
 					Save
+				</Button>
+				<Button kind="quiet" onClick={() => setDraft(null)}>
+					Cancel
 				</Button>
 			</form>
 		);
@@ -129,7 +141,15 @@ function NoteRow({ note, changed }: { note: RememberedNote; changed: () => void 
 					{` · ${ago(note.changed_at, now)} · used ${plural(note.uses, 'time')}`}
 				</p>
 			</div>
-			<IconButton icon="edit" label="Change it" size={14} onClick={() => setDraft(note.text)} />
+			<IconButton
+				icon="edit"
+				label="Change it"
+				size={14}
+				onClick={() => {
+					setBegan(true);
+					setDraft(note.text);
+				}}
+			/>
 			<IconButton
 				icon="cross"
 				label="Forget it"

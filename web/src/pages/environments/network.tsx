@@ -8,11 +8,13 @@ import { agoWords, fullTime } from '../../ui/format';
 import { useNow } from '../../ui/now';
 import { Button, Failure, Waiting } from '../../ui/parts';
 import { complain, say } from '../../ui/toast';
+import { linesFor } from './lines';
 
 export function Network({ environment: { name, source } }: { environment: NamedEnvironment }) {
 	const path = `/environments/${encodeURIComponent(name)}/egress`;
 	const [host, setHost] = useState('');
 	const [busy, setBusy] = useState<string | null>(null);
+	const [wanted, setWanted] = useState<string[]>([]);
 	const now = useNow();
 	const egress = useQuery({
 		queryKey: ['egress', name],
@@ -33,7 +35,7 @@ export function Network({ environment: { name, source } }: { environment: NamedE
 			setBusy(null);
 		}
 	};
-	if (egress.error) return <Failure error={egress.error} again={() => egress.refetch()} />;
+	if (egress.error && !egress.data) return <Failure error={egress.error} again={() => egress.refetch()} />;
 	if (!egress.data) return <Waiting>Looking at the network's rules</Waiting>;
 	const { egress: rules, refused } = egress.data;
 	const allowed = Array.isArray(rules) ? rules : [];
@@ -58,33 +60,28 @@ export function Network({ environment: { name, source } }: { environment: NamedE
 						))}
 					</ul>
 				)}
-				{fixed ? (
-					<p className="mt-2 text-sm text-muted">
-						The configuration file says this. To allow more, add to <code>egress</code> of{' '}
-						<code>[environments.{name}]</code> there.
-					</p>
-				) : (
-					rules !== 'open' && (
-						<form
-							className="mt-3 flex max-w-md gap-2"
-							onSubmit={(event: FormEvent) => {
-								event.preventDefault();
-								if (host.trim()) allow(host.trim());
-							}}
-						>
-							<input
-								className="field code"
-								aria-label="A host to allow"
-								placeholder="registry.npmjs.org or *.example.com:8443"
-								value={host}
-								onChange={(event) => setHost(event.target.value)}
-							/>
-							<Button type="submit" disabled={!host.trim()} busy={busy === host.trim() && busy !== ''}>
-								Allow
-							</Button>
-						</form>
-					)
-				)}
+				{fixed
+					? rules !== 'open' && <InFile name={name} rules={allowed} wanted={wanted} />
+					: rules !== 'open' && (
+							<form
+								className="mt-3 flex max-w-md gap-2"
+								onSubmit={(event: FormEvent) => {
+									event.preventDefault();
+									if (host.trim()) allow(host.trim());
+								}}
+							>
+								<input
+									className="field code"
+									aria-label="A host to allow"
+									placeholder="registry.npmjs.org or *.example.com:8443"
+									value={host}
+									onChange={(event) => setHost(event.target.value)}
+								/>
+								<Button type="submit" disabled={!host.trim()} busy={busy === host.trim() && busy !== ''}>
+									Allow
+								</Button>
+							</form>
+						)}
 			</section>
 			<section aria-label="What was refused">
 				<h2 className="heading mb-1">What was refused</h2>
@@ -103,7 +100,21 @@ export function Network({ environment: { name, source } }: { environment: NamedE
 								<span className="tabular text-xs text-muted" title={fullTime(one.last_at)}>
 									{one.count}×, last {agoWords(one.last_at, now)}
 								</span>
-								{!fixed && (
+								{fixed ? (
+									<Button
+										aria-pressed={wanted.includes(ruleOf(one))}
+										onClick={() =>
+											setWanted(
+												wanted.includes(ruleOf(one))
+													? wanted.filter((rule) => rule !== ruleOf(one))
+													: [...wanted, ruleOf(one)],
+											)
+										}
+									>
+										{wanted.includes(ruleOf(one)) ? 'In the lines above' : 'Add to the lines above'}
+										<span className="sr-only">, {ruleOf(one)}</span>
+									</Button>
+								) : (
 									<Button busy={busy === ruleOf(one)} onClick={() => allow(ruleOf(one))}>
 										Allow<span className="sr-only"> {ruleOf(one)}</span>
 									</Button>
@@ -113,6 +124,26 @@ export function Network({ environment: { name, source } }: { environment: NamedE
 					</ul>
 				)}
 			</section>
+		</div>
+	);
+}
+
+/** Of an environment that the configuration file has: the lines that are to be there, to be copied. */
+function InFile({ name, rules, wanted }: { name: string; rules: string[]; wanted: string[] }) {
+	const fresh = wanted.filter((rule) => !rules.includes(rule));
+	const lines = linesFor(name, [...rules, ...fresh]);
+	return (
+		<div className="mt-3 flex max-w-2xl flex-col gap-2 text-sm">
+			<p className="text-muted">
+				This environment is in the configuration file, which only a person changes. To allow more, put these lines there
+				and start the server again{fresh.length === 0 ? '; hosts that were refused can be added to them below' : ''}.
+			</p>
+			<div className="flex items-start gap-2 rounded-md border border-line bg-sunken">
+				<pre className="code min-w-0 flex-1 overflow-x-auto px-3 py-2">{lines}</pre>
+				<Button kind="quiet" onClick={() => navigator.clipboard?.writeText(lines).then(() => say('Copied'), complain)}>
+					Copy
+				</Button>
+			</div>
 		</div>
 	);
 }

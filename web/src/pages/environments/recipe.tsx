@@ -1,9 +1,10 @@
 // The recipe, to be read and changed: the common parts as fields, everything as JSON. The server looks at each change
 // before it is saved and says what is wrong with it.
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { inWords, send } from '../../api/client';
 import { queries, useModels } from '../../api/queries';
 import type { Environment, NamedEnvironment } from '../../api/types';
+import { useDraftOf } from '../../ui/draft';
 import { Icon } from '../../ui/icons';
 import { Button, Segments } from '../../ui/parts';
 import { go, paths } from '../../ui/router';
@@ -11,45 +12,44 @@ import { complain, say } from '../../ui/toast';
 import { Fields } from './fields';
 import NewEnvironment from './new';
 
+/** What was written, and the recipe as it was when somebody began. Kept in this browser until it is saved. */
+interface Draft {
+	base: string;
+	text: string;
+}
+
 type Verdict = { state: 'same' | 'looking' | 'good' } | { state: 'bad'; title: string; hint?: string | undefined };
 
 export default function Recipe({ environment }: { environment: NamedEnvironment }) {
 	const { name, source, image: _, ...kept } = environment;
 	const fixed = source === 'config';
 	const [how, setHow] = useState<'fields' | 'json'>('fields');
-	const before = JSON.stringify(kept, null, 2);
-	const [recipe, setRecipe] = useState<Environment>(kept);
-	const [text, setText] = useState(before);
-	const [wrong, setWrong] = useState<string | null>(null);
+	const before = written(kept);
+	const [draft, setDraft] = useDraftOf<Draft>(`recipe.${name}`);
+	const { text, wrong, moved } = useMemo(() => onTopOf(before, fixed ? null : draft), [before, draft, fixed]);
+	const recipe = useMemo(() => (wrong ? null : (JSON.parse(text) as Environment)), [text, wrong]);
+	// What cannot be read yet is shown in the fields as it was before.
+	const shown = recipe ?? kept;
 	const [busy, setBusy] = useState(false);
 	const [copying, setCopying] = useState(false);
-	const now = JSON.stringify(recipe, null, 2);
-	const verdict = useVerdict(name, recipe, now !== before && !wrong && !fixed);
+	const now = written(shown);
+	const verdict = useVerdict(name, shown, now !== before && !wrong && !fixed);
+	const latest = useRef(text);
+	latest.current = text;
 
-	const write = (next: string) => {
-		setText(next);
-		try {
-			setRecipe(JSON.parse(next) as Environment);
-			setWrong(null);
-		} catch (error) {
-			setWrong(error instanceof Error ? error.message : String(error));
-		}
-	};
-	const change = (part: Partial<Environment>) => {
-		const next = { ...recipe, ...part };
-		setRecipe(next);
-		setText(JSON.stringify(next, null, 2));
-	};
+	const write = (next: string) =>
+		setDraft(next === before ? null : { base: wrong && draft ? draft.base : before, text: next });
+	const change = (part: Partial<Environment>) => write(written({ ...shown, ...part }));
 	const save = async () => {
+		if (!recipe) return;
 		setBusy(true);
 		try {
-			const saved = await send<NamedEnvironment>('PUT', `/environments/${encodeURIComponent(name)}`, recipe);
-			const { name: _name, source: _source, image: _image, ...next } = saved;
-			setRecipe(next);
-			setText(JSON.stringify(next, null, 2));
+			await send<NamedEnvironment>('PUT', `/environments/${encodeURIComponent(name)}`, recipe);
 			say('Saved; sessions from now on use it');
 			await queries.invalidateQueries({ queryKey: ['environments'] });
 			queries.invalidateQueries({ queryKey: ['image', name] });
+			// What was written while it was saved is not saved.
+			if (latest.current === text) setDraft(null);
 		} catch (error) {
 			complain(error);
 		} finally {
@@ -60,6 +60,7 @@ export default function Recipe({ environment }: { environment: NamedEnvironment 
 		if (!window.confirm(`Remove the environment ${name}? Sessions that were made from it keep their copy.`)) return;
 		try {
 			await send('DELETE', `/environments/${encodeURIComponent(name)}`);
+			setDraft(null);
 			await queries.invalidateQueries({ queryKey: ['environments'] });
 			go(paths.environments());
 		} catch (error) {
@@ -96,8 +97,15 @@ export default function Recipe({ environment }: { environment: NamedEnvironment 
 					<code>[environments.{name}]</code>. A copy under another name can be changed here.
 				</p>
 			)}
+			{moved && dirty && (
+				<p role="status" className="rounded-md bg-sunken px-3 py-2 text-sm">
+					{wrong
+						? 'The recipe was changed meanwhile. As soon as this is JSON again, what you changed is put on top of it.'
+						: 'The recipe was changed meanwhile. What you changed is put on top of it here, and nothing is saved yet.'}
+				</p>
+			)}
 			{how === 'fields' ? (
-				<Fields recipe={recipe} change={change} fixed={fixed} />
+				<Fields recipe={shown} change={change} fixed={fixed} />
 			) : (
 				<textarea
 					aria-label="The recipe as JSON"
@@ -113,15 +121,7 @@ export default function Recipe({ environment }: { environment: NamedEnvironment 
 				<div className="sticky bottom-0 flex flex-wrap items-center gap-3 border-t border-line bg-background py-3">
 					<Said verdict={wrong ? { state: 'bad', title: `This is no JSON: ${wrong}` } : verdict} />
 					<span className="ml-auto flex gap-2">
-						<Button
-							kind="quiet"
-							disabled={!dirty}
-							onClick={() => {
-								setRecipe(kept);
-								setText(before);
-								setWrong(null);
-							}}
-						>
+						<Button kind="quiet" disabled={!dirty} onClick={() => setDraft(null)}>
 							Undo
 						</Button>
 						<Button
@@ -135,9 +135,36 @@ export default function Recipe({ environment }: { environment: NamedEnvironment 
 					</span>
 				</div>
 			)}
-			{copying && <NewEnvironment close={() => setCopying(false)} recipe={recipe} from={name} />}
+			{copying && <NewEnvironment close={() => setCopying(false)} recipe={shown} from={name} />}
 		</div>
 	);
+}
+
+const written = (recipe: Environment) => JSON.stringify(recipe, null, 2);
+
+/**
+ * A draft as it is now. Where the recipe itself was changed meanwhile, such as by a host that was allowed, the parts that the
+ * draft changed are put on top of that, so that saving it takes nothing back.
+ */
+export function onTopOf(before: string, draft: Draft | null): { text: string; wrong: string | null; moved: boolean } {
+	if (!draft) return { text: before, wrong: null, moved: false };
+	const moved = draft.base !== before;
+	let mine: Record<string, unknown>;
+	try {
+		mine = JSON.parse(draft.text) as Record<string, unknown>;
+		if (typeof mine !== 'object' || mine === null || Array.isArray(mine)) throw new Error('it has no parts');
+	} catch (error) {
+		return { text: draft.text, wrong: error instanceof Error ? error.message : String(error), moved };
+	}
+	if (!moved) return { text: draft.text, wrong: null, moved };
+	const base = JSON.parse(draft.base) as Record<string, unknown>;
+	const next = JSON.parse(before) as Record<string, unknown>;
+	for (const part of new Set([...Object.keys(base), ...Object.keys(mine)])) {
+		if (JSON.stringify(base[part]) === JSON.stringify(mine[part])) continue;
+		if (part in mine) next[part] = mine[part];
+		else delete next[part];
+	}
+	return { text: JSON.stringify(next, null, 2), wrong: null, moved };
 }
 
 /** What the server says of a recipe, asked a moment after the last change. */

@@ -20,7 +20,7 @@ export function useSecrets() {
 export function Secrets({ environment }: { environment: NamedEnvironment }) {
 	const secrets = useSecrets();
 	const wanted = environment.secrets ?? [];
-	if (secrets.error) return <Failure error={secrets.error} again={() => secrets.refetch()} />;
+	if (secrets.error && !secrets.data) return <Failure error={secrets.error} again={() => secrets.refetch()} />;
 	if (!secrets.data) return <Waiting>Looking at the names of the secrets</Waiting>;
 	const stored = new Map(secrets.data.map((one) => [one.name, one]));
 	return (

@@ -1,9 +1,10 @@
 // What the session may use and what of it is used; its limits can be raised here.
 import { useState } from 'react';
 import { send } from '../../api/client';
-import type { Budgets } from '../../api/types';
+import { useListed } from '../../api/queries';
+import type { Budgets, Usage } from '../../api/types';
 import { type SessionStore, useLive } from '../../live/store';
-import { count, money } from '../../ui/format';
+import { count, duration, money, plural } from '../../ui/format';
 import { Button, Meter } from '../../ui/parts';
 import { complain, say } from '../../ui/toast';
 import { Part } from './inspector';
@@ -34,46 +35,111 @@ const units = [
 	['steps', 'Steps'],
 ] as const;
 
+type Use = Record<Limit['scope'], Record<Limit['kind'], number>>;
+
+/** Tokens of all kinds, as budgets count them. */
+const tokensOf = (usage: Usage) =>
+	(usage.input ?? 0) +
+	(usage.cache_read ?? 0) +
+	(usage.cache_write ?? 0) +
+	(usage.output ?? 0) +
+	(usage.reasoning ?? 0);
+
+/** So much of a kind, in words. */
+function amount(kind: Limit['kind'], value: number): string {
+	switch (kind) {
+		case 'usd':
+			return money(value);
+		case 'tokens':
+			return `${count(value)} tokens`;
+		case 'seconds':
+			return duration(value * 1000);
+		case 'steps':
+			return plural(value, 'step');
+	}
+}
+
+/** What of a limit is used: `$0.12 of $2`, `this turn 4 steps of 40 steps`. */
+function Line({ limit: { scope, kind, value }, used, first }: { limit: Limit; used: Use; first?: boolean }) {
+	const turn = scope === 'turn' && 'this turn ';
+	return (
+		<span className="text-xs text-muted">
+			{turn}
+			<span className={first ? 'text-base font-medium text-text' : 'text-text'}>{amount(kind, used[scope][kind])}</span>{' '}
+			of {amount(kind, value ?? 0)}
+		</span>
+	);
+}
+
+const nouns: Record<Limit['kind'], string> = { usd: 'Money', tokens: 'Tokens', seconds: 'Time', steps: 'Steps' };
+
+function Bar({ limit: { scope, kind, value }, used }: { limit: Limit; used: Use }) {
+	const label = `${nouns[kind]} used${scope === 'turn' ? ' in this turn' : ''}`;
+	return (
+		<div className="mt-0.5 mb-1.5">
+			<Meter label={label} value={used[scope][kind]} limit={value ?? 0} />
+		</div>
+	);
+}
+
 export function Budget({ store }: { store: SessionStore }) {
 	const spend = useLive(store, ({ state }) => state.spend);
 	const budgets = useLive(store, ({ state }) => state.budgets);
 	const turn = useLive(store, ({ state }) => state.turns.at(-1));
 	const [open, setOpen] = useState(false);
-	const limit = budgets.session.usd;
-	const perTurn = budgets.turn.usd;
+	const steps = useLive(store, ({ state }) => state.turns.reduce((sum, one) => sum + one.steps, 0));
+	// Time in which nobody was waited for is counted by the server alone.
+	const counted = useListed(store.id)?.used;
+	const used: Use = {
+		session: {
+			usd: spend.cost_usd,
+			tokens: tokensOf(spend.usage),
+			seconds: counted?.session?.seconds ?? 0,
+			steps,
+		},
+		turn: {
+			usd: turn?.spend.cost_usd ?? 0,
+			tokens: tokensOf(turn?.spend.usage ?? {}),
+			seconds: counted?.turn?.seconds ?? 0,
+			steps: turn?.steps ?? 0,
+		},
+	};
+	const limits = limitsOf(budgets).filter((one) => one.value !== null);
 	const { usage } = spend;
-	const tokens =
-		(usage.input ?? 0) +
-		(usage.cache_read ?? 0) +
-		(usage.cache_write ?? 0) +
-		(usage.output ?? 0) +
-		(usage.reasoning ?? 0);
+	const limited = limits.some(({ scope, kind }) => scope === 'session' && kind === 'usd');
 	return (
 		<Part title="Budget">
 			<div className="tabular flex items-baseline gap-2">
-				<span className="font-medium">{money(spend.cost_usd)}</span>
-				<span className="text-xs text-muted">{limit ? `of ${money(limit)}` : 'no limit'}</span>
+				{!limited && (
+					<>
+						<span className="font-medium">{money(spend.cost_usd)}</span>
+						<span className="text-xs text-muted">no limit</span>
+					</>
+				)}
 				<button
 					type="button"
 					aria-expanded={open}
-					className="target ml-auto text-xs text-accent underline"
+					className={`target text-xs text-accent underline ${limited ? 'order-last' : ''} ml-auto`}
 					onClick={() => setOpen(!open)}
 				>
 					{open ? 'Close' : 'Change'}
 				</button>
+				{limited && limits[0] && <Line limit={limits[0]} used={used} first />}
 			</div>
-			{limit ? (
-				<div className="my-1.5">
-					<Meter label="Money used" value={spend.cost_usd} limit={limit} />
-				</div>
-			) : null}
+			{limited && limits[0] && <Bar limit={limits[0]} used={used} />}
 			{open && (
 				<ChangeBudget key={JSON.stringify(budgets)} store={store} budgets={budgets} close={() => setOpen(false)} />
 			)}
-			<p className="tabular text-xs text-muted">
-				{count(tokens)} tokens, {count(usage.cache_read ?? 0)} of them cached · step {turn?.steps ?? 0}
-				{budgets.turn.steps ? ` of ${budgets.turn.steps}` : ''}
-				{perTurn ? ` · this turn ${money(turn?.spend.cost_usd ?? 0)} of ${money(perTurn)}` : ''}
+			{limits.slice(limited ? 1 : 0).map((limit) => (
+				<div key={`${limit.scope} ${limit.kind}`}>
+					<p className="tabular text-xs">
+						<Line limit={limit} used={used} />
+					</p>
+					<Bar limit={limit} used={used} />
+				</div>
+			))}
+			<p className="tabular mt-1 text-xs text-muted">
+				{count(tokensOf(usage))} tokens, {count(usage.cache_read ?? 0)} of them cached · step {turn?.steps ?? 0}
 				{spend.unpriced_calls ? ` · ${spend.unpriced_calls} calls without a price` : ''}
 			</p>
 		</Part>

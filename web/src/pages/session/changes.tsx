@@ -39,10 +39,14 @@ export default function Changes({ store }: { store: SessionStore }) {
 		queryFn: ({ signal }) => get<Diff>(`/sessions/${store.id}/diff${query({ turn })}`, signal),
 		placeholderData: keepPreviousData,
 	});
+	// What was read before stays where the next answer does not come: somebody may be writing in it.
+	const last = useRef<{ turn: string; diff: Diff } | null>(null);
+	if (diff.data && !diff.isPlaceholderData) last.current = { turn, diff: diff.data };
+	const data = diff.data ?? (last.current?.turn === turn ? last.current.diff : undefined);
 	const read = useMemo(() => {
-		const { patch, cut } = withoutCut(diff.data?.patch ?? '');
+		const { patch, cut } = withoutCut(data?.patch ?? '');
 		return { files: parsePatch(patch), cut };
-	}, [diff.data]);
+	}, [data]);
 	const choice =
 		turns.length > 1 || turn ? (
 			<select
@@ -59,19 +63,26 @@ export default function Changes({ store }: { store: SessionStore }) {
 				))}
 			</select>
 		) : null;
-	if (diff.error && !(turn && isMissing(diff.error)))
-		return <Failure error={diff.error} again={() => diff.refetch()} className="m-4" />;
-	if (!diff.data && !diff.error) return <Waiting>Reading the changes</Waiting>;
-	if (read.files.length === 0 || diff.error)
+	const gone = turn !== '' && isMissing(diff.error);
+	const trouble = diff.error && !gone && <Failure error={diff.error} again={() => diff.refetch()} className="m-4" />;
+	if (trouble && !data) return trouble;
+	if (!data && !gone) return <Waiting>Reading the changes</Waiting>;
+	if (read.files.length === 0 || gone)
 		return (
 			<div className="flex min-h-0 flex-1 flex-col">
 				{choice && <div className="border-b border-line px-4 py-2">{choice}</div>}
+				{trouble}
 				<Empty title={turn ? 'This turn changed nothing' : 'Nothing changed yet'}>
 					What the agent changes is shown here, against the commit it began from.
 				</Empty>
 			</div>
 		);
-	return <Review store={store} diff={diff.data} files={read.files} cut={read.cut} turn={turn} choice={choice} />;
+	return (
+		<>
+			{trouble}
+			<Review store={store} diff={data} files={read.files} cut={read.cut} turn={turn} choice={choice} />
+		</>
+	);
 }
 
 /** The width of what is measured, as it changes. */
@@ -160,6 +171,10 @@ function Review({
 			setOpen(file.path, !on);
 		},
 		m: () => {
+			// On the line that one is at; of two beside each other, the one as it is now.
+			const row = document.activeElement?.closest('[data-row]');
+			const line = [...(row?.querySelectorAll<HTMLElement>('[data-comment-line]') ?? [])].at(-1);
+			if (line) return line.click();
 			const file = list.current?.file();
 			if (file) document.querySelector<HTMLElement>(`[data-comment=${CSS.escape(file.path)}]`)?.click();
 		},

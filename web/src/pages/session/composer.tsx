@@ -9,13 +9,14 @@ import { type SessionStore, useLive } from '../../live/store';
 import { useDraft } from '../../ui/draft';
 import { duration } from '../../ui/format';
 import { Icon } from '../../ui/icons';
-import { mod, useKeys } from '../../ui/keys';
+import { mod } from '../../ui/keys';
 import { Menu } from '../../ui/menu';
 import { useNow } from '../../ui/now';
-import { Button, Dialog, IconButton, Kbd } from '../../ui/parts';
+import { Button, IconButton, Kbd } from '../../ui/parts';
 import { Microphone } from '../../ui/speech';
 import { complain, say } from '../../ui/toast';
 import { QueueList } from './queue';
+import { StopDialog } from './stop';
 
 export function Composer({ store }: { store: SessionStore }) {
 	const [text, setText] = useDraft(store.id);
@@ -26,7 +27,6 @@ export function Composer({ store }: { store: SessionStore }) {
 	const [asking, setAsking] = useState(false);
 	const typed = useRef(0);
 	const field = useRef<HTMLTextAreaElement>(null);
-	useKeys({ s: () => working && setAsking(true) });
 
 	// As high as its text, up to a third of the screen.
 	// biome-ignore lint/correctness/useExhaustiveDependencies: its height follows its text.
@@ -135,39 +135,6 @@ export function Composer({ store }: { store: SessionStore }) {
 			</div>
 			<StopDialog store={store} open={asking} close={() => setAsking(false)} />
 		</div>
-	);
-}
-
-function StopDialog({ store, open, close }: { store: SessionStore; open: boolean; close: () => void }) {
-	const queued = useLive(store, ({ state }) => state.queue.length);
-	const stop = (pause: boolean) => {
-		close();
-		send('POST', `/sessions/${store.id}/stop`, pause ? { pause } : {}).catch(complain);
-	};
-	return (
-		<Dialog open={open} onClose={close} label="Stop the turn">
-			<div className="flex flex-col gap-3 p-4">
-				<h2 className="text-lg font-semibold">Stop the turn?</h2>
-				<p className="text-sm">
-					What runs in the sandbox is ended. What was written and changed so far is kept, and a receipt says what was
-					done and what was not. You can go on from there.
-				</p>
-				{queued > 0 && (
-					<p className="text-sm text-muted">
-						{queued} queued. Without a pause the next one begins when this turn has stopped.
-					</p>
-				)}
-				<div className="flex flex-wrap justify-end gap-2">
-					<Button kind="quiet" onClick={close}>
-						Go on working
-					</Button>
-					{queued > 0 && <Button onClick={() => stop(true)}>Stop and pause the queue</Button>}
-					<Button kind="danger" icon="stop" onClick={() => stop(false)}>
-						Stop
-					</Button>
-				</div>
-			</div>
-		</Dialog>
 	);
 }
 

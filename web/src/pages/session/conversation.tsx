@@ -12,9 +12,11 @@ export function Conversation({ store, since }: { store: SessionStore; since: num
 	const maker = useMemo(() => new Rows(), []);
 	const ready = useLive(store, ({ state }) => state.live);
 	// What is new is known when all of it is there.
-	const first = useRef<number | null | undefined>(undefined);
-	if (ready && first.current === undefined) first.current = since !== null && since < store.state.seq ? since : null;
-	const rows = useLive(store, ({ state }) => maker.of(state, first.current ?? null));
+	const first = useRef<{ since: number | null; from: number | null } | null>(null);
+	if (ready && first.current?.since !== since)
+		first.current = { since, from: since !== null && since < store.state.seq ? since : null };
+	const from = first.current?.from ?? null;
+	const rows = useLive(store, ({ state }) => maker.of(state, from));
 	const version = useLive(store, (one) => one.version);
 	const list = useRef<VListHandle>(null);
 	const stuck = useRef(true);
@@ -56,10 +58,25 @@ export function Conversation({ store, since }: { store: SessionStore; since: num
 		// Rows that turn out to be higher leave the end behind, too; who goes away goes up.
 		const up = offset < last.current - 1;
 		last.current = offset;
+		lookForMark();
 		if (end === stuck.current || !(end || up)) return;
 		stuck.current = end;
 		setAway(end ? null : store.state.seq);
 	};
+	// The mark of what is new may be out of sight; until it was seen there is a way to it.
+	const mark = rows.findIndex((row) => row.type === 'since');
+	const [found, setFound] = useState<number | null>(null);
+	const lookForMark = () => {
+		const handle = list.current;
+		if (!handle || mark < 0 || found === from || !placed.current) return;
+		const top = handle.getItemOffset(mark);
+		if (top >= handle.scrollOffset && top < handle.scrollOffset + handle.viewportSize) setFound(from);
+	};
+	// biome-ignore lint/correctness/useExhaustiveDependencies: what is in view changes with the rows.
+	useEffect(() => {
+		const frame = requestAnimationFrame(lookForMark);
+		return () => cancelAnimationFrame(frame);
+	}, [mark, from, rows]);
 	const missed = away === null ? 0 : seq - away;
 	return (
 		<div ref={box} className="relative min-h-0 flex-1">
@@ -80,6 +97,20 @@ export function Conversation({ store, since }: { store: SessionStore; since: num
 					</div>
 				)}
 			</VList>
+			{mark >= 0 && found !== from && (
+				<button
+					type="button"
+					onClick={() => {
+						stuck.current = false;
+						setAway(seq);
+						setFound(from);
+						list.current?.scrollToIndex(mark, { align: 'start' });
+					}}
+					className="appear target absolute top-3 left-1/2 flex h-8 -translate-x-1/2 items-center gap-1.5 rounded-full border border-line-strong bg-surface px-3 text-xs font-medium shadow-overlay"
+				>
+					<Icon name="up" size={12} /> See what came since you looked
+				</button>
+			)}
 			{missed > 0 && (
 				<button
 					type="button"

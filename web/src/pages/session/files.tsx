@@ -34,14 +34,17 @@ export default function Files({ store }: { store: SessionStore }) {
 				aria-label="Files"
 				className="w-64 shrink-0 overflow-y-auto border-r border-line p-2 max-md:max-h-[40%] max-md:w-full max-md:border-b"
 			>
-				<p className="code flex flex-wrap gap-1 px-2 py-1 text-muted">
-					<Link to={at(store.id, {})} className="hover:underline">
+				<p className="code flex flex-wrap items-center gap-1 px-2 py-1 text-muted">
+					<Link to={at(store.id, {})} className="target inline-flex items-center hover:underline">
 						workspace
 					</Link>
 					{parts.map((part, index) => (
-						<span key={index}>
+						<span key={index} className="inline-flex items-center">
 							/{' '}
-							<Link to={at(store.id, { path: parts.slice(0, index + 1).join('/') })} className="hover:underline">
+							<Link
+								to={at(store.id, { path: parts.slice(0, index + 1).join('/') })}
+								className="target inline-flex items-center justify-center hover:underline"
+							>
 								{visible(part)}
 							</Link>
 						</span>

@@ -1,5 +1,5 @@
 // A session: its header, its tabs, and beside them the plan, the queue, the people and the budget.
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { send } from '../../api/client';
 import { useListed } from '../../api/queries';
 import { lastReports, statusOf, turnElapsed } from '../../live/derive';
@@ -7,6 +7,7 @@ import { markSeen, seenOf } from '../../live/seen';
 import { currentTurn } from '../../live/state';
 import { type SessionStore, useLink, useLive, useStore } from '../../live/store';
 import { archive } from '../../shell/archive';
+import { part } from '../../shell/part';
 import { visible } from '../../text/hidden';
 import { duration, money, plural } from '../../ui/format';
 import { useKeys } from '../../ui/keys';
@@ -15,20 +16,25 @@ import { Menu } from '../../ui/menu';
 import { useNow } from '../../ui/now';
 import { Dialog, Empty, Failure, IconButton, Tabs, Waiting } from '../../ui/parts';
 import { go, Link, paths } from '../../ui/router';
+import { Safe } from '../../ui/safe';
 import { StatusMark } from '../../ui/status';
 import { complain, say } from '../../ui/toast';
 import { Checks } from './checks';
 import { Composer } from './composer';
 import { Conversation } from './conversation';
 import { Inspector } from './inspector';
+import { Stop } from './stop';
 
-const Changes = lazy(() => import('./changes'));
-const Terminal = lazy(() => import('./terminal'));
-const Files = lazy(() => import('./files'));
-const Events = lazy(() => import('./events'));
+const Changes = part(() => import('./changes'));
+const Terminal = part(() => import('./terminal'));
+const Files = part(() => import('./files'));
+const Events = part(() => import('./events'));
 
 const tabs = ['session', 'changes', 'checks', 'terminal', 'files', 'events'] as const;
 type Tab = (typeof tabs)[number];
+
+/** As long is said what a connection brought that came back. */
+const CAUGHT_MS = 8_000;
 
 export default function SessionPage({ id, tab }: { id: string; tab?: string }) {
 	return <Open key={id} id={id} tab={tabs.find((one) => one === tab) ?? 'session'} />;
@@ -37,7 +43,7 @@ export default function SessionPage({ id, tab }: { id: string; tab?: string }) {
 function Open({ id, tab }: { id: string; tab: Tab }) {
 	const store = useStore(id);
 	const listed = useListed(id);
-	const [since] = useState(() => seenOf(id));
+	const [since, setSince] = useState(() => seenOf(id));
 	const wide = useWide();
 	const phone = usePhone();
 	const [inspector, setInspector] = useState<boolean | null>(null);
@@ -54,16 +60,32 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 		const mark = () => {
 			if (seq && document.visibilityState === 'visible') markSeen(id, seq);
 		};
+		// Somebody comes back: what happened meanwhile is what they have not seen.
+		const look = () => {
+			const before = seenOf(id);
+			const { state } = store;
+			if (document.visibilityState === 'visible' && before !== null && state.live && before < state.seq)
+				setSince(before);
+			mark();
+		};
 		mark();
-		document.addEventListener('visibilitychange', mark);
-		return () => document.removeEventListener('visibilitychange', mark);
-	}, [id, seq]);
+		document.addEventListener('visibilitychange', look);
+		return () => document.removeEventListener('visibilitychange', look);
+	}, [id, seq, store]);
+	// The same for what came while there was no connection.
+	const caught = useLive(store, (one) => one.caughtUp);
+	useEffect(() => {
+		if (caught && Date.now() - caught.at < CAUGHT_MS) setSince(caught.from);
+	}, [caught]);
 	useKeys({
 		...Object.fromEntries(
 			tabs.map((one, at) => [String(at + 1), () => go(paths.session(id, one === 'session' ? '' : one))]),
 		),
 		'.': () => setInspector(!shown),
-		i: () => document.getElementById('composer')?.focus(),
+		i: () => {
+			if (tab !== 'session') go(paths.session(id));
+			focusWhenThere('composer');
+		},
 		a: () => document.querySelector<HTMLElement>('[data-approve]')?.focus(),
 		e: () => archive({ id, archived: listed?.archived ?? false }),
 	});
@@ -91,13 +113,13 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 						<Composer store={store} />
 					</>
 				) : (
-					<Suspense fallback={<Waiting>Fetching this part of the app</Waiting>}>
+					<Safe key={tab}>
 						{tab === 'changes' && <Changes store={store} />}
 						{tab === 'checks' && <Checks store={store} />}
 						{tab === 'terminal' && <Terminal store={store} />}
 						{tab === 'files' && <Files store={store} />}
 						{tab === 'events' && <Events store={store} />}
-					</Suspense>
+					</Safe>
 				)}
 			</div>
 			{shown &&
@@ -113,6 +135,15 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 				))}
 		</div>
 	);
+}
+
+/** Frames of the screen until another part of the session is there. */
+const FRAMES = 60;
+
+function focusWhenThere(id: string, left = FRAMES) {
+	const element = document.getElementById(id);
+	if (element) element.focus();
+	else if (left > 0) requestAnimationFrame(() => focusWhenThere(id, left - 1));
 }
 
 /** How far the reading of the log has come. */
@@ -204,6 +235,7 @@ function Header({
 						{whole && cost > 0 && <span className="text-muted">{money(cost)}</span>}
 					</span>
 				</div>
+				<Stop store={store} button={tab !== 'session'} />
 				<Menu
 					label="Session"
 					trigger={<IconButton icon="more" label="More" />}
@@ -273,7 +305,7 @@ function Banner({ store }: { store: SessionStore }) {
 			</p>
 		);
 	}
-	if (caught && now - caught.at < 8000) {
+	if (caught && now - caught.at < CAUGHT_MS) {
 		return (
 			<p role="status" className="appear border-b border-line bg-good-soft px-4 py-1 text-xs text-good">
 				Caught up, {caught.events} {caught.events === 1 ? 'event' : 'events'}.

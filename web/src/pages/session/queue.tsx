@@ -4,14 +4,19 @@ import { send } from '../../api/client';
 import type { QueuedPrompt } from '../../api/types';
 import { type SessionStore, useLive } from '../../live/store';
 import { visible } from '../../text/hidden';
+import { draftsBelow, useDraftOf } from '../../ui/draft';
 import { Button, IconButton } from '../../ui/parts';
 import { complain } from '../../ui/toast';
+import { giveBack } from './review/marks';
 
 export function QueueList({ store }: { store: SessionStore }) {
 	const queue = useLive(store, ({ state }) => state.queue);
 	const pending = useLive(store, (one) => one.pending);
 	const paused = useLive(store, ({ state }) => state.paused);
-	if (queue.length === 0 && pending.length === 0 && !paused) return null;
+	// A change that was being written when its prompt began, or was removed.
+	const [, settled] = useState(0);
+	const left = draftsBelow(editOf(store.id, '')).filter((id) => !queue.some((prompt) => prompt.id === id));
+	if (queue.length === 0 && pending.length === 0 && left.length === 0 && !paused) return null;
 	const resume = () => send('PUT', `/sessions/${store.id}/queue`, { paused: false }).catch(complain);
 	const pause = () => send('PUT', `/sessions/${store.id}/queue`, { paused: true }).catch(complain);
 	return (
@@ -49,6 +54,9 @@ export function QueueList({ store }: { store: SessionStore }) {
 						store={store}
 					/>
 				))}
+				{left.map((prompt) => (
+					<Left key={prompt} prompt={prompt} store={store} settled={() => settled((times) => times + 1)} />
+				))}
 				{pending.map((one) => (
 					<li key={one.key} className="flex items-center gap-2 border-t border-line px-2 py-1 text-sm">
 						<span className="min-w-0 flex-1 truncate">{visible(one.text)}</span>
@@ -56,17 +64,59 @@ export function QueueList({ store }: { store: SessionStore }) {
 							<span className="text-xs text-muted">{one.prompt ? 'the server has it' : 'sending'}</span>
 						) : (
 							<>
-								<span className="text-xs text-bad">{one.error}</span>
+								{one.state === 'waits' ? (
+									<span className="text-xs text-needs">kept here, sent when the server is back</span>
+								) : (
+									<span className="text-xs text-bad">{visible(one.error ?? 'The server did not take it')}</span>
+								)}
 								<Button kind="quiet" className="h-6" onClick={() => store.retry(one.key)}>
 									Try again
 								</Button>
-								<IconButton icon="cross" label="Discard" size={12} onClick={() => store.discard(one.key)} />
+								<IconButton
+									icon="cross"
+									label="Discard"
+									size={12}
+									onClick={() => {
+										giveBack(store.id, one.key);
+										store.discard(one.key);
+									}}
+								/>
 							</>
 						)}
 					</li>
 				))}
 			</ol>
 		</section>
+	);
+}
+
+const editOf = (session: string, prompt: string) => `prompt.${session}.${prompt}`;
+
+/** What was written into a prompt that waits no longer: it is not lost, and not sent by itself either. */
+function Left({ prompt, store, settled }: { prompt: string; store: SessionStore; settled: () => void }) {
+	const [text, setText] = useDraftOf<string>(editOf(store.id, prompt));
+	const drop = () => {
+		setText(null);
+		settled();
+	};
+	return (
+		<li className="flex items-center gap-2 border-t border-line px-2 py-1 text-sm">
+			<span className="min-w-0 flex-1 truncate" title={visible(text ?? '')}>
+				{visible(text ?? '')}
+			</span>
+			<span className="text-xs text-needs">not saved: the prompt waits no longer</span>
+			<Button
+				kind="quiet"
+				className="h-6"
+				onClick={() => {
+					if (text?.trim()) store.prompt(text.trim());
+					drop();
+				}}
+			>
+				Send it as a new one
+			</Button>
+			<IconButton icon="cross" label="Discard" size={12} onClick={drop} />
+		</li>
 	);
 }
 
@@ -83,30 +133,52 @@ function Queued({
 	last: boolean;
 	store: SessionStore;
 }) {
-	const [draft, setDraft] = useState<string | null>(null);
+	const [draft, setDraft] = useDraftOf<string>(editOf(store.id, prompt.id));
+	const [busy, setBusy] = useState(false);
+	// Who comes back to what was begun is not pulled away from where one is.
+	const [began, setBegan] = useState(false);
 	const path = `/sessions/${store.id}/prompts/${prompt.id}`;
 	const change = (body: object) => send('PATCH', path, body).catch(complain);
 	if (draft !== null) {
-		const save = () => {
+		const save = async () => {
+			if (busy) return;
+			const text = draft.trim();
+			if (text && text !== prompt.text) {
+				setBusy(true);
+				try {
+					await send('PATCH', path, { prompt: text });
+				} catch (error) {
+					complain(error);
+					return;
+				} finally {
+					setBusy(false);
+				}
+			}
 			setDraft(null);
-			if (draft.trim() && draft.trim() !== prompt.text) change({ prompt: draft.trim() });
 		};
 		return (
 			<li className="flex items-start gap-2 border-t border-line p-2">
 				<textarea
 					aria-label="The prompt"
-					autoFocus
+					autoFocus={began}
 					rows={2}
 					className="field"
 					value={draft}
 					onChange={(event) => setDraft(event.target.value)}
 					onKeyDown={(event) => {
-						if (event.key === 'Escape') setDraft(null);
+						// What was written goes with Cancel only.
+						if (event.key === 'Escape') {
+							if (draft.trim() === prompt.text) setDraft(null);
+							else event.currentTarget.blur();
+						}
 						if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) save();
 					}}
 				/>
-				<Button kind="primary" onClick={save}>
+				<Button kind="primary" busy={busy} onClick={save}>
 					Save
+				</Button>
+				<Button kind="quiet" disabled={busy} onClick={() => setDraft(null)}>
+					Cancel
 				</Button>
 			</li>
 		);
@@ -133,7 +205,16 @@ function Queued({
 				disabled={last}
 				onClick={() => change({ place: after ? { before: after } : 'last' })}
 			/>
-			<IconButton icon="edit" label="Change it" size={12} className="size-7" onClick={() => setDraft(prompt.text)} />
+			<IconButton
+				icon="edit"
+				label="Change it"
+				size={12}
+				className="size-7"
+				onClick={() => {
+					setBegan(true);
+					setDraft(prompt.text);
+				}}
+			/>
 			<IconButton
 				icon="cross"
 				label="Remove it"

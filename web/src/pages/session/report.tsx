@@ -1,6 +1,7 @@
 // A check: whether it passed, what it found, and where; the raw output is one click away.
 import { useState } from 'react';
-import type { CheckReport, Diagnostic, TestCase } from '../../api/types';
+import type { CheckReport, Diagnostic, Item, TestCase } from '../../api/types';
+import type { Shortened } from '../../live/shorten';
 import type { ItemView } from '../../live/state';
 import { visible } from '../../text/hidden';
 import { OutputText } from '../../text/output';
@@ -9,6 +10,7 @@ import { Icon } from '../../ui/icons';
 import { Button } from '../../ui/parts';
 import { Link, paths } from '../../ui/router';
 import { Fold } from './rows';
+import { More } from './tool';
 
 export function Report({ view, session, open }: { view: ItemView; session: string; open?: boolean }) {
 	const { item } = view;
@@ -30,7 +32,7 @@ export function Report({ view, session, open }: { view: ItemView; session: strin
 				</>
 			}
 		>
-			<ReportBody item={item} session={session} live={view.live?.stdout?.text ?? ''} />
+			<ReportBody item={item} seq={view.seq} session={session} live={view.live?.stdout?.text ?? ''} />
 		</Fold>
 	);
 }
@@ -50,10 +52,39 @@ export function tally(item: CheckReport): string {
 	return parts.join(', ') || item.command;
 }
 
+/** The end of what it printed; what of that was left out here is fetched when it is opened. */
+function Tail({ report, seq, session }: { report: NonNullable<CheckReport['report']>; seq: number; session: string }) {
+	const [open, setOpen] = useState(false);
+	const [whole, setWhole] = useState<Item | null>(null);
+	const left = (report as Shortened).left_out;
+	const text = (whole?.kind === 'report' && whole.report?.tail) || report.tail || '';
+	return (
+		<details onToggle={(event) => setOpen(event.currentTarget.open)}>
+			<summary className="target flex cursor-pointer items-center px-3 py-1.5 text-xs text-muted">
+				The end of its output
+			</summary>
+			<OutputText text={text} />
+			{open && left && !whole ? (
+				<p className="px-3 pb-1 text-xs">
+					<More seq={seq} session={session} show={setWhole} left={left} />
+				</p>
+			) : null}
+		</details>
+	);
+}
+
 /** Failures and findings that are shown at once. */
 const SHOWN = 50;
 
-export function ReportBody({ item, session, live }: { item: CheckReport; session: string; live?: string }) {
+interface BodyProps {
+	item: CheckReport;
+	/** Number of the event that has all of it. */
+	seq: number;
+	session: string;
+	live?: string;
+}
+
+export function ReportBody({ item, seq, session, live }: BodyProps) {
 	const { report } = item;
 	const [most, setMost] = useState(SHOWN);
 	const failed = report?.tests?.filter((test) => test.status === 'failed') ?? [];
@@ -75,12 +106,7 @@ export function ReportBody({ item, session, live }: { item: CheckReport; session
 				</p>
 			)}
 			{live && !report && <OutputText text={live} follow most={200} />}
-			{report?.tail && (
-				<details>
-					<summary className="target cursor-pointer px-3 py-1.5 text-xs text-muted">The end of its output</summary>
-					<OutputText text={report.tail} />
-				</details>
-			)}
+			{report?.tail && <Tail report={report} seq={seq} session={session} />}
 		</div>
 	);
 }
@@ -96,7 +122,10 @@ function Place({
 }) {
 	if (!file) return null;
 	return (
-		<Link to={paths.line(session, file, line)} className="code text-accent hover:underline">
+		<Link
+			to={paths.line(session, file, line)}
+			className="code target inline-flex items-center text-accent hover:underline"
+		>
 			{visible(file)}
 			{line ? `:${line}` : ''}
 		</Link>

@@ -42,7 +42,10 @@ export function ResultCard({ store }: { store: SessionStore }) {
 				</span>
 				<span className="tabular flex flex-wrap items-center gap-x-4 gap-y-1 text-muted">
 					{changed ? (
-						<Link to={paths.session(store.id, 'changes')} className="hover:underline">
+						<Link
+							to={paths.session(store.id, 'changes')}
+							className="target inline-flex items-center gap-1 hover:underline"
+						>
 							{plural(changed, 'file')} <span className="text-good">+{receipt.insertions}</span>{' '}
 							<span className="text-bad">−{receipt.deletions}</span>
 						</Link>
@@ -55,7 +58,7 @@ export function ResultCard({ store }: { store: SessionStore }) {
 								<Link
 									key={id}
 									to={paths.session(store.id, 'checks')}
-									className={`inline-flex items-center gap-1 hover:underline ${item.passed ? 'text-good' : 'text-bad'}`}
+									className={`target inline-flex items-center gap-1 hover:underline ${item.passed ? 'text-good' : 'text-bad'}`}
 								>
 									<Icon name={item.passed ? 'check' : 'cross'} size={12} />
 									{item.check} {item.passed ? 'passes' : 'fails'}

@@ -2,7 +2,8 @@
 import { useEffect, useState } from 'react';
 import { ask, get, inWords } from '../../api/client';
 import type { EventPage, Item } from '../../api/types';
-import { LineDiff } from '../../diff/lines';
+import { changesOf, given } from '../../diff/calls';
+import { PatchView } from '../../diff/patch';
 import type { Shortened } from '../../live/shorten';
 import type { ItemView } from '../../live/state';
 import { visible } from '../../text/hidden';
@@ -14,11 +15,8 @@ export function ToolBody({ view, session }: { view: ItemView; session: string })
 	const item = whole ?? view.item;
 	if (item.kind !== 'tool_call') return null;
 	const input = (item.input && typeof item.input === 'object' ? item.input : {}) as Record<string, unknown>;
-	const text = (name: string) => (typeof input[name] === 'string' ? (input[name] as string) : null);
-	const command = item.tool === 'shell' ? (text('command') ?? text('cmd')) : null;
-	const old = text('old') ?? text('old_string');
-	const fresh = text('new') ?? text('new_string');
-	const content = text('content');
+	const command = item.tool === 'shell' ? given(item.input, 'command') : null;
+	const changes = changesOf(item.tool, item.input);
 	const running = !view.endedAt;
 	const live = [view.live?.stdout, view.live?.stderr].filter((one) => one !== undefined);
 	const left = (item.output as Shortened | undefined)?.left_out ?? (input.left_out as number | undefined);
@@ -29,9 +27,8 @@ export function ToolBody({ view, session }: { view: ItemView; session: string })
 					$ {visible(command)}
 				</pre>
 			)}
-			{item.tool === 'edit' && old !== null && fresh !== null && <LineDiff before={old} after={fresh} />}
-			{item.tool === 'write' && content !== null && <LineDiff before="" after={content} />}
-			{command === null && !['edit', 'write', 'read', 'list', 'plan'].includes(item.tool) && (
+			{changes && <PatchView files={changes} />}
+			{command === null && !changes && !['read', 'list', 'plan'].includes(item.tool) && (
 				<pre className="code max-h-60 overflow-auto bg-sunken px-3 py-2 whitespace-pre-wrap break-words">
 					{visible(typeof item.input === 'string' ? item.input : JSON.stringify(input, null, 2))}
 				</pre>
@@ -66,7 +63,8 @@ export function ToolBody({ view, session }: { view: ItemView; session: string })
 /** As much is fetched without being asked for when an output is opened. */
 const AT_ONCE = 256 * 1024;
 
-function More({
+/** Fetches what was left out of an item: at once where it is little. */
+export function More({
 	seq,
 	session,
 	show,

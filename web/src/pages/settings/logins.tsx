@@ -29,7 +29,7 @@ export function Logins() {
 		queryKey: key,
 		queryFn: async ({ signal }) => (await get<{ logins: ForgeLogin[] }>('/logins', signal)).logins,
 	});
-	if (logins.error) return <Failure error={logins.error} again={() => logins.refetch()} />;
+	if (logins.error && !logins.data) return <Failure error={logins.error} again={() => logins.refetch()} />;
 	if (!logins.data) return <Waiting>Asking who you are at the forges</Waiting>;
 	if (logins.data.length === 0)
 		return (

@@ -1,29 +1,34 @@
 // The call that waits: as the model wrote it, or with its input to be changed before it runs.
 
+import { useMemo } from 'react';
 import type { AskedCall } from '../../../api/types';
-import { LineDiff } from '../../../diff/lines';
+import { changesOf, given } from '../../../diff/calls';
+import { parsePatch, withoutCut } from '../../../diff/parse';
+import { PatchView } from '../../../diff/patch';
 import { describeCall } from '../../../live/derive';
 import { visible } from '../../../text/hidden';
 
 export function Call({ call }: { call: AskedCall }) {
-	const input = fieldsOf(call.input);
-	const text = (name: string) => (typeof input[name] === 'string' ? (input[name] as string) : null);
-	const old = text('old') ?? text('old_string');
-	const fresh = text('new') ?? text('new_string');
-	const content = text('content');
+	const files = useMemo(() => {
+		// The server knows the files as they are; an older one leaves it to what the model wrote.
+		const { patch } = withoutCut(call.diff ?? '');
+		return call.diff ? parsePatch(patch) : changesOf(call.tool, call.input);
+	}, [call]);
+	const cut = call.diff ? withoutCut(call.diff).cut : null;
 	const { verb, object } = describeCall(call.tool, call.input);
-	const command = call.tool === 'shell' ? (text('command') ?? text('cmd')) : null;
+	const command = call.tool === 'shell' ? given(call.input, 'command') : null;
 	return (
 		<>
-			{command === null && (
+			{command === null && !files && (
 				<p className="code px-3 py-1.5 break-words">
 					{verb} {object}
 				</p>
 			)}
-			{old !== null && fresh !== null ? (
-				<LineDiff before={old} after={fresh} />
-			) : content !== null ? (
-				<LineDiff before="" after={content} />
+			{files ? (
+				<div className="border-t border-line">
+					<PatchView files={files} />
+					{cut && <p className="px-3 py-1 text-xs text-muted">Not all of it is here: {cut}.</p>}
+				</div>
 			) : (
 				// biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable from the keyboard.
 				<pre tabIndex={0} className="code max-h-60 overflow-auto bg-sunken px-3 py-2 whitespace-pre-wrap break-words">
@@ -65,14 +70,24 @@ export function inputOf(input: unknown, draft: Draft): { input: Record<string, u
 	return { input: made };
 }
 
-export function EditCall({ call, draft, change }: { call: AskedCall; draft: Draft; change: (draft: Draft) => void }) {
+export function EditCall({
+	call,
+	draft,
+	change,
+	focus,
+}: {
+	call: AskedCall;
+	draft: Draft;
+	change: (draft: Draft) => void;
+	focus: boolean;
+}) {
 	return (
 		<div className="flex flex-col gap-2 p-3">
 			{Object.entries(draft).map(([name, value], at) => (
 				<label key={name} className="flex flex-col gap-1 text-xs text-muted">
 					<span className="code">{name}</span>
 					<textarea
-						autoFocus={at === 0}
+						autoFocus={focus && at === 0}
 						spellCheck={false}
 						aria-label={`${name} of ${call.tool}`}
 						rows={Math.min(12, value.split('\n').length + (value.length > 80 ? 1 : 0))}

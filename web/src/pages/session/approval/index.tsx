@@ -1,10 +1,11 @@
 // What a person must decide: what is asked, with the change in view, and the answer under the thumb.
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { send } from '../../../api/client';
 import type { AskedCall, DiffSummary } from '../../../api/types';
 import type { ApprovalView } from '../../../live/state';
 import { type SessionStore, useLive } from '../../../live/store';
 import { visible } from '../../../text/hidden';
+import { keepDraft, useDraft, useDraftOf } from '../../../ui/draft';
 import { duration, plural, time } from '../../../ui/format';
 import { Icon } from '../../../ui/icons';
 import { useNow } from '../../../ui/now';
@@ -22,8 +23,18 @@ export function Approval({ id, store }: { id: string; store: SessionStore }) {
 	return <Card view={view} store={store} />;
 }
 
+/** What is written until it is decided: a word to the agent or an answer, and the call as it is changed. */
+const wordOf = (approval: string) => `approval.${approval}`;
+const changeOf = (approval: string) => `approval.${approval}.call`;
+
 function Decided({ view }: { view: ApprovalView }) {
-	const { resolved } = view;
+	const { resolved, id } = view;
+	// Somebody else may have decided while one was writing.
+	useEffect(() => {
+		if (!resolved) return;
+		keepDraft(wordOf(id), '');
+		keepDraft(changeOf(id), '');
+	}, [resolved, id]);
 	const word = !resolved
 		? 'no longer asked'
 		: view.gate === 'question'
@@ -51,9 +62,11 @@ function Decided({ view }: { view: ApprovalView }) {
 }
 
 function Card({ view, store }: { view: ApprovalView; store: SessionStore }) {
-	const [comment, setComment] = useState('');
+	const [comment, setComment] = useDraft(wordOf(view.id));
 	const [busy, setBusy] = useState(false);
-	const [draft, setDraft] = useState<Draft | null>(null);
+	const [draft, setDraft] = useDraftOf<Draft>(changeOf(view.id));
+	// Who comes back to what was begun is not pulled away from where one is.
+	const [began, setBegan] = useState(false);
 	const now = useNow();
 	const { call, diff, gate } = view;
 	const question = gate === 'question';
@@ -91,7 +104,7 @@ function Card({ view, store }: { view: ApprovalView; store: SessionStore }) {
 			</header>
 			{call && !question && (
 				<div className="border-t border-line">
-					{draft ? <EditCall call={call} draft={draft} change={setDraft} /> : <Call call={call} />}
+					{draft ? <EditCall call={call} draft={draft} change={setDraft} focus={began} /> : <Call call={call} />}
 				</div>
 			)}
 			{gate === 'delivery' && <Outgoing store={store} approval={view.id} />}
@@ -115,6 +128,8 @@ function Card({ view, store }: { view: ApprovalView; store: SessionStore }) {
 						</Button>
 					))}
 				<input
+					// Where there is nothing to choose from, this is the answer.
+					data-approve={question && !call?.options?.length ? true : undefined}
 					className="field min-w-40 flex-1 max-md:min-w-full"
 					aria-label={question ? 'Your answer' : 'What the agent is told with it'}
 					placeholder={question ? 'Another answer' : 'A word to the agent (optional)'}
@@ -145,7 +160,10 @@ function Card({ view, store }: { view: ApprovalView; store: SessionStore }) {
 							<Button
 								icon={draft ? 'retry' : 'edit'}
 								disabled={busy}
-								onClick={() => setDraft(draft ? null : draftOf(call.input))}
+								onClick={() => {
+									setBegan(true);
+									setDraft(draft ? null : draftOf(call.input));
+								}}
 							>
 								{draft ? 'As it was' : 'Change it'}
 							</Button>

@@ -5,7 +5,7 @@ import { mod } from '../../../ui/keys';
 import { Button, IconButton, Kbd } from '../../../ui/parts';
 import { go, paths } from '../../../ui/router';
 import { say } from '../../../ui/toast';
-import { addComment, type Comment, clearComments, promptOf, removeComment, useMarks } from './marks';
+import { addComment, type Comment, keepWriting, removeComment, sendComments, useMarks, writtenAt } from './marks';
 
 export interface Place {
 	path: string;
@@ -18,11 +18,21 @@ export const samePlace = (one: Place, other: Place) =>
 	one.path === other.path && one.line === other.line && one.old === other.old;
 
 export function CommentForm({ session, place, close }: { session: string; place: Place; close: () => void }) {
-	const [text, setText] = useState('');
+	const [text, setText] = useState(() => writtenAt(session, place));
+	// What is kept from before does not pull the one who reads to itself.
+	const [began] = useState(text === '');
+	const write = (next: string) => {
+		setText(next);
+		keepWriting(session, { ...place, text: next });
+	};
+	const drop = () => {
+		keepWriting(session, { ...place, text: '' });
+		close();
+	};
 	const save = () => {
 		if (!text.trim()) return;
 		addComment(session, { ...place, text: text.trim() });
-		close();
+		drop();
 	};
 	const where = place.line === null ? place.path : `line ${place.line}`;
 	return (
@@ -37,11 +47,15 @@ export function CommentForm({ session, place, close }: { session: string; place:
 				className="field min-h-16 resize-y"
 				aria-label={`Comment on ${where}`}
 				placeholder="What should be different here?"
-				autoFocus
+				autoFocus={began}
 				value={text}
-				onChange={(event) => setText(event.target.value)}
+				onChange={(event) => write(event.target.value)}
 				onKeyDown={(event) => {
-					if (event.key === 'Escape') close();
+					// What was written goes with Cancel only.
+					if (event.key === 'Escape') {
+						if (text.trim()) event.currentTarget.blur();
+						else drop();
+					}
 					if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) {
 						event.preventDefault();
 						save();
@@ -53,7 +67,7 @@ export function CommentForm({ session, place, close }: { session: string; place:
 				<span className="max-md:hidden">
 					<Kbd>{mod}Enter</Kbd>
 				</span>
-				<Button kind="quiet" onClick={close}>
+				<Button kind="quiet" onClick={drop}>
 					Cancel
 				</Button>
 				<Button kind="primary" type="submit" disabled={!text.trim()}>
@@ -68,25 +82,28 @@ export function CommentRow({ session, comment }: { session: string; comment: Com
 	return (
 		<div className="flex items-start gap-2 border-y border-line bg-accent-soft px-3 py-2 font-sans text-sm">
 			<p className="min-w-0 flex-1 break-words whitespace-pre-wrap">{comment.text}</p>
-			<span className="text-xs text-muted">not sent yet</span>
-			<IconButton
-				icon="cross"
-				size={12}
-				label="Remove the comment"
-				className="size-6"
-				onClick={() => removeComment(session, comment.id)}
-			/>
+			<span className="text-xs text-muted">{comment.sent ? 'on the way' : 'not sent yet'}</span>
+			{!comment.sent && (
+				<IconButton
+					icon="cross"
+					size={12}
+					label="Remove the comment"
+					className="size-6"
+					onClick={() => removeComment(session, comment.id)}
+				/>
+			)}
 		</div>
 	);
 }
 
 export function SendComments({ store }: { store: SessionStore }) {
-	const { comments } = useMarks(store.id);
+	const comments = useMarks(store.id).comments.filter((one) => !one.sent);
 	if (comments.length === 0) return null;
 	const sendAll = () => {
-		store.prompt(promptOf(comments));
-		clearComments(store.id);
-		say(comments.length === 1 ? 'The comment is sent' : `${comments.length} comments are sent`);
+		// What becomes of them is said where the prompt is.
+		sendComments(store.id, comments).then((taken) => {
+			if (taken) say(comments.length === 1 ? 'The comment is sent' : `${comments.length} comments are sent`);
+		});
 		go(paths.session(store.id));
 	};
 	return (

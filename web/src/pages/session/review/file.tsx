@@ -1,12 +1,14 @@
 // One changed file: its header, which stays in view, and its lines, old above new or beside it.
-import { memo, useMemo } from 'react';
+import { type KeyboardEvent, memo, useMemo, useState } from 'react';
 import type { Line, Piece } from '../../../diff/compare';
 import { LineText, looks, signs, wordsOf } from '../../../diff/lines';
 import type { FilePatch, Hunk } from '../../../diff/parse';
+import { NoEnd } from '../../../diff/patch';
 import { pairs } from '../../../diff/split';
 import { hides, visible } from '../../../text/hidden';
 import { plural } from '../../../ui/format';
 import { Icon } from '../../../ui/icons';
+import { useTouch } from '../../../ui/media';
 import { Button, IconButton } from '../../../ui/parts';
 import { Link, paths } from '../../../ui/router';
 import { CommentForm, CommentRow, type Place, samePlace } from './comments';
@@ -42,6 +44,11 @@ export const File = memo(function File(props: FileProps) {
 	const { place } = held;
 	const setPlace = (next: Place | null) => hold(file.path, { place: next });
 	const lines = linesOf(file);
+	// The line that a comment was begun on may be gone meanwhile.
+	const homeless =
+		place !== null &&
+		place.line !== null &&
+		!file.hunks.some((hunk) => hunk.lines.some((line) => samePlace(placeOf(file.path, line), place)));
 	const most = mostOf(file, held.lines, wanted);
 	const hunks = useMemo(() => firstLines(file.hunks, most), [file, most]);
 	const picture = imageKind(file.path) !== null && whole;
@@ -110,7 +117,14 @@ export const File = memo(function File(props: FileProps) {
 						.map((comment) => (
 							<CommentRow key={comment.id} session={session} comment={comment} />
 						))}
-					{place?.line === null && <CommentForm session={session} place={place} close={() => setPlace(null)} />}
+					{place && (place.line === null || homeless) && (
+						<CommentForm
+							key={`${place.line} ${place.old}`}
+							session={session}
+							place={place}
+							close={() => setPlace(null)}
+						/>
+					)}
 					{missing && (
 						<p className="flex items-center gap-2 bg-needs-soft px-4 py-1.5 text-sm text-needs">
 							Line {wanted} is none of those that changed.
@@ -194,6 +208,7 @@ function HunkView(props: HunkProps) {
 			<span className="w-4 shrink-0 text-muted select-none">{signs[line.kind]}</span>
 			<span className="min-w-0 flex-1 pr-4 break-words whitespace-pre-wrap">
 				<LineText line={line} words={words.get(line)} />
+				{line.open && <NoEnd />}
 			</span>
 		</>
 	);
@@ -206,15 +221,46 @@ function HunkView(props: HunkProps) {
 			{line && text(line)}
 		</div>
 	);
+	// A finger picks a line anywhere in the change, and says with a button of its size what to do with it.
+	const touch = useTouch();
+	const [picked, setPicked] = useState<number | null>(null);
+	const pick = (at: number) => (touch ? { onClick: () => setPicked(at) } : {});
+	const bar = (at: number) =>
+		touch && picked === at ? (
+			<PickedLine
+				line={hunk.lines[at]}
+				move={(by) => setPicked(Math.max(0, Math.min(hunk.lines.length - 1, at + by)))}
+				comment={(line) => {
+					setPlace(placeOf(file.path, line));
+					setPicked(null);
+				}}
+				close={() => setPicked(null)}
+			/>
+		) : null;
 	return (
-		<div data-hunk={file.path} data-at={number} tabIndex={-1} className="code scroll-mt-9">
-			<p className="truncate bg-sunken px-4 py-1 text-muted">
-				line {hunk.newStart || hunk.oldStart} {visible(hunk.context)}
-			</p>
+		<div
+			role="group"
+			aria-label={`Change at line ${hunk.newStart || hunk.oldStart}`}
+			data-hunk={file.path}
+			data-at={number}
+			tabIndex={-1}
+			onKeyDown={moveLine}
+			className="code scroll-mt-9"
+		>
+			<div className="flex items-center bg-sunken px-4 text-muted">
+				<p className="min-w-0 flex-1 truncate py-1">
+					line {hunk.newStart || hunk.oldStart} {visible(hunk.context)}
+				</p>
+				{touch && (
+					<button type="button" className="target px-2 font-sans text-xs underline" onClick={() => setPicked(0)}>
+						Comment on a line
+					</button>
+				)}
+			</div>
 			{rows
 				? rows.map((row, at) => (
 						<div key={at}>
-							<div className="flex">
+							<div className="flex" data-row tabIndex={-1}>
 								{half(row.left, 'old')}
 								{half(row.right, 'new')}
 							</div>
@@ -225,16 +271,62 @@ function HunkView(props: HunkProps) {
 				: hunk.lines.map((line, at) => (
 						<div key={at}>
 							<div
+								data-row
 								data-line={line.new ? `${file.path}:${line.new}` : undefined}
-								className={`flex ${looks[line.kind]} ${marked(wanted, line)}`}
+								tabIndex={-1}
+								className={`flex ${looks[line.kind]} ${marked(wanted, line)} ${touch && picked === at ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
+								{...pick(at)}
 							>
 								<span className="contents max-md:hidden">{lineNumber(line, 'old')}</span>
 								{lineNumber(line, 'new')}
 								{text(line)}
 							</div>
+							{bar(at)}
 							{said(line)}
 						</div>
 					))}
+		</div>
+	);
+}
+
+/** The arrows go from line to line, also into the next change of the file. */
+function moveLine(event: KeyboardEvent<HTMLElement>) {
+	const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+	const target = event.target as HTMLElement;
+	if (!by || event.altKey || event.ctrlKey || event.metaKey || !target.matches('[data-row], [data-hunk]')) return;
+	const file = event.currentTarget.parentElement;
+	const rows = [...(file?.querySelectorAll<HTMLElement>('[data-row]') ?? [])];
+	const at = rows.indexOf(target);
+	// From the change itself one comes to its first line.
+	const first = rows.findIndex((row) => target.contains(row));
+	const next = rows[at >= 0 ? at + by : by > 0 ? first : first - 1];
+	if (!next) return;
+	event.preventDefault();
+	next.focus();
+	next.scrollIntoView({ block: 'nearest' });
+}
+
+/** What can be done with the line that was picked with a finger. */
+function PickedLine({
+	line,
+	move,
+	comment,
+	close,
+}: {
+	line: Line | undefined;
+	move: (by: number) => void;
+	comment: (line: Line) => void;
+	close: () => void;
+}) {
+	if (!line) return null;
+	return (
+		<div className="flex items-center gap-1 border-y border-line bg-surface px-2 font-sans">
+			<IconButton icon="up" label="The line before" onClick={() => move(-1)} />
+			<IconButton icon="down" label="The line after" onClick={() => move(1)} />
+			<Button icon="edit" className="flex-1" onClick={() => comment(line)}>
+				Comment on line {line.new ?? line.old}
+			</Button>
+			<IconButton icon="cross" label="No comment" onClick={close} />
 		</div>
 	);
 }
@@ -261,15 +353,17 @@ function LineNumber({
 	side: 'old' | 'new';
 	start: (place: Place) => void;
 }) {
+	const touch = useTouch();
 	const number = line[side];
 	const look = 'tabular flex w-11 shrink-0 items-start justify-end pr-2 text-muted select-none max-md:w-10';
 	const takes = side === 'new' ? line.new !== null : line.new === null;
-	if (number === null || !takes) return <span className={look}>{number}</span>;
+	if (number === null || !takes || touch) return <span className={look}>{number}</span>;
 	return (
 		<button
 			type="button"
-			// With the keyboard a comment begins at the file or at the change; thousands of stops would help nobody.
+			// With the keyboard one comes to a line with the arrows; thousands of stops would help nobody.
 			tabIndex={-1}
+			data-comment-line
 			aria-label={`Comment on line ${number}`}
 			title="Comment on this line"
 			onClick={() => start(placeOf(path, line))}

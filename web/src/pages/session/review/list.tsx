@@ -5,7 +5,7 @@ import { VList, type VListHandle } from 'virtua';
 import type { FilePatch } from '../../../diff/parse';
 import { File, type Held } from './file';
 import { firstLines, mostOf } from './large';
-import type { Comment } from './marks';
+import { type Comment, unfinished } from './marks';
 
 export interface FileListHandle {
 	/** Brings a file into view, or one of its lines. */
@@ -43,11 +43,17 @@ export function FileList(props: Props) {
 	const box = useRef<HTMLDivElement>(null);
 	/** The file that one came to last. */
 	const here = useRef<string | null>(null);
-	const [held, setHeld] = useState<Record<string, Held>>({});
+	// A comment that was begun is open again, whatever happened to the page; also after another one in the same file.
+	const [held, setHeld] = useState<Record<string, Held>>(() =>
+		Object.fromEntries([...unfinished(session)].map(([path, place]) => [path, { ...NOTHING, place }])),
+	);
 	const hold = useMemo(
-		() => (path: string, change: Partial<Held>) =>
-			setHeld((known) => ({ ...known, [path]: { ...NOTHING, ...known[path], ...change } })),
-		[],
+		() => (path: string, change: Partial<Held>) => {
+			const place = change.place === null ? (unfinished(session).get(path) ?? null) : change.place;
+			const next = { ...change, ...(place === undefined ? {} : { place }) };
+			setHeld((known) => ({ ...known, [path]: { ...NOTHING, ...known[path], ...next } }));
+		},
+		[session],
 	);
 	// A comment that is being written stays, wherever one scrolls to.
 	const kept = useMemo(() => files.flatMap((file, at) => (held[file.path]?.place ? [at] : [])), [files, held]);

@@ -1,7 +1,9 @@
-// What a reviewer keeps while reading: files that were viewed, and comments that are not sent yet. They stay in this
-// browser until they are sent, whatever happens to the page.
+// What a reviewer keeps while reading: files that were viewed, comments that are not sent yet, and those that are being
+// written. They stay in this browser until the server has them, whatever happens to the page.
 import { useSyncExternalStore } from 'react';
+import { newKey } from '../../../api/client';
 import type { FilePatch } from '../../../diff/parse';
+import { outbox } from '../../../live/outbox';
 
 export interface Comment {
 	id: string;
@@ -13,15 +15,22 @@ export interface Comment {
 	/** The line's text, so that the agent finds it when numbers have moved. */
 	quote: string;
 	text: string;
+	/** The key of the prompt that it is on the way with. */
+	sent?: string;
 }
+
+/** A comment that is being written. */
+export type Unfinished = Omit<Comment, 'id' | 'sent'>;
 
 interface Marks {
 	/** By path: a sum of the patch that was viewed. One that changed since is not viewed. */
 	viewed: Record<string, string>;
 	comments: Comment[];
+	/** The one that was begun last is the last one. */
+	writing: Unfinished[];
 }
 
-const none: Marks = { viewed: {}, comments: [] };
+const none: Marks = { viewed: {}, comments: [], writing: [] };
 const known = new Map<string, Marks>();
 const listeners = new Set<() => void>();
 const keyOf = (session: string) => `slipway.review.${session}`;
@@ -35,14 +44,30 @@ function read(session: string): Marks {
 	} catch {
 		// What cannot be read is as good as nothing.
 	}
+	marks = withoutSent(session, marks);
 	known.set(session, marks);
 	return marks;
 }
 
+/** Comments whose prompt is not on the way any more have arrived. */
+function withoutSent(session: string, marks: Marks): Marks {
+	const comments = marks.comments.filter(
+		(one) => !one.sent || outbox.of(session).some((prompt) => prompt.key === one.sent && !prompt.prompt),
+	);
+	return comments.length === marks.comments.length ? marks : { ...marks, comments };
+}
+
+outbox.watch((session) => {
+	const marks = read(session);
+	const rest = withoutSent(session, marks);
+	if (rest !== marks) write(session, rest);
+});
+
 function write(session: string, marks: Marks) {
 	known.set(session, marks);
 	try {
-		if (marks.comments.length === 0 && Object.keys(marks.viewed).length === 0) localStorage.removeItem(keyOf(session));
+		const empty = marks.comments.length + marks.writing.length + Object.keys(marks.viewed).length === 0;
+		if (empty) localStorage.removeItem(keyOf(session));
 		else localStorage.setItem(keyOf(session), JSON.stringify(marks));
 	} catch {
 		// They are kept on the page, at least.
@@ -102,8 +127,46 @@ export function removeComment(session: string, id: string) {
 	write(session, { ...marks, comments: marks.comments.filter((one) => one.id !== id) });
 }
 
-export function clearComments(session: string) {
-	write(session, { ...read(session), comments: [] });
+/** Sends them as one prompt. They are gone from here when the server has them; whether it has them at once. */
+export function sendComments(session: string, comments: Comment[]): Promise<boolean> {
+	const key = newKey();
+	const ids = new Set(comments.map((one) => one.id));
+	// First on the way and then marked: one that is marked and not on the way has arrived.
+	const taken = outbox.add(session, promptOf(comments), false, key);
+	const marks = read(session);
+	write(session, { ...marks, comments: marks.comments.map((one) => (ids.has(one.id) ? { ...one, sent: key } : one)) });
+	return taken;
+}
+
+/** The prompt that they were on the way with is not to be sent: they are comments again. */
+export function giveBack(session: string, key: string) {
+	const marks = read(session);
+	if (!marks.comments.some((one) => one.sent === key)) return;
+	const comments = marks.comments.map(({ sent, ...one }) =>
+		sent === undefined || sent === key ? one : { ...one, sent },
+	);
+	write(session, { ...marks, comments });
+}
+
+type Where = Pick<Comment, 'path' | 'line' | 'old'>;
+const same = (one: Where, other: Where) => one.path === other.path && one.line === other.line && one.old === other.old;
+
+/** What was written so far into a comment at a place. */
+export function writtenAt(session: string, place: Where): string {
+	return read(session).writing.find((one) => same(one, place))?.text ?? '';
+}
+
+/** Keeps what is being written; an empty text is nothing. */
+export function keepWriting(session: string, comment: Unfinished) {
+	const marks = read(session);
+	const rest = marks.writing.filter((one) => !same(one, comment));
+	if (rest.length === marks.writing.length && !comment.text) return;
+	write(session, { ...marks, writing: comment.text ? [...rest, comment] : rest });
+}
+
+/** The comment of a file that was begun last and is not finished. */
+export function unfinished(session: string): Map<string, Unfinished> {
+	return new Map(read(session).writing.map((one) => [one.path, one]));
 }
 
 /** All comments as one prompt. */
