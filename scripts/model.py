@@ -91,14 +91,18 @@ def get():
         raise Cannot("it wants Python 3.10 or newer, and this is " + sys.version.split()[0])
     if os.path.exists(SERVER) and os.path.exists(WEIGHTS):
         return
-    os.makedirs(CACHE, exist_ok=True)
-    with open(os.path.join(CACHE, "lock"), "w", encoding="utf-8") as lock:
-        # Two at once would write into one file.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(SERVER):
-            get_server()
-        if not os.path.exists(WEIGHTS):
-            get_weights()
+    try:
+        os.makedirs(CACHE, exist_ok=True)
+        with open(os.path.join(CACHE, "lock"), "w", encoding="utf-8") as lock:
+            # Two at once would write into one file.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.exists(SERVER):
+                get_server()
+            if not os.path.exists(WEIGHTS):
+                get_weights()
+    except OSError as error:
+        advice = f"It is kept in {CACHE} and takes 2.4 GB while it is put together; XDG_CACHE_HOME names another place."
+        raise Cannot(f"{error}\n  {advice}") from error
 
 
 def get_server():
@@ -250,19 +254,19 @@ def main(arguments):
     # What was begun is put away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        match arguments:
-            case ["get"]:
-                get()
-            case ["serve"]:
-                serve_for_people()
-            case ["serve-for-a-parent"]:
-                serve_for_a_parent()
-            case ["with", _, *_]:
-                get()
-                return run_with(arguments[1:])
-            case _:
-                say(__doc__.strip())
-                return 2
+        # No `match`: a Python that is too old must be able to read this file, to say that it is.
+        if arguments == ["get"]:
+            get()
+        elif arguments == ["serve"]:
+            serve_for_people()
+        elif arguments == ["serve-for-a-parent"]:
+            serve_for_a_parent()
+        elif arguments[:1] == ["with"] and len(arguments) > 1:
+            get()
+            return run_with(arguments[1:])
+        else:
+            say(__doc__.strip())
+            return 2
     except Cannot as error:
         say(f"The local model cannot be had here: {error}")
         return CANNOT

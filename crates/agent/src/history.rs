@@ -17,6 +17,9 @@ use crate::tools::{self, replayed_arguments};
 pub const INTERRUPTED: &str = "interrupted: the platform restarted while this ran; its effects may be partial, look before you repeat it";
 /// The result of a call that a person stopped.
 pub const CANCELLED: &str = "cancelled: a person stopped the turn while this ran; its effects may be partial, look before you repeat it";
+/// The result of a call that waited for a person when a person stopped the turn: nobody decided on it, or answered.
+pub const NOT_BEGUN: &str =
+    "not run: a person stopped the turn while this waited for a person, so nothing of it was done";
 /// Stands at the end of an answer that was broken off.
 pub const STOPPED_HERE: &str = " [stopped here]";
 
@@ -179,6 +182,7 @@ impl History {
             | EventBody::RetryScheduled { .. }
             | EventBody::MistakeMade { .. }
             | EventBody::ChecksPassed { .. }
+            | EventBody::WorkJudged { .. }
             | EventBody::ChecksKnown { .. }
             | EventBody::SandboxChanged { .. }
             | EventBody::SnapshotTaken { .. }

@@ -11,6 +11,7 @@ mod fit;
 pub mod history;
 mod html;
 mod input;
+pub mod judgement;
 mod loose;
 mod mode;
 pub mod nearby;

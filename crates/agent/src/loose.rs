@@ -1,7 +1,10 @@
 //! JSON as models write it: words around it, line breaks in strings, a comma too many, single quotes, other names for the
 //! same fields.
 
+use protocol::EditFormat;
 use serde_json::{Map, Value};
+
+use crate::tools;
 
 /// What stands between a brace and its counterpart.
 pub(crate) struct Piece<'a> {
@@ -65,12 +68,26 @@ pub(crate) struct Spelled {
     pub(crate) nested: bool,
 }
 
+/// Reads an object as calls: one, or those of a list in it.
+pub(crate) fn all_spelled(mut object: Map<String, Value>) -> Vec<Spelled> {
+    if let Some(Value::Array(calls)) = object.get_mut("tool_calls") {
+        let calls = std::mem::take(calls).into_iter();
+        return calls
+            .filter_map(|call| if let Value::Object(call) = call { spelled(call) } else { None })
+            .collect();
+    }
+    spelled(object).into_iter().collect()
+}
+
 /// Reads an object as a call.
 pub(crate) fn spelled(mut object: Map<String, Value>) -> Option<Spelled> {
     for wrapper in ["call", "tool_call", "function", "function_call"] {
         if let Some(Value::Object(inner)) = object.get_mut(wrapper) {
             return spelled(std::mem::take(inner));
         }
+    }
+    if let Some(call) = under_its_name(&object) {
+        return Some(call);
     }
     // A check is chosen by `name` as well, so that is the last to be the tool's.
     let names = ["call", "tool", "tool_name", "function", "action", "name"];
@@ -83,6 +100,15 @@ pub(crate) fn spelled(mut object: Map<String, Value>) -> Option<Spelled> {
         Some(arguments) => Some(Spelled { tool, arguments, nested: true }),
         None => Some(Spelled { tool, arguments: Value::Object(object), nested: false }),
     }
+}
+
+/// `{"read": {"path": "a"}}`, where these are arguments of that tool: its name is a word that other objects have as well.
+fn under_its_name(object: &Map<String, Value>) -> Option<Spelled> {
+    let (tool, arguments) = object.iter().next().filter(|_| object.len() == 1)?;
+    let fits = tools::exists(tool)
+        && arguments.as_object().is_some_and(|arguments| !arguments.is_empty())
+        && tools::parse(EditFormat::default(), tool, &arguments.to_string()).is_ok();
+    fits.then(|| Spelled { tool: tool.clone(), arguments: arguments.clone(), nested: true })
 }
 
 fn arguments(name: &str, value: &Value) -> Option<Value> {
@@ -231,6 +257,11 @@ mod tests {
         assert_eq!(patch, Some(("patch".into(), r#"{"input":"*** {}"}"#.into(), false)));
         let broken = read(json!({"name": "read", "arguments": "{\"path"}));
         assert_eq!(broken, Some(("read".into(), r#""{\"path""#.into(), true)), "it stays what it is");
-        assert_eq!(read(json!({"path": "a"})), None);
+        assert_eq!(read(json!({"read": {"path": "a"}})), expected(true));
+        for other in
+            [json!({"path": "a"}), json!({"read": {"pages": 3}}), json!({"read": {"path": "a"}, "b": 1})]
+        {
+            assert_eq!(read(other.clone()), None, "{other}");
+        }
     }
 }

@@ -2,24 +2,29 @@
 //! with a name and arguments, alone, in a fence or in tags, elements as in XML, or a call as in Python. What merely speaks of a
 //! call is none.
 
+mod forms;
+
 use protocol::EditFormat;
 use protocol::chat::Call;
 use serde_json::{Map, Value};
 
 use crate::answer::text_call;
-use crate::loose::{self, spelled, without_thoughts};
+use crate::loose::{self, without_thoughts};
 use crate::{pythonic, quoting, tools};
+
+pub(crate) use forms::seems_to_run;
 
 /// Ids of calls that were found in text begin with this.
 pub(crate) const ID_PREFIX: &str = "text_";
 
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("<tool_call>", "</tool_call>"),
     ("<tools>", "</tools>"),
     ("<function_call>", "</function_call>"),
     ("<|tool_call|>", "<|/tool_call|>"),
     ("[TOOL_CALLS]", "[/TOOL_CALLS]"),
     ("<|python_tag|>", "<|eom_id|>"),
+    ("<tool_code>", "</tool_code>"),
     ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
     ("<|tool_call_begin|>", "<|tool_call_end|>"),
     ("<|tool_call_start|>", "<|tool_call_end|>"),
@@ -45,6 +50,9 @@ pub(crate) fn calls(text: &str, first: usize) -> Vec<Call> {
         .or_else(|| fenced(text))
         .or_else(|| last(text))
         .or_else(|| spoken(text))
+        .or_else(|| forms::labelled(text))
+        .or_else(|| forms::named(text))
+        .or_else(|| forms::nested(text))
         .unwrap_or_default();
     found
         .into_iter()
@@ -60,6 +68,7 @@ pub(crate) fn seems_to_call(text: &str) -> bool {
     if ELEMENTS.iter().any(|(open, _)| opened(open).is_some())
         || TAGS.iter().any(|(open, _)| opened(open).is_some_and(|begun| begun.contains('{')))
         || opened(RECIPIENT).is_some()
+        || forms::seems_so(text)
     {
         return true;
     }
@@ -69,7 +78,9 @@ pub(crate) fn seems_to_call(text: &str) -> bool {
         rest = piece.rest;
         let seems = match piece.object {
             _ if quoting::is_quoted(text, at) => false,
-            Some(object) => spelled(object).is_some_and(|call| call.nested && tools::exists(&call.tool)),
+            Some(object) => {
+                loose::all_spelled(object).iter().any(|call| call.nested && tools::exists(&call.tool))
+            }
             None => piece.whole.contains("\"arguments\"") && tools::exists(&name_in(piece.whole)),
         };
         if seems {
@@ -124,7 +135,7 @@ fn in_tags(inner: &str) -> Found {
     while let Some(piece) = loose::piece(rest) {
         rest = piece.rest;
         match piece.object {
-            Some(object) => found.extend(spelled(object).map(written)),
+            Some(object) => found.extend(loose::all_spelled(object).into_iter().map(written)),
             None if piece.whole.contains("\"name\"") => {
                 found.push((name_in(piece.whole), piece.whole.trim().to_owned()));
             }
@@ -323,16 +334,15 @@ fn last(text: &str) -> Option<Found> {
     while let Some(piece) = loose::piece(rest) {
         let at = text.len() - piece.rest.len() - piece.whole.len();
         rest = piece.rest;
-        let call = piece.object.and_then(spelled);
-        match call.filter(|call| call.nested && tools::exists(&call.tool)) {
-            Some(_) if quoting::is_quoted(text, at) => return None,
+        let mut calls = piece.object.map(loose::all_spelled).unwrap_or_default();
+        calls.retain(|call| call.nested && tools::exists(&call.tool));
+        match calls.is_empty() {
+            true if found.is_empty() => {}
+            true => return None,
+            false if quoting::is_quoted(text, at) => return None,
             // The bracket of a list is no word.
-            Some(_) if found.is_empty() && !quoting::means_it(&text[..at]) => {
-                return None;
-            }
-            Some(call) => found.push(written(call)),
-            None if found.is_empty() => {}
-            None => return None,
+            false if found.is_empty() && !quoting::means_it(&text[..at]) => return None,
+            false => found.extend(calls.into_iter().map(written)),
         }
     }
     let over = rest.chars().all(|letter| letter.is_whitespace() || letter == ']');
@@ -403,6 +413,21 @@ mod tests {
             "<tool_call>shell\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>",
             "<tool_call>shell<arg_key>command</arg_key><arg_value>ls</arg_value>",
             ">>>shell\n{\"command\": \"ls\"}",
+            "{\"tool_calls\": [{\"id\": \"a\", \"type\": \"function\", \"function\": {\"name\": \"shell\", \"arguments\": \"{\\\"command\\\": \\\"ls\\\"}\"}}]}",
+            "First I run the tests:\n```json\n{\"tool_calls\": [{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}]}\n```",
+            "shell({\"command\": \"ls\"})",
+            "I will look.\nfunctions.shell({\"command\": \"ls\"});",
+            "```\nshell({\"command\": \"ls\"})\n```",
+            "shell\n{\"command\": \"ls\"}",
+            "shell\n```json\n{\"command\": \"ls\"}\n```",
+            "{\"shell\": {\"command\": \"ls\"}}",
+            "Thought: The tests fail.\nAction: shell\nAction Input: {\"command\": \"ls\"}\nObservation: a.py",
+            "Action: `shell`\nAction Input:\n```json\n{\"command\": \"ls\"}\n```",
+            "<tool_code>print(shell(command=\"ls\"))</tool_code>",
+            "I look.\n<shell>\n<command>ls</command>\n</shell>",
+            "<shell>{\"command\": \"ls\"}</shell>",
+            "<tool>shell</tool><args>{\"command\": \"ls\"}</args>",
+            "<tool_name>shell</tool_name>\n<parameters>\n<command>ls</command>\n</parameters>",
         ];
         for form in forms {
             let found: Vec<_> = found(form)
@@ -467,6 +492,15 @@ mod tests {
             "It holds:\n\n    <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>",
             "The fixture has one recorded call:\n```json\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\n```",
             "The first line of demo.py is\nshell(command=\"ls\")",
+            "The helper is called so:\nshell({\"command\": \"ls\"})",
+            "The config now has\n{\"shell\": {\"command\": \"ls\"}}",
+            "{\"check\": {\"enabled\": true}}",
+            "{\"tool_calls\": []}",
+            "The log has `Action: shell` and\n> Action Input: {\"command\": \"ls\"}",
+            "The page has a <search> element, and <list> is none.",
+            "The fixture is\n<shell><command>ls</command></shell>",
+            "Run it with\n```bash\nnpm test\n```",
+            "search\n{\"needle\": 1}",
             "Models write\n```\n<tool_call>{\"name\": \"shell\", \"arguments\": {}}</tool_call>\n```\nand that is read.",
         ] {
             assert_eq!(found(text), [], "{text}");
@@ -496,6 +530,9 @@ mod tests {
             format!("I call {call} now."),
             "{\"name\": \"shell\", \"arguments\": {\"command\": \"echo \"x\" y\"}}".to_owned(),
             "<invoke name=\"read the file\">".to_owned(),
+            "Action: shell\nAction Input: ls -la".to_owned(),
+            "shell({\"command\": \"echo \"x\"\"})".to_owned(),
+            "The plan:\n<shell>\n<command>ls</command>\n</shell>\nThen I stop.".to_owned(),
         ] {
             assert_eq!(found(&text), [], "{text}");
             assert!(seems_to_call(&text), "{text}");
@@ -505,8 +542,20 @@ mod tests {
             "{\"name\": \"slipway\", \"arguments\": {}}",
             "It reads `<function=x>` and <tool_call> now.",
             "The README says:\n> {\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\nand no more.",
+            "I added a form for\nsearch\nand `list`: {\"path\": \"a\"} is what it sends.",
+            "Action: none is needed.",
         ] {
             assert!(!seems_to_call(text), "{text}");
+        }
+        for text in ["```bash\nnpm test\n```", "I'll look at the files.\n```sh\nls -la\n```\n"] {
+            assert!(seems_to_run(text) && found(text).is_empty(), "{text}");
+        }
+        for text in [
+            "I added the script. Run it with\n```bash\nnpm test\n```",
+            "I'll explain:\n```bash\nnpm test\n```\nThat is all.",
+            "```python\nimport os\n```",
+        ] {
+            assert!(!seems_to_run(text), "{text}");
         }
     }
 }

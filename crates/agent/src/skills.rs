@@ -65,8 +65,7 @@ fn is_name(name: &str) -> bool {
 /// The value of a key of the outermost level, on one line. Of YAML this knows what front matter is written in: plain and quoted
 /// words, words that go on in indented lines, and the blocks `|` and `>`.
 fn value(lines: &[&str], key: &str) -> Option<String> {
-    let at = lines.iter().position(|line| line.split_once(':').is_some_and(|(name, _)| name == key))?;
-    let (_, first) = lines[at].split_once(':')?;
+    let (at, first) = lines.iter().enumerate().find_map(|(at, line)| Some((at, after_key(line, key)?)))?;
     let first = first.trim();
     let goes_on = |line: &&&str| line.trim().is_empty() || line.starts_with([' ', '\t']);
     let rest = lines[at + 1..].iter().take_while(goes_on).map(|line| line.trim());
@@ -74,6 +73,15 @@ fn value(lines: &[&str], key: &str) -> Option<String> {
     let words: Vec<&str> = (!block).then_some(first).into_iter().chain(rest).collect();
     let joined = words.iter().flat_map(|words| words.split_whitespace()).collect::<Vec<_>>().join(" ");
     Some(if block { joined } else { unquoted(&joined) })
+}
+
+/// What a line of the outermost level has after a key, which may be in quotes and have spaces after it.
+fn after_key<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let rest = match line.chars().next()? {
+        quote @ ('"' | '\'') => line[1..].strip_prefix(key)?.strip_prefix(quote)?,
+        _ => line.strip_prefix(key)?,
+    };
+    rest.trim_start_matches([' ', '\t']).strip_prefix(':')
 }
 
 fn unquoted(text: &str) -> String {
@@ -154,6 +162,10 @@ mod tests {
             ("description: >-\n  folded\n  over lines", "folded over lines"),
             ("description: |\n  a block\n\n  of lines", "a block of lines"),
             ("description: begins here\n  and goes on", "begins here and goes on"),
+            ("\"description\": quoted: key", "quoted: key"),
+            ("'description' : \"so, too\"", "so, too"),
+            ("description  :\n  on the next line", "on the next line"),
+            ("descriptions: not this\ndescription\t: this", "this"),
         ];
         for (written, said) in cases {
             let text = format!("---\r\nmetadata:\n  name: inner\n{written}\nname: a\nversion: 1\n---\nx");
@@ -169,6 +181,7 @@ mod tests {
             ("---\nname: a", "has no end"),
             ("---\nname: a\n---\n", "no `description`"),
             ("---\ndescription: a\n---\n", "no `name`"),
+            ("---\nnames: a\n'name: b\n name: c\ndescription: a\n---\n", "no `name`"),
             ("---\nname: ../a\ndescription: b\n---\n", "is no name for a skill"),
             ("---\nname: .a\ndescription: b\n---\n", "is no name for a skill"),
             ("", "does not begin with"),

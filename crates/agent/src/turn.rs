@@ -368,7 +368,7 @@ impl Turn {
         self.unread += 1;
         let again = self.unread > NUDGES;
         // Who can call in the provider's own way, and was told, only shows it.
-        let shown = !said.contains('{') && !salvage::seems_to_call(said)
+        let shown = (!said.contains('{') || salvage::seems_to_run(said)) && !salvage::seems_to_call(said)
             || answer::called_natively(&self.messages) && self.mode.is_native();
         if again && shown {
             return self.verify();

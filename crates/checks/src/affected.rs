@@ -43,6 +43,15 @@ pub fn affected(command: &str, changed: &[String], workspace: &Workspace<'_>) ->
         | ["uv" | "poetry" | "pipenv" | "pdm" | "hatch", "run", "pytest", rest @ ..] => {
             pytest(&words, rest, &files, workspace)
         }
+        ["python" | "python3", "-m", "unittest", rest @ ..]
+        | [
+            "uv" | "poetry" | "pipenv" | "pdm" | "hatch",
+            "run",
+            "python" | "python3",
+            "-m",
+            "unittest",
+            rest @ ..,
+        ] => unittest(&words[..words.len() - rest.len()], rest, &files, workspace),
         ["ruff", "check", rest @ ..] if only_dots(rest) => files_instead(&words, &files, &[".py", ".pyi"]),
         ["eslint", rest @ ..] | ["npx", "eslint", rest @ ..] if only_dots(rest) => {
             files_instead(&words, &files, &[".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs"])
@@ -57,10 +66,7 @@ pub fn affected(command: &str, changed: &[String], workspace: &Workspace<'_>) ->
         ["npm" | "pnpm" | "yarn", "test"] | ["npm" | "pnpm" | "yarn", "run", "test"] => {
             script(call[0], &files, workspace)
         }
-        ["node", "--test", rest @ ..] if options_only(rest) => {
-            let tests = tests_of(&files, workspace.names);
-            listed(&words, &tests)
-        }
+        ["node", rest @ ..] if rest.contains(&"--test") => node(&words[..=tool], rest, &files, workspace),
         ["mvn" | "./mvnw", .., "test"] => classes(&words, &files, workspace, "pom.xml", "-Dtest=", ","),
         ["gradle" | "./gradlew", .., "test"] => gradle(&words, &files, workspace),
         _ => None,
@@ -176,6 +182,82 @@ fn pytest(words: &[&str], rest: &[&str], files: &[&str], workspace: &Workspace<'
     listed(words, &tests_of(&python, workspace.names))
 }
 
+/// The modules of the tests, or one pattern after the other where they are looked for in a folder.
+fn unittest(call: &[&str], rest: &[&str], files: &[&str], workspace: &Workspace<'_>) -> Option<String> {
+    let python: Vec<&str> = files.iter().copied().filter(|path| path.ends_with(".py")).collect();
+    let tests = tests_of(&python, workspace.names);
+    // As it goes by itself, only these are looked for.
+    let usual = |path: &&String| path.rsplit('/').next().is_some_and(|name| name.starts_with("test"));
+    let is_package = |folder: &str| {
+        folder.is_empty() || workspace.names.iter().any(|name| *name == format!("{folder}/__init__.py"))
+    };
+    // Whether a folder is found from one above it: each on the way is a package.
+    let found_from = |top: &str, folder: &str| {
+        let mut at = folder;
+        while at != top {
+            if at.is_empty() || !is_package(at) {
+                return false;
+            }
+            at = at.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        true
+    };
+    let folder_and_name = |path: &'_ str| -> (String, String) {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        (folder.to_owned(), name.to_owned())
+    };
+    match rest {
+        ["discover", "-s", top] => {
+            let top = top.trim_start_matches("./").trim_end_matches('/');
+            let names: Vec<String> = tests
+                .iter()
+                .filter(usual)
+                .map(|path| folder_and_name(path))
+                .filter(|(folder, _)| found_from(top, folder))
+                .map(|(_, name)| name)
+                .collect();
+            if names.is_empty() || names.len() > MAX_NAMED / 4 {
+                return None;
+            }
+            let one =
+                |name: &String| format!("{} discover -s {} -p {}", call.join(" "), quoted(top), quoted(name));
+            Some(names.iter().map(one).collect::<Vec<_>>().join(" && "))
+        }
+        options if options_only(options) && !options.contains(&"-k") => {
+            let modules: Vec<String> = tests
+                .iter()
+                .filter(usual)
+                .filter(|path| found_from("", &folder_and_name(path).0))
+                .map(|path| path.trim_end_matches(".py").replace('/', "."))
+                .collect();
+            listed(&[call, options].concat(), &modules)
+        }
+        _ => None,
+    }
+}
+
+/// The files of tests in place of the folders that somebody chose, as far as they are in those.
+fn node(call: &[&str], rest: &[&str], files: &[&str], workspace: &Workspace<'_>) -> Option<String> {
+    let (options, chosen): (Vec<&str>, Vec<&str>) = rest.iter().partition(|word| word.starts_with('-'));
+    // A word may also be the value of the option before it, and a pattern stands for what nobody can tell.
+    let folder = |word: &&str| {
+        let word = word.trim_start_matches("./").trim_end_matches('/');
+        !word.contains(['*', '?', '[', '{', '"', '\'', '!'])
+            && workspace.names.iter().any(|name| name.starts_with(&format!("{word}/")))
+    };
+    if !chosen.iter().all(folder) || options.iter().any(|option| option.contains("watch")) {
+        return None;
+    }
+    let mut tests = tests_of(&scripts(files).iter().map(String::as_str).collect::<Vec<_>>(), workspace.names);
+    tests.retain(|path| {
+        let within = |folder: &&str| {
+            path.starts_with(&format!("{}/", folder.trim_start_matches("./").trim_end_matches('/')))
+        };
+        chosen.is_empty() || chosen.iter().any(within)
+    });
+    listed(&[call, &options].concat(), &tests)
+}
+
 fn files_instead(words: &[&str], files: &[&str], endings: &[&str]) -> Option<String> {
     let own: Vec<String> = files
         .iter()
@@ -203,7 +285,8 @@ fn vitest(assigned: &[&str], program: &str, rest: &[&str], files: &[&str]) -> Op
 
 /// What `npm test` runs, where that is one plain command.
 fn script(manager: &str, files: &[&str], workspace: &Workspace<'_>) -> Option<String> {
-    let package: serde_json::Value = serde_json::from_str(&(workspace.read)("package.json")?).ok()?;
+    let text = (workspace.read)("package.json")?;
+    let package: serde_json::Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
     let script = package.get("scripts")?.get("test")?.as_str()?;
     let words: Vec<&str> = script.split_whitespace().collect();
     let run = if manager == "npm" { "npx" } else { manager };
@@ -213,6 +296,11 @@ fn script(manager: &str, files: &[&str], workspace: &Workspace<'_>) -> Option<St
             let mut all = vec![run, "jest"];
             all.extend(rest);
             related(&all, files, "--findRelatedTests")
+        }
+        ["node", rest @ ..]
+            if rest.contains(&"--test") && !script.contains(['$', ';', '|', '&', '<', '>', '`', '(']) =>
+        {
+            node(&words[..1], rest, files, workspace)
         }
         _ => None,
     }
@@ -381,6 +469,81 @@ mod tests {
         assert_eq!(run("pytest", &["gone/test_gone.py"]), None);
         assert_eq!(run("ruff check .", &["shop/till.py"]).as_deref(), Some("ruff check shop/till.py"));
         assert_eq!(run("mypy .", &["shop/till.py"]), None);
+    }
+
+    #[test]
+    fn unittest_runs_the_modules_of_the_files() {
+        let files = [
+            ("shop.py", ""),
+            ("test_shop.py", ""),
+            ("till/__init__.py", ""),
+            ("till/cash.py", ""),
+            ("till/test_cash.py", ""),
+            ("tests/test_shop.py", ""),
+            ("tests/test_more.py", ""),
+        ];
+        let run = |command: &str, changed: &[&str]| part(command, changed, &files);
+        assert_eq!(
+            run("python3 -m unittest -v", &["shop.py", "till/cash.py"]).as_deref(),
+            Some("python3 -m unittest -v test_shop till.test_cash"),
+            "what is in no package is not found from the root"
+        );
+        assert_eq!(
+            run("uv run python -m unittest", &["till/test_cash.py"]).as_deref(),
+            Some("uv run python -m unittest till.test_cash")
+        );
+        let discover = "python3 -m unittest discover -s tests";
+        assert_eq!(
+            run(discover, &["shop.py", "tests/test_more.py"]).as_deref(),
+            Some(
+                "python3 -m unittest discover -s tests -p test_shop.py && python3 -m unittest discover -s tests -p test_more.py"
+            )
+        );
+        assert_eq!(run(discover, &["till/cash.py"]), None);
+        assert_eq!(run("python3 -m unittest", &["README.md"]), None);
+        assert_eq!(run("python3 -m unittest test_shop", &["shop.py"]), None);
+        assert_eq!(run("python3 -m unittest discover -s tests -p x.py", &["shop.py"]), None);
+        assert_eq!(
+            part(
+                &format!("cd app && {discover}"),
+                &["app/a.py"],
+                &[("app/a.py", ""), ("app/tests/test_a.py", "")]
+            )
+            .as_deref(),
+            Some("cd app && python3 -m unittest discover -s tests -p test_a.py")
+        );
+    }
+
+    #[test]
+    fn node_runs_the_files_of_tests() {
+        let of = |script: &str| format!(r#"{{"scripts":{{"test":"{script}"}}}}"#);
+        let run = |script: &str, changed: &str| {
+            let package = of(script);
+            let files = [
+                ("package.json", package.as_str()),
+                ("src/till.js", ""),
+                ("test/till.test.js", ""),
+                ("src/till.test.js", ""),
+            ];
+            part("npm test", &[changed], &files)
+        };
+        assert_eq!(
+            run("node --test", "src/till.js").as_deref(),
+            Some("node --test test/till.test.js src/till.test.js")
+        );
+        assert_eq!(
+            run("node --import=tsx --test ./test/", "src/till.js").as_deref(),
+            Some("node --import=tsx --test test/till.test.js")
+        );
+        assert_eq!(run("node --test", "package.json"), None);
+        for other in [
+            "node --test src/**/*.js",
+            "node --test --watch",
+            "node --test && tsc",
+            "node --test --import tsx",
+        ] {
+            assert_eq!(run(other, "src/till.js"), None, "{other}");
+        }
     }
 
     #[test]

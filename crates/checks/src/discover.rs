@@ -5,7 +5,9 @@ mod ci;
 mod folders;
 mod java;
 mod python;
+mod yaml;
 
+pub use self::folders::HOLDERS;
 use protocol::Check;
 use serde_json::Value;
 
@@ -21,7 +23,7 @@ pub struct Found {
     /// Whether it is used without being asked for: only tests are, because linters often fail on what was there before.
     pub used: bool,
     language: &'static str,
-    /// Where it is run, from the root; empty for the root itself.
+    /// Where it is run, from the root; empty for the root itself. The command goes there.
     folder: String,
 }
 
@@ -76,11 +78,14 @@ pub fn discover(paths: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<
 /// the folders there, and CI files.
 pub fn find_checks(paths: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<Found> {
     let names: Vec<&str> = paths.iter().map(|name| name.trim_end_matches('/')).collect();
+    // Tools take a file with a mark of its byte order as well as one without.
+    let read =
+        &|name: &str| read(name).map(|text| text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text));
     let mut tests = languages(&names, read);
     let from_ci: Vec<Found> = names
         .iter()
         .filter(|path| ci::is_ci_file(path))
-        .flat_map(|path| read(path).map(|text| ci::checks(path, &text)).unwrap_or_default())
+        .flat_map(|path| read(path).map(|text| ci::checks(path, &text, &names)).unwrap_or_default())
         .collect();
     // Only where nothing else tells how the tests are run; that some file is one of tests does not tell it.
     if tests.iter().all(|found| found.from == python::FILES)
@@ -89,7 +94,7 @@ pub fn find_checks(paths: &[String], read: &dyn Fn(&str) -> Option<String>) -> V
         tests = vec![target];
     }
     if tests.is_empty() {
-        tests.extend(from_ci.iter().find(|found| found.role == Role::Test).cloned());
+        tests = of_ci(&from_ci, &names, read);
     }
     if tests.is_empty() {
         tests.extend(java::tests(&names));
@@ -113,6 +118,32 @@ pub fn find_checks(paths: &[String], read: &dyn Fn(&str) -> Option<String>) -> V
     }
     others.sort_by_key(|found| found.role);
     named(tests.into_iter().chain(others).collect())
+}
+
+/// The tests that CI runs: the first where it runs them in the root, else one of each language and folder, with those of folders
+/// that it does not go into.
+fn of_ci(from_ci: &[Found], names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> Vec<Found> {
+    let mut tests: Vec<Found> = Vec::new();
+    for found in from_ci.iter().filter(|found| found.role == Role::Test) {
+        if found.folder.is_empty() {
+            return vec![found.clone()];
+        }
+        let same = |other: &Found| other.folder == found.folder && other.language == found.language;
+        if !tests.iter().any(same) {
+            tests.push(found.clone());
+        }
+    }
+    if tests.is_empty() {
+        return tests;
+    }
+    let covered: Vec<String> = tests.iter().map(|found| found.folder.clone()).collect();
+    let is_within = |one: &str, other: &str| one == other || one.starts_with(&format!("{other}/"));
+    let new = |found: &Found| {
+        !covered.iter().any(|folder| is_within(folder, &found.folder) || is_within(&found.folder, folder))
+    };
+    tests.extend(folders::tests(names, read).into_iter().filter(new));
+    tests.truncate(folders::MOST);
+    tests
 }
 
 /// Gives each check a name: its role, with its folder, and the language where several have that role.
@@ -318,11 +349,15 @@ mod tests {
 
     #[test]
     fn python_needs_a_reason() {
-        for file in ["pytest.ini", "conftest.py", "tox.ini", "test_a.py"] {
+        for file in ["pytest.ini", "conftest.py", "test_a.py"] {
             assert_eq!(runs(&[(file, "")]), ["test: python3 -m pytest -q"], "{file}");
         }
-        assert_eq!(runs(&[("pyproject.toml", "[project]\nname='x'")]), ["test: python3 -m pytest -q"]);
-        assert_eq!(runs(&[("tests/", ""), ("app.py", "")]), ["test: python3 -m pytest -q"]);
+        let needs = ("pyproject.toml", "[project]\nname='x'\n[dependency-groups]\ndev = ['pytest']");
+        assert_eq!(runs(&[needs]), ["test: python3 -m pytest -q"]);
+        // Without a test and without a word of pytest there is nothing that could pass.
+        for nothing in [("pyproject.toml", "[project]\nname='x'"), ("tox.ini", ""), ("tests/data.py", "")] {
+            assert!(runs(&[nothing, ("app.py", "")]).is_empty(), "{nothing:?}");
+        }
         assert_eq!(runs(&[("tests", ""), ("tests/conftest.py", "")]), ["test: python3 -m pytest -q"]);
         assert!(runs(&[("pyproject.toml", "[tool.ruff]\nline-length = 100")]).is_empty());
         // What comes with Python is there; pytest may not be.
@@ -337,11 +372,52 @@ mod tests {
         let package = [inside[0], inside[1], ("tests/__init__.py", "")];
         assert_eq!(runs(&package), ["test: python3 -m unittest"]);
         let both = [inside[0], plain];
-        assert_eq!(runs(&both), ["test: python3 -m pytest -q"], "it looks in one place only");
+        assert_eq!(
+            runs(&both),
+            ["test: python3 -m unittest && python3 -m unittest discover -s tests"],
+            "it looks in one place only"
+        );
         let configured = [inside[0], ("tests/conftest.py", "")];
         assert_eq!(runs(&configured), ["test: python3 -m pytest -q"]);
         let other = [inside[0], ("Makefile", "test:\n\t./t\n")];
         assert_eq!(runs(&other), ["test: make test"], "a file of tests is not all that there is");
+    }
+
+    #[test]
+    fn tests_of_python_are_found_at_any_depth() {
+        let text = "import unittest\n";
+        let project = ("pyproject.toml", "[project]\nname='x'");
+        let unit = ("tests/unit/test_a.py", text);
+        assert_eq!(runs(&[unit]), ["test: python3 -m unittest discover -s tests/unit"]);
+        let two = [unit, ("tests/web/a_test.py", text), ("tests/web/test_b.py", text)];
+        assert_eq!(
+            runs(&two),
+            [
+                "test: python3 -m unittest discover -s tests/unit && python3 -m unittest discover -s tests/web -p '*_test.py' \
+              && python3 -m unittest discover -s tests/web"
+            ]
+        );
+        let packages = [unit, ("tests/__init__.py", ""), ("tests/unit/__init__.py", "")];
+        assert_eq!(runs(&packages), ["test: python3 -m unittest"]);
+        let inside = ("src/x/test_a.py", text);
+        assert_eq!(runs(&[project, inside]), ["test: python3 -m unittest discover -s src/x"]);
+        let package = ("src/x/__init__.py", "");
+        assert_eq!(runs(&[project, inside, package]), ["test: python3 -m unittest discover -s src"]);
+        assert_eq!(
+            runs(&[project, ("src/x/test_a.py", "def test_a(): pass\n")]),
+            ["test: python3 -m pytest -q"]
+        );
+        assert_eq!(runs(&[unit, ("requirements-dev.txt", "pytest")]), ["test: python3 -m pytest -q"]);
+        // What is in a project of its own is that one's, and what others wrote is nobody's.
+        let api = [project, ("api/setup.py", ""), ("api/tests/test_a.py", text)];
+        assert_eq!(runs(&api), ["test-api: cd api && python3 -m unittest discover -s tests"]);
+        assert!(runs(&[project, ("vendor/lib/test_a.py", text)]).is_empty());
+    }
+
+    #[test]
+    fn a_file_with_a_mark_of_its_byte_order_is_read_like_any_other() {
+        let package = "\u{feff}{\"scripts\":{\"test\":\"node --test\"}}";
+        assert_eq!(runs(&[("package.json", package)]), ["test: npm test"]);
     }
 
     #[test]
@@ -457,7 +533,8 @@ mod tests {
             proposed(&rust),
             ["test: cargo test (cargo, Cargo.toml)", "lint?: cargo clippy --all-targets (cargo, Cargo.toml)"]
         );
-        let python = [("pyproject.toml", "[project]\n[tool.ruff]\n[tool.mypy]\nfiles = [\"src\"]\n")];
+        let python =
+            [("pyproject.toml", "[project]\n[tool.ruff]\n[tool.mypy]\nfiles = [\"src\"]\n[tool.pytest]\n")];
         assert_eq!(
             proposed(&python),
             [
@@ -498,6 +575,57 @@ mod tests {
             proposed(&[(".gitlab-ci.yml", gitlab)]),
             ["test: uv run pytest -x (pytest, .gitlab-ci.yml)", "types?: mypy src (mypy, .gitlab-ci.yml)"]
         );
+    }
+
+    #[test]
+    fn commands_of_ci_are_run_where_ci_runs_them() {
+        let test = "import unittest\n";
+        let package = r#"{"scripts":{"test":"vitest run"}}"#;
+        let gitlab = "default:\n  before_script: [pip list]\ntest:\n  image: python\n  before_script:\n    - cd app\n  script:\n    - python3 -m unittest\n";
+        let app = [("app/a.py", ""), ("app/test_a.py", test)];
+        let ran = |file: &str, text: &str, files: &[(&str, &str)]| runs(&[&[(file, text)], files].concat());
+        assert_eq!(ran(".gitlab-ci.yml", gitlab, &app), ["test-app: cd app && python3 -m unittest"]);
+        let merged = "test:\n  extends: .base\n  script: [python3 -m unittest]\n";
+        assert_eq!(
+            ran(".gitlab-ci.yml", merged, &app),
+            ["test-app: cd app && python3 -m unittest"],
+            "its folder tells"
+        );
+        let api = [("api/package.json", package), ("web/package.json", package)];
+        let github = ".github/workflows/ci.yml";
+        for text in [
+            "defaults:\n  run:\n    working-directory: api\njobs:\n  a:\n    steps:\n      - run: npm test -- --ci\n",
+            "jobs:\n  a:\n    defaults:\n      run:\n        working-directory: ./api/\n    steps:\n    - run: npm test -- --ci\n",
+            "jobs:\n  a:\n    steps:\n      - run: npm test -- --ci\n        working-directory: api\n",
+            "jobs:\n  a:\n    steps:\n      - name: Test\n        working-directory: web/../api\n        run: |\n          npm ci\n          npm test -- --ci\n",
+            "jobs:\n  a:\n    steps:\n      - run: |\n          cd api\n          npm ci && npm test -- --ci\n",
+            "jobs:\n  a:\n    steps:\n      - run: (cd api && npm test -- --ci)\n",
+        ] {
+            assert_eq!(
+                ran(github, text, &api),
+                ["test-api: cd api && npm test -- --ci", "test-web: cd web && npm test"],
+                "{text}"
+            );
+        }
+        // Where it is not plain, the folders tell by themselves.
+        for text in [
+            "jobs:\n  a:\n    steps:\n      - run: npm test -- --ci\n",
+            "jobs:\n  a:\n    steps:\n      - run: npm test -- --ci\n        working-directory: ${{ matrix.dir }}\n",
+            "jobs:\n  a:\n    steps:\n      - run: |\n          cd $DIR\n          npm test -- --ci\n",
+            "jobs:\n  a:\n    steps:\n      - run: |\n          docker run image \\\n            npm test -- --ci\n",
+            "jobs:\n  a:\n    steps:\n      - run: |\n          if [ -n \"$X\" ]; then\n            cd api\n          fi\n          npm test -- --ci\n",
+            "jobs:\n  a:\n    steps:\n      - run: |\n          cat > x <<EOF\n          npm test -- --ci\n          EOF\n",
+            "jobs:\n  a:\n    steps:\n      - run: cd gone && npm test -- --ci\n",
+        ] {
+            let folders = ["test-api: cd api && npm test", "test-web: cd web && npm test"];
+            assert_eq!(ran(github, text, &api), folders, "{text}");
+        }
+        let circle = "jobs:\n  a:\n    working_directory: ~/repo\n    steps:\n      - checkout\n      - run:\n          command: npm test\n          working_directory: web\n";
+        assert_eq!(ran(".circleci/config.yml", circle, &api[1..]), ["test-web: cd web && npm test"]);
+        let azure = "steps:\n- script: npm test\n  workingDirectory: web\n";
+        assert_eq!(ran("azure-pipelines.yml", azure, &api[1..]), ["test-web: cd web && npm test"]);
+        let travis = "language: node_js\nbefore_script:\n  - cd web\nscript:\n  - npm test\n";
+        assert_eq!(ran(".travis.yml", travis, &api[1..]), ["test-web: cd web && npm test"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(crate) fn frame(line: &str) -> Option<Place<'_>> {
     bare_frame(text.strip_prefix("at ").or_else(|| text.strip_prefix("❯ "))?)
 }
 
-fn bare_frame(text: &str) -> Option<Place<'_>> {
+pub(crate) fn bare_frame(text: &str) -> Option<Place<'_>> {
     let inner = text.strip_suffix(')').and_then(|text| text.rsplit_once('(')).map(|(_, inner)| inner);
     let inner = inner.unwrap_or_else(|| text.rsplit_once(' ').map_or(text, |(_, last)| last));
     let inner = inner.strip_prefix("file://").unwrap_or(inner);
@@ -21,6 +21,12 @@ fn bare_frame(text: &str) -> Option<Place<'_>> {
 /// Whether the file belongs to the project, and not to the runner, a package or Node itself.
 pub(crate) fn is_own(file: &str) -> bool {
     !file.starts_with("node:") && !file.starts_with('<') && !file.contains("node_modules/")
+}
+
+/// Whether the text is the name of a file that Node runs.
+pub(crate) fn is_script(name: &str) -> bool {
+    const ENDINGS: [&str; 8] = [".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"];
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Reads a frame without its `at`, if it is one of the project's own files.

@@ -4,6 +4,7 @@
 use protocol::{Report, TestCase};
 
 use crate::cases::{Cases, carried, failed};
+use crate::node_test::{Spoken, is_of_file};
 use crate::{Parser, js, places, scan};
 
 /// The parser `junit`.
@@ -274,6 +275,12 @@ fn told(mut test: TestCase, body: &str) -> TestCase {
         if let Some((file, line)) = place {
             (test.file, test.line) = (Some(file.to_owned()), Some(line));
         }
+    }
+    if is_of_file(&test) {
+        // Node's reporter leaves out what the file printed.
+        let exit = body.split_once("exitCode: ").and_then(|(_, rest)| scan::number(rest));
+        let exit = exit.map_or_else(String::new, |(code, _)| format!("exit code {code}"));
+        Spoken::default().tell(&mut test, &exit);
     }
     crate::javac::values(&mut test);
     test

@@ -34,8 +34,10 @@ mod scan;
 mod since;
 mod source;
 mod tap;
+mod traces;
 mod tsc;
 mod unittest;
+mod verdict;
 mod vitest;
 mod weakened;
 mod words;
@@ -45,12 +47,13 @@ use protocol::{Report, Severity};
 pub use affected::{Workspace, affected, folder_of};
 pub use clean::clean;
 pub use digest::digest;
-pub use discover::{Found, Role, discover, find_checks};
-pub use leaked::{Leak, leaked, secret_in};
+pub use discover::{Found, HOLDERS, Role, discover, find_checks};
+pub use leaked::{Leak, leaked, leaked_or_known, secret_in};
 pub use missing::missing_program;
 pub use since::{Known, changes, count, digest_since, failed_before, is_as_silent, is_cut, line, outline};
 pub use source::{files_of, locate, show_sources};
-pub use weakened::weakened;
+pub use verdict::{ignores_failures, says_less, tally, unbelieved};
+pub use weakened::{adapted, weakened};
 
 /// Most diagnostics, and most failed tests, that a report keeps.
 pub const MAX_ENTRIES: usize = 500;
@@ -124,12 +127,15 @@ pub fn parse(parser: &str, output: &str) -> Option<Report> {
     }
     let output = clean(output);
     let report = recognised(&output)?;
-    if findings(&report) > 0 || report.tests_passed > 0 {
+    let told = |report: &Report| findings(report) > 0 || report.tests_passed > 0;
+    let by_its_tool = report.parser != "fallback";
+    if told(&report) && by_its_tool {
         return Some(report);
     }
-    // Nothing was found: perhaps because each line begins with who wrote it.
+    // Nothing was found, or only places: perhaps because each line begins with who wrote it.
     let bare = prefixes::without(&output).and_then(|bare| recognised(&bare));
-    let bare = bare.filter(|bare| findings(bare) > 0 || bare.tests_passed > 0);
+    let bare =
+        bare.filter(|bare| told(bare) && (bare.parser != "fallback" || findings(bare) > findings(&report)));
     Some(bare.map_or_else(|| report.clone(), |bare| Report { tail: report.tail.clone(), ..bare }))
 }
 

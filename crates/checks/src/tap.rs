@@ -5,6 +5,7 @@ use protocol::{Diagnostic, Report, Severity};
 
 use crate::cases::{Cases, carried, failed};
 use crate::findings::Findings;
+use crate::node_test::{Spoken, is_of_file};
 use crate::{Parser, js, scan};
 
 /// The parser `tap`.
@@ -30,10 +31,12 @@ impl Parser for Tap {
     fn parse(&self, output: &str) -> Report {
         let mut reader = Reader::default();
         output.lines().for_each(|line| reader.line(line));
+        reader.settle();
         let mut cases = reader.cases;
         if let Some(test) = cases.last_mut() {
             test.message.truncate(test.message.trim_end().len());
         }
+        reader.spoken.findings(&cases).into_iter().for_each(|found| reader.findings.push(found));
         cases.report(reader.findings.into_vec())
     }
 }
@@ -63,6 +66,10 @@ struct Reader {
     around: Vec<(usize, String)>,
     /// Indentation of the result before; a result further left closes a subtest.
     depth: usize,
+    /// What Node's runner passes on of what the files printed, before the results.
+    spoken: Spoken,
+    /// How the process of the file ended that the YAML block is about.
+    exit: String,
 }
 
 impl Reader {
@@ -71,8 +78,10 @@ impl Reader {
         let indent = line.len() - text.len();
         if let Told::Yaml { indent: begun, counts } = self.told {
             if text == "..." && indent <= begun {
-                self.told = Told::Comments;
+                // The block was the explanation; comments below it are about what comes next.
+                self.told = Told::Nothing;
                 self.after_failure = counts;
+                self.settle();
             } else if counts {
                 self.yaml(line, indent);
             }
@@ -108,8 +117,26 @@ impl Reader {
                 message: format!("Bail out! {}", why.trim()).trim_end().to_owned(),
                 ..Diagnostic::default()
             });
-        } else if let Some(comment) = text.strip_prefix('#').filter(|_| self.told == Told::Comments) {
-            self.comment(comment);
+        } else if let Some(comment) = text.strip_prefix('#') {
+            if self.told == Told::Comments {
+                self.comment(comment);
+            }
+            let comment = comment.strip_prefix(' ').unwrap_or(comment);
+            self.spoken.line(&comment.replace("\\#", "#"));
+        } else {
+            // A program that runs its tests itself crashes without a sign before its words.
+            self.spoken.line(line);
+        }
+    }
+
+    /// What is known of a file whose process failed is what it printed.
+    fn settle(&mut self) {
+        let exit = std::mem::take(&mut self.exit);
+        if !std::mem::take(&mut self.after_failure) {
+            return;
+        }
+        if let Some(test) = self.cases.last_mut().filter(|test| is_of_file(test)) {
+            self.spoken.tell(test, &exit);
         }
     }
 
@@ -126,6 +153,9 @@ impl Reader {
         }
         if closes {
             return;
+        }
+        if point.ok || !js::is_script(point.name) {
+            self.spoken.result();
         }
         if point.skipped {
             self.cases.skip();
@@ -190,6 +220,8 @@ impl Reader {
                     (test.file, test.line) = (Some(place.file.to_owned()), Some(place.line));
                 }
             }
+            "exitCode" if value != "~" => self.exit = format!("exit code {value}"),
+            "signal" if value != "~" => self.exit = format!("signal {value}"),
             "file" => test.file = Some(value.to_owned()),
             "line" => test.line = value.parse().ok(),
             _ => {}

@@ -62,7 +62,7 @@ pub(crate) fn address_file(data_dir: &Path) -> PathBuf {
 /// Models that a key in the environment makes available, when none are configured.
 const BUILT_IN: [(&str, llm::Provider, &str); 3] = [
     ("anthropic", llm::Provider::Anthropic, "claude-sonnet-4-5"),
-    ("openai", llm::Provider::OpenAi, "gpt-5"),
+    ("openai", llm::Provider::OpenAiResponses, "gpt-5"),
     ("gemini", llm::Provider::Gemini, "gemini-2.5-pro"),
 ];
 

@@ -19,6 +19,8 @@ pub struct Placed {
     pub path: String,
     /// Whether it is a program.
     pub executable: bool,
+    /// Whether it is a link; its bytes say where it leads.
+    pub link: bool,
 }
 
 impl Mirror {
@@ -61,6 +63,11 @@ impl Mirror {
 
     /// The regular files below these folders at a commit, by name; all files for no folder. Links and submodules are left out.
     pub async fn below(&self, commit: &str, folders: &[&str]) -> Result<Vec<Placed>, Error> {
+        Ok(self.listed(commit, folders).await?.into_iter().filter(|file| !file.link).collect())
+    }
+
+    /// The same, with the links.
+    pub async fn listed(&self, commit: &str, folders: &[&str]) -> Result<Vec<Placed>, Error> {
         let commit = name::commit(commit)?;
         let inside = |folder: &&str| !folder.split('/').any(|part| matches!(part, "" | "." | ".."));
         let mut wanted: Vec<&str> = folders.iter().copied().filter(inside).collect();
@@ -99,11 +106,12 @@ fn placed(entry: &str) -> Option<Placed> {
     let (fields, path) = entry.split_once('\t')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     match fields[..] {
-        [mode @ ("100644" | "100755" | "100664"), "blob", object, bytes] => Some(Placed {
+        [mode @ ("100644" | "100755" | "100664" | "120000"), "blob", object, bytes] => Some(Placed {
             object: object.into(),
             bytes: bytes.parse().ok()?,
             path: path.into(),
             executable: mode == "100755",
+            link: mode == "120000",
         }),
         _ => None,
     }

@@ -12,6 +12,8 @@ use crate::{Error, Mirror, name, remote};
 
 /// The branches that were pushed from this mirror, each with the commit that went last.
 const PUSHED: &str = "refs/slipway-pushed/";
+/// The same, each with the commit that was last seen to have arrived. A claim can be ahead of that, for a push that failed.
+const LANDED: &str = "refs/slipway-landed/";
 
 /// What the branch is at the remote and what that means for a push.
 enum Standing {
@@ -28,6 +30,8 @@ pub enum Theirs {
     Nothing,
     /// They added commits, and it ends with this one.
     Ahead(String),
+    /// They added commits to what was pushed last, while there is more here that was not; it ends with this one.
+    Beside(String),
     /// They replaced commits of ours, and it ends with this one.
     Apart(String),
 }
@@ -90,7 +94,10 @@ impl Mirror {
         // What a server that is gone began has ended then, and is seen below.
         let pushing = self.claim_push(branch, commit).await?;
         let expected = match self.standing(commit, branch).await? {
-            Standing::UpToDate => return Ok(()),
+            Standing::UpToDate => {
+                self.has_landed(branch, commit).await;
+                return Ok(());
+            }
             Standing::Replaces(expected) => expected,
         };
         // What the commits point at is there before they are: a branch without it is of no use to anybody.
@@ -108,10 +115,20 @@ impl Mirror {
         if known {
             started.ended();
         }
-        let Err(error) = result else { return Ok(()) };
+        let Err(error) = result else {
+            self.has_landed(branch, commit).await;
+            return Ok(());
+        };
         match self.remote_tip(branch).await {
             // The answer was lost, or a push that a server began before it died came to its end meanwhile.
-            Ok(Some(tip)) if tip == commit => return Ok(()),
+            Ok(Some(tip)) if tip == commit => {
+                self.has_landed(branch, commit).await;
+                return Ok(());
+            }
+            // Somebody was faster: what they did is told as if it had been seen before.
+            Ok(Some(_)) if matches!(error, Error::Refused(_)) => {
+                self.standing(commit, branch).await?;
+            }
             Ok(None) if claimed_before.is_none() => {
                 self.must_change(|| self.git("update-ref").args(["-d", &claim])).await?;
             }
@@ -133,8 +150,32 @@ impl Mirror {
             Ok(Theirs::Nothing)
         } else if self.is_ancestor(ours, tip).await? {
             Ok(Theirs::Ahead(tip.to_owned()))
+        } else if self.is_added(branch, tip).await? {
+            Ok(Theirs::Beside(tip.to_owned()))
         } else {
             Ok(Theirs::Apart(tip.to_owned()))
+        }
+    }
+
+    /// Remembers that the remote has a commit as this branch, so that it is known later whether others replaced it. That is
+    /// told worse without, and nothing else, so a failure costs only that.
+    pub async fn has_landed(&self, branch: &str, commit: &str) {
+        let landed = format!("{LANDED}{branch}");
+        let noted = self.must_change(|| self.git("update-ref").args([landed.as_str(), commit])).await;
+        if let Err(error) = noted {
+            tracing::debug!(branch, %error, "that a push arrived is not remembered");
+        }
+    }
+
+    /// Whether a commit has everything that was pushed to the branch from here.
+    async fn is_added(&self, branch: &str, tip: &str) -> Result<bool, Error> {
+        let landed = match self.resolve(&format!("{LANDED}{branch}")).await? {
+            Some(landed) => Some(landed),
+            None => self.resolve(&format!("{PUSHED}{branch}")).await?,
+        };
+        match landed {
+            Some(landed) => self.is_ancestor(&landed, tip).await,
+            None => Ok(false),
         }
     }
 
@@ -171,7 +212,12 @@ impl Mirror {
         } else if self.is_ancestor(commit, tip).await? {
             Ok(Standing::UpToDate)
         } else {
-            Err(moved(branch, &self.others(commit, tip).await))
+            let others = self.others(commit, tip).await;
+            Err(if self.is_added(branch, tip).await? {
+                added(branch, &others)
+            } else {
+                moved(branch, &others)
+            })
         }
     }
 
@@ -224,6 +270,14 @@ async fn send(url: &Url, git: Git, branch: &str) -> Result<(), Error> {
         }
         None => Err(failed(url.redact(&remote::explain(url, &output.stderr)))),
     }
+}
+
+/// They added to what is there, so it can be had together with what is here.
+fn added(branch: &str, what: &str) -> Error {
+    Error::Refused(format!(
+        "someone else pushed to {branch}{what}, on top of what was pushed from here: `slipway rebase` of the session takes it in, \
+         has the checks run on both together, and delivers that"
+    ))
 }
 
 fn moved(branch: &str, what: &str) -> Error {

@@ -448,7 +448,8 @@ impl Client {
         client.request(method, url)
     }
 
-    fn idle(&self, model: &Model) -> Duration {
+    /// How long a model's server may send nothing.
+    pub fn idle(&self, model: &Model) -> Duration {
         model.overrides.idle.unwrap_or(self.timeouts.idle)
     }
 
@@ -606,6 +607,7 @@ fn cut_off(fold: &mut dyn Fold, sent: u64) -> Completion {
     let parts = std::mem::take(parts);
     if usage.prompt() == 0 {
         usage.input = sent.div_ceil(TOKEN);
+        usage.estimated += usage.input;
     }
     let usage = with_answer(usage, parts.bytes());
     Completion { parts: parts.finish(), stop: Stop::Length, usage }

@@ -41,7 +41,9 @@ impl Meter {
         let told = self.told;
         if told.prompt() == 0 && self.accepted > 0 {
             let written = self.bytes.div_ceil(UNTOLD).saturating_sub(told.reasoning);
-            return Usage { input: self.accepted, output: told.output.max(written), ..told };
+            let output = told.output.max(written);
+            let estimated = self.accepted + (output - told.output);
+            return Usage { input: self.accepted, output, estimated, ..told };
         }
         if told.total() > 0 { with_answer(told, self.bytes) } else { told }
     }
@@ -56,7 +58,7 @@ impl Meter {
 /// The usage with an answer of at least so many bytes.
 pub(crate) fn with_answer(usage: Usage, bytes: u64) -> Usage {
     let output = usage.output.max(bytes.div_ceil(TOKEN).saturating_sub(usage.reasoning));
-    Usage { output, ..usage }
+    Usage { output, estimated: usage.estimated + (output - usage.output), ..usage }
 }
 
 /// About how many tokens a request of so many bytes has.
@@ -82,7 +84,8 @@ pub(crate) fn estimated(told: Usage, request: &Request, sent: u64, answer: &[Par
     });
     let written = (bytes.sum::<usize>() as u64).div_ceil(UNTOLD);
     let output = told.output.max(written.saturating_sub(told.reasoning));
-    Usage { input: read.div_ceil(UNTOLD) + tokens, output, ..told }
+    let input = read.div_ceil(UNTOLD) + tokens;
+    Usage { input, output, estimated: input + (output - told.output), ..told }
 }
 
 /// Bytes and tokens of images.
@@ -109,7 +112,7 @@ mod tests {
         let answer = [Part::Text { text: "A cat, it seems.".into() }];
         let told = Usage { output: 1, ..Usage::default() };
         let used = estimated(told, &request, 1200, &answer);
-        assert_eq!(used, Usage { input: 200, output: 6, ..Usage::default() });
+        assert_eq!(used, Usage { input: 200, output: 6, estimated: 205, ..Usage::default() }, "one was told");
     }
 
     #[test]
@@ -119,11 +122,11 @@ mod tests {
         assert_eq!(meter.used().input, 60_000, "it is read while nobody hears of it");
         assert_eq!(meter.used_by_a_failure(), Usage::default(), "its server refused it after all");
         meter.push(&Delta::Text("nine byte".into()));
-        let used = Usage { input: 60_000, output: 3, ..Usage::default() };
+        let used = Usage { input: 60_000, output: 3, estimated: 60_003, ..Usage::default() };
         assert_eq!((meter.used(), meter.used_by_a_failure()), (used, used));
         let told = Usage { input: 50_000, output: 1, ..Usage::default() };
         meter.push(&Delta::Usage(told));
-        assert_eq!(meter.used(), Usage { output: 3, ..told }, "what is told is exact");
+        assert_eq!(meter.used(), Usage { output: 3, estimated: 2, ..told }, "what is told is exact");
     }
 
     #[test]
@@ -133,10 +136,10 @@ mod tests {
         assert_eq!(meter.used(), Usage::default(), "nobody told anything");
         let told = Usage { input: 50_000, cache_write: 7000, output: 1, ..Usage::default() };
         meter.push(&Delta::Usage(told));
-        assert_eq!(meter.used(), Usage { output: 2, ..told });
+        assert_eq!(meter.used(), Usage { output: 2, estimated: 1, ..told });
         meter.push(&Delta::Reasoning("four".into()));
         meter.push(&Delta::Call { index: 0, tool: Some("read".into()), arguments: "{}  ".into() });
-        assert_eq!(meter.used(), Usage { output: 5, ..told });
+        assert_eq!(meter.used(), Usage { output: 5, estimated: 4, ..told });
         let last = Usage { output: 3, reasoning: 4, ..told };
         meter.push(&Delta::Usage(last));
         assert_eq!(meter.used(), last, "what is told is exact");

@@ -426,9 +426,9 @@ mod tests {
         ] {
             assert_eq!(endpoint(provider, None), url);
         }
-        assert_eq!(endpoint(Provider::Gemini, None), format!("{google}/openai/chat/completions"));
+        assert_eq!(endpoint(Provider::GeminiChat, None), format!("{google}/openai/chat/completions"));
         assert_eq!(
-            endpoint(Provider::GeminiNative, None),
+            endpoint(Provider::Gemini, None),
             format!("{google}/models/m:streamGenerateContent?alt=sse")
         );
         for base in ["http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1/", " http://127.0.0.1:8000/v1//"] {
@@ -513,7 +513,7 @@ mod tests {
             let headers = headers(provider);
             let (name, value) = match provider {
                 Provider::Anthropic => ("x-api-key", "sk-secret"),
-                Provider::GeminiNative => ("x-goog-api-key", "sk-secret"),
+                Provider::Gemini => ("x-goog-api-key", "sk-secret"),
                 Provider::Azure | Provider::AzureResponses => ("api-key", "sk-secret"),
                 _ => ("authorization", "Bearer sk-secret"),
             };
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn a_hosted_model_without_a_key_is_not_called() {
-        let model = sample(Provider::Gemini, "m");
+        let model = sample(Provider::GeminiChat, "m");
         let error = model.key_text().unwrap_err();
         assert_eq!(error.class, Class::Auth);
         assert!(error.message.contains("GEMINI_API_KEY") && !model.has_key(), "{}", error.message);
@@ -534,7 +534,7 @@ mod tests {
         local.overrides.key_place = Some(KeyPlace::Variable("OWN_KEY".into()));
         assert!(local.key_text().unwrap().is_none() && !local.has_key(), "it is called all the same");
         // Who says where it is is told of that place and of no other.
-        let mut hosted = sample(Provider::Gemini, "m");
+        let mut hosted = sample(Provider::GeminiChat, "m");
         for (place, named) in [
             (KeyPlace::Variable("OWN_KEY".into()), "OWN_KEY"),
             (KeyPlace::File("/own/key".into()), "/own/key"),

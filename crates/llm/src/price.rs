@@ -66,7 +66,7 @@ fn listed(provider: Provider, model: &str, prompt: u64) -> Option<Price> {
     let table = match provider {
         Provider::Anthropic => ANTHROPIC,
         Provider::OpenAi | Provider::OpenAiResponses => OPENAI,
-        Provider::Gemini | Provider::GeminiNative => GEMINI,
+        Provider::GeminiChat | Provider::Gemini => GEMINI,
         // What runs at home has no price by the token.
         Provider::Ollama | Provider::Vllm | Provider::LlamaCpp => return Some(entry(0.0, 0.0, 0.0)),
         // The same name is sold by many, at prices that depend on the region and the contract.
@@ -197,6 +197,7 @@ mod tests {
             cache_write: million,
             output: million,
             reasoning: million,
+            estimated: 0,
         };
         let cost = cost_usd(&model(Provider::Anthropic, "claude-sonnet-4-5-20250929", None), &usage).unwrap();
         assert_eq!(cost, 37.05);
@@ -239,7 +240,7 @@ mod tests {
     fn a_long_prompt_can_cost_more() {
         let cost = |input| {
             let usage = Usage { input, ..Usage::default() };
-            cost_usd(&model(Provider::Gemini, "gemini-2.5-pro", None), &usage).unwrap()
+            cost_usd(&model(Provider::GeminiChat, "gemini-2.5-pro", None), &usage).unwrap()
         };
         assert!((cost(200_000) - 0.25).abs() < 1e-9);
         assert!((cost(400_000) - 1.0).abs() < 1e-9);

@@ -269,7 +269,7 @@ mod tests {
             (Provider::OpenRouter, "openai/gpt-5", 400_000, 100_000, Patch),
             (Provider::OpenRouter, "openai/gpt-oss-120b", 131_072, 32_768, Replace),
             (Provider::OpenAi, "gpt-4o-mini", 128_000, 16_384, Replace),
-            (Provider::GeminiNative, "models/gemini-2.5-pro", 1_048_576, 65_536, Replace),
+            (Provider::Gemini, "models/gemini-2.5-pro", 1_048_576, 65_536, Replace),
             (Provider::OpenRouter, "qwen/qwen3-coder-480b-a35b", 262_144, 65_536, Replace),
             (Provider::OpenRouter, "Qwen/Qwen2.5-Coder-32B-Instruct", 32_768, 8_192, Whole),
         ] {

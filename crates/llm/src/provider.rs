@@ -13,10 +13,10 @@ pub enum Provider {
     OpenAi,
     /// OpenAI's responses API, or a server that speaks it.
     OpenAiResponses,
-    /// Google's Gemini, through its OpenAI-compatible address.
-    Gemini,
     /// Google's Gemini in its own format, or a server that speaks it.
-    GeminiNative,
+    Gemini,
+    /// Google's Gemini, through its OpenAI-compatible address.
+    GeminiChat,
     /// OpenRouter's chat completions.
     OpenRouter,
     /// Azure's chat completions.
@@ -120,7 +120,7 @@ impl Provider {
         Self::OpenAi,
         Self::OpenAiResponses,
         Self::Gemini,
-        Self::GeminiNative,
+        Self::GeminiChat,
         Self::OpenRouter,
         Self::Azure,
         Self::AzureResponses,
@@ -144,7 +144,7 @@ impl Provider {
             | Self::OpenAi
             | Self::OpenAiResponses
             | Self::Gemini
-            | Self::GeminiNative
+            | Self::GeminiChat
             | Self::OpenRouter
             | Self::Azure
             | Self::AzureResponses
@@ -181,15 +181,15 @@ impl Provider {
             },
             Self::Gemini => Facts {
                 name: "gemini",
-                base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
-                key_variable: Some("GEMINI_API_KEY"),
-                ..CHAT
-            },
-            Self::GeminiNative => Facts {
-                name: "gemini-native",
                 base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
                 key_variable: Some("GEMINI_API_KEY"),
                 ..GEMINI
+            },
+            Self::GeminiChat => Facts {
+                name: "gemini-chat",
+                base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+                key_variable: Some("GEMINI_API_KEY"),
+                ..CHAT
             },
             Self::OpenRouter => Facts {
                 name: "openrouter",
@@ -264,6 +264,8 @@ impl TryFrom<String> for Provider {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, Self::Error> {
+        // What `gemini` was called while that name meant the address of chat completions.
+        let name = if name == "gemini-native" { Self::Gemini.name().to_owned() } else { name };
         Self::ALL.into_iter().find(|provider| provider.name() == name).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|provider| provider.name()).collect();
             format!("unknown provider \"{name}\", expected one of: {}", known.join(", "))
@@ -291,5 +293,7 @@ mod tests {
         {
             assert!(Provider::try_from(name.to_owned()).is_ok(), "{name}");
         }
+        assert_eq!(Provider::try_from("gemini".to_owned()).map(Provider::format), Ok(Format::Gemini));
+        assert_eq!(Provider::try_from("gemini-native".to_owned()), Ok(Provider::Gemini));
     }
 }

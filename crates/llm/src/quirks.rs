@@ -124,8 +124,8 @@ impl Quirks {
             Provider::Vllm | Provider::LlamaCpp => usual,
             // It refuses fields that it does not know, and ids are among them.
             Provider::VertexGemini => Self { call_ids: false, ..usual },
-            Provider::Gemini
-            | Provider::GeminiNative
+            Provider::GeminiChat
+            | Provider::Gemini
             | Provider::Bedrock
             | Provider::BedrockResponses
             | Provider::Vertex

@@ -51,6 +51,8 @@ pub struct Connection {
     limit: Duration,
     tail: Tail,
     process: Option<Process>,
+    /// What it means that it does not let us in, where nobody signs in to it.
+    denied: Option<String>,
 }
 
 /// Hears what a server says by itself. It is offered nothing: no model, no person, no files.
@@ -83,7 +85,7 @@ impl Connection {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let transport = AsyncRwTransport::new_client(output, input).with_max_line_length(MESSAGE);
-        Self::begin(transport, tail, limit, None).await
+        Self::begin(transport, tail, limit, None, None).await
     }
 
     /// Starts a program on this machine and speaks with it. It ends with the connection, and with this process.
@@ -92,7 +94,7 @@ impl Connection {
         let started = host::start(program, vault, &tail).await?;
         let transport =
             AsyncRwTransport::new_client(started.output, started.input).with_max_line_length(MESSAGE);
-        Self::begin(transport, tail, limit, Some(started.process)).await
+        Self::begin(transport, tail, limit, Some(started.process), None).await
     }
 
     /// Speaks with the server at an address. What it stores under the server's name are the credentials of whoever signed in.
@@ -105,8 +107,12 @@ impl Connection {
         let connecting = http::connect(name, server, vault);
         let ready = tokio::time::timeout(limit, connecting).await;
         match ready.map_err(|_| Error::slow(limit, &Tail::default()))?? {
-            http::Ready::Plain(transport) => Self::begin(transport, Tail::default(), limit, None).await,
-            http::Ready::SignedIn(transport) => Self::begin(transport, Tail::default(), limit, None).await,
+            http::Ready::Plain(transport) => {
+                Self::begin(transport, Tail::default(), limit, None, http::denied(server)).await
+            }
+            http::Ready::SignedIn(transport) => {
+                Self::begin(transport, Tail::default(), limit, None, None).await
+            }
         }
     }
 
@@ -115,6 +121,7 @@ impl Connection {
         tail: Tail,
         limit: Duration,
         process: Option<Process>,
+        denied: Option<String>,
     ) -> Result<Self, Error>
     where
         T: IntoTransport<RoleClient, E, A>,
@@ -130,7 +137,7 @@ impl Connection {
                     Some(process) => told(process, &error, &tail).await,
                     None => Error::connecting(&error, &tail),
                 };
-                return Err(error);
+                return Err(error.with_reason(denied.as_deref()));
             }
             Err(_) => return Err(Error::slow(limit, &tail)),
         };
@@ -144,6 +151,7 @@ impl Connection {
             limit,
             tail,
             process,
+            denied,
         })
     }
 
@@ -234,7 +242,7 @@ impl Connection {
                 if matches!(error, rmcp::ServiceError::TransportSend(_)) {
                     self.worn.store(true, Ordering::Release);
                 }
-                Error::asking(&error, &self.tail)
+                Error::asking(&error, &self.tail).with_reason(self.denied.as_deref())
             }),
             Err(_) => {
                 self.doubtful.store(true, Ordering::Release);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::auth::AuthError;
-use rmcp::transport::streamable_http_client::AuthRequiredError;
+use rmcp::transport::streamable_http_client::{AuthRequiredError, StreamableHttpError};
 
 use crate::tail::Tail;
 
@@ -33,7 +33,7 @@ pub enum Error {
     /// Nobody is signed in to it, or not any more.
     #[error("nobody is signed in to it ({0})")]
     SignIn(String),
-    /// A token or another secret for it cannot be had.
+    /// A token or another secret for it cannot be had, or is refused.
     #[error("{0}")]
     Key(String),
     /// It refused a request, in its own words.
@@ -58,7 +58,7 @@ impl Error {
         match self {
             Self::SignIn(_) => format!("sign in with `slipway mcp login {server}`"),
             Self::Key(_) => format!(
-                "correct [mcp.{server}] in slipway.toml, or set the variable, file or secret that it names"
+                "correct [mcp.{server}] in slipway.toml, or what the variable, file or secret that it names has"
             ),
             Self::Slow { .. } => {
                 format!("try `slipway mcp test {server}`, or raise timeout_s of [mcp.{server}]")
@@ -66,6 +66,14 @@ impl Error {
             Self::Unreachable(_) | Self::Gone(_) | Self::Refused(_) | Self::Rubbish(_) => {
                 format!("try `slipway mcp test {server}`")
             }
+        }
+    }
+
+    /// The same, where it is known what the server was given in place of somebody who is signed in.
+    pub(crate) fn with_reason(self, denied: Option<&str>) -> Self {
+        match (self, denied) {
+            (Self::SignIn(_), Some(denied)) => Self::Key(denied.to_owned()),
+            (error, _) => error,
         }
     }
 
@@ -83,6 +91,9 @@ impl Error {
                 Self::Gone(format!(" before it was ready{}", tail.said()))
             }
             ClientInitializeError::JsonRpcError(refused) => Self::Refused(quoted(&refused.message)),
+            ClientInitializeError::TransportError { error, .. } if wants_sign_in(error) => {
+                Self::SignIn("it asks for authorization".to_owned())
+            }
             ClientInitializeError::TransportError { error, .. } => Self::Unreachable(causes(error)),
             other => Self::Rubbish(quoted(&other.to_string())),
         }
@@ -107,7 +118,12 @@ fn wants_sign_in(error: &DynamicTransportError) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
     while let Some(one) = cause {
         let unauthorized = matches!(one.downcast_ref::<AuthError>(), Some(AuthError::AuthorizationRequired));
-        if unauthorized || one.is::<AuthRequiredError>() {
+        // Many leave out the header that says where one signs in, and then it is only told in words.
+        let in_words = matches!(
+            one.downcast_ref::<StreamableHttpError<reqwest::Error>>(),
+            Some(StreamableHttpError::UnexpectedServerResponse(words)) if words.starts_with("HTTP 401")
+        );
+        if unauthorized || in_words || one.is::<AuthRequiredError>() {
             return true;
         }
         cause = one.source();

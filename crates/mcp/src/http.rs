@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_client::{
 use url::Url;
 
 use crate::Error;
-use crate::key::Vault;
+use crate::key::{Value, Vault};
 use crate::oauth;
 use crate::server::{Auth, Http};
 
@@ -61,6 +61,26 @@ pub(crate) async fn connect(name: &str, server: &Http, vault: Arc<dyn Vault>) ->
             let client = AuthClient::new(client, manager);
             Ok(Ready::SignedIn(StreamableHttpClientTransport::with_client(client, config)))
         }
+    }
+}
+
+/// What it means that a server does not let in who asks with what it is given. None where a person signs in.
+pub(crate) fn denied(server: &Http) -> Option<String> {
+    let keys: Vec<String> = server
+        .headers
+        .iter()
+        .filter_map(|(name, value)| match value {
+            Value::Key(key) => Some(format!("{} ({})", name.escape_debug(), key.place())),
+            Value::Text(_) => None,
+        })
+        .collect();
+    match &server.auth {
+        Auth::OAuth { .. } => None,
+        Auth::Token(key) => Some(format!("it refused the token of {}", key.place())),
+        Auth::None if keys.is_empty() => Some(
+            "it wants to know who asks: give it a token (token_env), or sign in (oauth = true)".to_owned(),
+        ),
+        Auth::None => Some(format!("it refused the headers that it was given: {}", keys.join(", "))),
     }
 }
 

@@ -55,19 +55,24 @@ impl fmt::Debug for Value {
 }
 
 impl Key {
+    /// Where the value is, for people.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Env(name) => format!("the variable {name}"),
+            Self::File(path) => path.display().to_string(),
+            Self::Secret(name) => format!("the secret \"{name}\""),
+        }
+    }
+
     /// The value.
     pub(crate) fn read(&self, vault: &dyn Vault) -> Result<Zeroizing<String>, Error> {
-        let (found, place) = match self {
-            Self::Env(name) => (std::env::var(name).ok().map(Zeroizing::new), format!("the variable {name}")),
+        let place = self.place();
+        let found = match self {
+            Self::Env(name) => std::env::var(name).ok().map(Zeroizing::new),
             Self::File(path) => {
-                let text = file(path)
-                    .map_err(|why| Error::Key(format!("{} cannot be read: {why}", path.display())))?;
-                (Some(text), path.display().to_string())
+                Some(file(path).map_err(|why| Error::Key(format!("{place} cannot be read: {why}")))?)
             }
-            Self::Secret(name) => {
-                let value = vault.get(name).map_err(Error::Key)?;
-                (value, format!("the secret \"{name}\""))
-            }
+            Self::Secret(name) => vault.get(name).map_err(Error::Key)?,
         };
         let Some(found) = found else { return Err(Error::Key(format!("{place} is not set"))) };
         match found.trim() {

@@ -14,6 +14,7 @@ mod key;
 mod names;
 mod oauth;
 pub mod presets;
+mod schema;
 mod server;
 mod tail;
 mod tool;

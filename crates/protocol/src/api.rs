@@ -479,6 +479,9 @@ pub struct Model {
     /// Whether it sees images; one that does not is told of them in words.
     #[serde(default)]
     pub images: bool,
+    /// How long it may send nothing before a call of it is given up; 0 where an older version does not tell.
+    #[serde(default)]
+    pub idle_ms: u64,
     /// What it costs; absent where nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<ModelPrice>,

@@ -383,6 +383,15 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checks: Vec<String>,
     },
+    /// A model that had no part in the work read it, after its checks passed and before it was handed over.
+    #[serde(rename = "work.judged")]
+    WorkJudged {
+        /// The turn.
+        turn: TurnId,
+        /// What it found.
+        #[serde(flatten)]
+        judgement: Judgement,
+    },
     /// What the checks said before the turn changed anything, known from where the session began: they were run once on the
     /// environment's image, which is of the same commit. Recorded when a check is first run in the turn.
     #[serde(rename = "checks.known")]
@@ -415,6 +424,9 @@ pub enum EventBody {
         /// How long the change took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
+        /// When what goes on now is ended, in milliseconds from here; absent where nothing ends it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit_ms: Option<u64>,
     },
     /// The workspace was frozen.
     #[serde(rename = "snapshot.taken")]
@@ -564,6 +576,7 @@ impl EventBody {
             Self::ContextCompacted(_) => "context.compacted",
             Self::RetryScheduled { .. } => "retry.scheduled",
             Self::ChecksPassed { .. } => "checks.passed",
+            Self::WorkJudged { .. } => "work.judged",
             Self::ChecksKnown { .. } => "checks.known",
             Self::MistakeMade { .. } => "mistake.made",
             Self::SandboxChanged { .. } => "sandbox.changed",
@@ -647,6 +660,9 @@ pub struct Receipt {
     /// Where the turn's changes make checks say less; the first fifty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<Weakening>,
+    /// What the model for judgements found last, where the configuration names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
     /// How often the model did something that could not be used.
     #[serde(default, skip_serializing_if = "Mistakes::is_empty")]
     pub mistakes: Mistakes,
@@ -660,6 +676,29 @@ pub struct Receipt {
     /// Time in tools and checks.
     #[serde(default)]
     pub tools_ms: u64,
+}
+
+/// What a model that had no part in some work says of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Judgement {
+    /// The model's name in our configuration.
+    pub model: String,
+    /// In one word.
+    pub verdict: Verdict,
+    /// Why, in a few sentences.
+    pub words: String,
+}
+
+/// Whether work does what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Verdict {
+    /// It does.
+    Good,
+    /// Something is missing, wrong, or was not asked for.
+    Doubtful,
 }
 
 /// A piece of a turn's work, for its receipt.

@@ -124,6 +124,9 @@ pub struct StepStatus {
     /// How long it took.
     #[serde(default)]
     pub duration_ms: u64,
+    /// How long one attempt of it may take; absent where nothing ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
     /// Bytes of its layer.
     #[serde(default)]
     pub bytes: u64,

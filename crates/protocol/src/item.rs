@@ -97,6 +97,9 @@ pub struct ToolCall {
     pub tool: String,
     /// The arguments; a string when the model's JSON was broken.
     pub input: Value,
+    /// When it is ended, in milliseconds after it began to run; absent where nothing ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
     /// What came out, once completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
@@ -172,6 +175,9 @@ pub struct CheckReport {
     pub check: String,
     /// Its command.
     pub command: String,
+    /// When it is ended, in milliseconds after it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
     /// Whether it passed; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,

@@ -132,6 +132,9 @@ pub struct Listing {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub finished_at: Option<Timestamp>,
+    /// How long the last turn that ended took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_ms: Option<u64>,
     /// When a turn was done for the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]

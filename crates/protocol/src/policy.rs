@@ -16,6 +16,8 @@ pub use path::alternatives;
 /// How many actions come between two looks of a person, where only `true` is said.
 pub const AFTER_EVERY: u32 = 5;
 
+/// Files that belong together, which a rule for what is delivered names with `@`.
+pub const FILE_GROUPS: [&str; 4] = ["workflows", "owners", "lockfiles", "sources"];
 /// Most rules of one policy.
 const RULES: usize = 200;
 /// Longest pattern and reason.
@@ -137,6 +139,16 @@ impl PolicyRule {
         if command.is_some() && tool.as_deref().is_some_and(|tool| tool != "shell") {
             return Err("has a command, which only the tool shell has".to_owned());
         }
+        // A word after an `@` is a group and no name, for what is delivered.
+        let is_delivery = tool.as_deref().map(str::trim) == Some("deliver");
+        let group = path.as_deref().filter(|_| is_delivery).and_then(|path| path.trim().strip_prefix('@'));
+        if let Some(group) = group
+            && group.bytes().all(|byte| byte.is_ascii_alphabetic())
+            && !FILE_GROUPS.contains(&group)
+        {
+            let known: Vec<String> = FILE_GROUPS.iter().map(|group| format!("@{group}")).collect();
+            return Err(format!("has a group of files that there is not: there are {}", known.join(", ")));
+        }
         path.as_deref().map_or(Ok(()), path::check)
     }
 }
@@ -210,6 +222,10 @@ pub struct AskedCall {
     /// Answers to choose from, where it is a question; any other is one, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// What it would change in the files as they are, as git writes it; absent where it changes none, and where that cannot be
+    /// told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
 }
 
 /// What was changed until a person is asked, since the session began; `GET /sessions/{id}/diff` has all of it.
@@ -277,12 +293,18 @@ mod tests {
         assert!(check(r#"{"then":"ask"}"#).is_ok());
         assert!(check(r#"{"then":"ask","tool":"write","path":"migrations/**"}"#).is_ok());
         assert!(check(r#"{"then":"deny","tool":"shell","command":"rm *"}"#).is_ok());
+        assert!(check(r#"{"then":"allow","tool":"deliver","path":"@lockfiles"}"#).is_ok());
+        assert!(check(r#"{"then":"deny","path":"@types"}"#).is_ok(), "a name may begin so");
         for (rule, says) in [
             (r#"{"then":"ask","tool":" "}"#, "an empty tool"),
             (r#"{"then":"ask","path":"a","command":"b"}"#, "a rule of its own"),
             (r#"{"then":"ask","path":"a","host":"b"}"#, "a rule of its own"),
             (r#"{"then":"ask","tool":"read","command":"b"}"#, "only the tool shell"),
             (r#"{"then":"ask","path":"a\nb"}"#, "cannot be seen"),
+            (
+                r#"{"then":"allow","tool":"deliver","path":"@lockfile"}"#,
+                "there are @workflows, @owners, @lockfiles",
+            ),
             (r#"{"then":"deny","path":"sub/../.env"}"#, "write where it leads"),
         ] {
             let error = check(rule).unwrap_err();

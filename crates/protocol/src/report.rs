@@ -133,7 +133,7 @@ pub struct KnownCheck {
     pub name: String,
     /// Whether it passed.
     pub passed: bool,
-    /// What failed, without the lines around it.
+    /// What failed, without the lines around it; of a check that passed, how many tests ran, and which failed all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
 }
@@ -180,7 +180,7 @@ pub struct Finding {
 pub struct Weakening {
     /// What kind it is.
     pub kind: WeakeningKind,
-    /// The file.
+    /// The file, or the check of which it shows.
     pub file: String,
     /// Line in the new file, or in the old one where the line is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,6 +212,6 @@ pub enum WeakeningKind {
     CheckChanged,
     /// A command's failure is ignored.
     FailureIgnored,
-    /// A part of the changes could not be looked at, so what is in it is not known.
+    /// A part of the changes could not be looked at, so what is in it is not known; or there is more than is listed.
     NotLookedAt,
 }

@@ -23,6 +23,14 @@ pub struct Usage {
     /// Reasoning tokens.
     #[serde(default)]
     pub reasoning: u64,
+    /// How many of all these nobody told, so that they are estimated: of a call that broke off, or of a server that does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub estimated: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
@@ -45,6 +53,7 @@ impl std::ops::AddAssign for Usage {
         self.cache_write = self.cache_write.saturating_add(other.cache_write);
         self.output = self.output.saturating_add(other.output);
         self.reasoning = self.reasoning.saturating_add(other.reasoning);
+        self.estimated = self.estimated.saturating_add(other.estimated);
     }
 }
 

@@ -27,8 +27,8 @@ mod words;
 use std::path::PathBuf;
 
 use protocol::event::{
-    Channel, CheckOutcome, Compaction, CompactionLevel, Delivery, DeliveryState, EgressDecision, LimitKind,
-    PlanItem, PlanState, Reply, ReplyState, Review, ReviewState, SandboxState,
+    Channel, CheckOutcome, Compaction, CompactionLevel, Delivery, DeliveryState, EgressDecision, Judgement,
+    LimitKind, PlanItem, PlanState, Reply, ReplyState, Review, ReviewState, SandboxState, Verdict,
 };
 use protocol::item::{CheckReport, Output, ToolCall};
 use protocol::*;
@@ -51,7 +51,7 @@ fn item(number: u128, status: ItemStatus, kind: ItemKind) -> Item {
 }
 
 fn usage() -> Usage {
-    Usage { input: 100, cache_read: 2000, cache_write: 30, output: 40, reasoning: 5 }
+    Usage { input: 100, cache_read: 2000, cache_write: 30, output: 40, reasoning: 5, estimated: 0 }
 }
 
 fn spend() -> Spend {
@@ -163,6 +163,7 @@ fn events() -> Vec<Event> {
                 state: SandboxState::Ready,
                 detail: None,
                 duration_ms: Some(12),
+                limit_ms: Some(1_800_000),
             },
         ),
         (
@@ -213,6 +214,7 @@ fn events() -> Vec<Event> {
                         call_id: "call_1".to_owned(),
                         tool: "shell".to_owned(),
                         input: serde_json::json!({"command": "cargo test"}),
+                        limit_ms: Some(120_000),
                         output: None,
                         exit_code: None,
                         duration_ms: None,
@@ -248,6 +250,7 @@ fn events() -> Vec<Event> {
                         call_id: "call_1".to_owned(),
                         tool: "shell".to_owned(),
                         input: serde_json::json!({"command": "cargo test"}),
+                        limit_ms: None,
                         output: Some(Output {
                             text: "exit code 101".to_owned(),
                             bytes: 123_456,
@@ -274,6 +277,7 @@ fn events() -> Vec<Event> {
                     ItemKind::Report(CheckReport {
                         check: "test".to_owned(),
                         command: "cargo test".to_owned(),
+                        limit_ms: Some(600_000),
                         passed: Some(false),
                         exit_code: Some(101),
                         duration_ms: Some(1500),
@@ -371,6 +375,7 @@ fn events() -> Vec<Event> {
                     }],
                     checks: vec![CheckOutcome { name: "test".to_owned(), passed: false }],
                     weakened: Vec::new(),
+                    judgement: None,
                     mistakes: Mistakes::default(),
                     spend: spend(),
                     duration_ms: 12_000,
@@ -552,7 +557,13 @@ fn events() -> Vec<Event> {
             KnownCheck { name: "test".to_owned(), passed: false, report: Some(Report::default()) },
         ],
     };
-    let bodies = bodies.chain([(&system, passed), (&system, known)]);
+    let judgement = Judgement {
+        model: "strong".to_owned(),
+        verdict: Verdict::Doubtful,
+        words: "src/cart.py still rounds before tax.".to_owned(),
+    };
+    let judged = EventBody::WorkJudged { turn, judgement };
+    let bodies = bodies.chain([(&system, passed), (&system, judged), (&system, known)]);
     let review = Some(Review { state: ReviewState::Merged, at: at(), draft: false });
     let reviewed = EventBody::DeliveryUpdated(Delivery { review, ..opened() });
     let of_one = Delivery { repository: Some("apps/web".to_owned()), ..opened() };

@@ -206,25 +206,7 @@ pub(crate) fn check_recipe(options: &Options, recipe: &Environment) -> Result<()
             "say which calls and hosts in a policy: policy = { rules = [{ then = \"ask\", tool = \"shell\" }] }",
         );
     }
-    let known = checks::names();
-    let mut seen = std::collections::BTreeSet::new();
-    for check in &recipe.checks {
-        if check.name.trim().is_empty() || check.run.trim().is_empty() {
-            return refuse("a check has no name or no command".to_owned(), "give it both: { name, run }");
-        }
-        if !seen.insert(check.name.as_str()) {
-            return refuse(
-                format!("two checks have the name \"{}\"", check.name),
-                "give each check a name of its own",
-            );
-        }
-        if !checks::is_known(&check.parser) {
-            return refuse(
-                format!("the check \"{}\" names an unknown parser, \"{}\"", check.name, check.parser),
-                &format!("the parsers are: {}", known.join(", ")),
-            );
-        }
-    }
+    check_checks(&recipe.checks)?;
     if let Some(model) = &recipe.model
         && !options.models.iter().any(|known| known.name == *model)
     {
@@ -306,6 +288,31 @@ fn check_secrets(secrets: &[Secret]) -> Result<(), Problem> {
             return refuse(
                 format!("the secret {name} has an unknown form, \"{}\"", secret.form),
                 "use \"bearer\", \"basic\" or \"header:NAME\"",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks as they must be, whoever gives them: with a wrong parser, what they say would be read by chance.
+pub(crate) fn check_checks(list: &[protocol::Check]) -> Result<(), Problem> {
+    let refuse = |title: String, hint: &str| Err(Problem::new(Code::BadRequest, title).hint(hint));
+    let known = checks::names();
+    let mut seen = std::collections::BTreeSet::new();
+    for check in list {
+        if check.name.trim().is_empty() || check.run.trim().is_empty() {
+            return refuse("a check has no name or no command".to_owned(), "give it both: { name, run }");
+        }
+        if !seen.insert(check.name.as_str()) {
+            return refuse(
+                format!("two checks have the name \"{}\"", check.name),
+                "give each check a name of its own",
+            );
+        }
+        if !checks::is_known(&check.parser) {
+            return refuse(
+                format!("the check \"{}\" names an unknown parser, \"{}\"", check.name, check.parser),
+                &format!("the parsers are: {}", known.join(", ")),
             );
         }
     }

@@ -2,6 +2,9 @@
 //! is named by what it is about, so that it happens once also when the forge tells it under another name, later or in another
 //! order.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use forge::{CheckNews, CommentNews, Comments, News, PullNews, Repository, Site, Told, Unheard};
 use protocol::event::{Delivery, Reply, ReplyState, Review, ReviewState};
 use protocol::{Actor, ActorKind, Code, EventBody, HookTaken, Problem, PromptId, SessionId, Timestamp};
@@ -9,7 +12,8 @@ use sha2::{Digest, Sha256};
 use store::Claim;
 
 use crate::actor::{Asked, Handle};
-use crate::pull_requests::{reviewed, state_of};
+use crate::feed::Stream;
+use crate::pull_requests::{Clock, reviewed, state_of};
 use crate::registry::check_prompt;
 use crate::workspace::prefix;
 use crate::{Sessions, problem};
@@ -19,6 +23,20 @@ const OURS: &str = "<!-- slipway:";
 /// Most bytes of the end of a log that a model is given, and most findings of it.
 const LOG_TAIL: usize = 6 * 1024;
 const FINDINGS: usize = 30;
+/// How long news of a pull request waits that is being opened: longer than anybody tries to open one.
+const LATER: Duration = Duration::from_secs(15 * 60);
+/// How often it is looked at meanwhile, at least.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// What came of a webhook.
+enum Came {
+    /// This, for good.
+    Settled(HookTaken),
+    /// Nothing, as things are now. Told again, it is looked at again.
+    Open(HookTaken),
+    /// It can be about a pull request that is being opened.
+    Early,
+}
 
 impl Sessions {
     /// Takes a webhook of a forge. The answer says what came of it.
@@ -63,13 +81,44 @@ impl Sessions {
                     .hint("this is a replay with another body, or a fault of the forge"));
             }
         }
-        let taken = self.take_in(site, told).await;
-        let settled = match &taken {
-            Ok(taken) => {
-                let body = serde_json::to_string(taken).unwrap_or_default();
-                store.settle_key(&key, 200, &body).await
+        // By itself: a forge that does not wait for the answer must not leave it half done.
+        let (this, site) = (self.clone(), site.clone());
+        let heard = tokio::spawn(async move { this.hear(site, told, key).await }).await;
+        heard.map_err(|error| {
+            Problem::new(Code::Internal, format!("a webhook was not taken: {error}"))
+                .hint("this is a fault of slipway: report it with the server's log")
+        })?
+    }
+
+    /// Takes in what is told under a key that is claimed. What can be about a pull request of which the number is not known
+    /// yet waits for that, and the forge does not wait with it.
+    async fn hear(self, site: Site, told: Told, key: String) -> Result<HookTaken, Problem> {
+        let came = self.take_in(&site, &told).await;
+        let Ok(Came::Early) = came else { return self.settle(&key, came).await };
+        let later = async move {
+            let came = self.take_in_later(&site, &told).await;
+            match self.settle(&key, came).await {
+                Ok(taken) => tracing::info!(forge = site.name, ?taken, "a webhook that came early"),
+                Err(problem) => tracing::warn!(forge = site.name, %problem, "a webhook that came early"),
             }
-            Err(_) => store.abandon_key(&key).await,
+        };
+        tokio::spawn(later);
+        let what = "a pull request is being opened there: it is looked at when that is done";
+        Ok(HookTaken { taken: true, what: what.to_owned(), session: None })
+    }
+
+    /// Keeps what came of a webhook, so that it comes of it once. What was not taken can be told again: somebody may be known
+    /// by then, or a setting be another one.
+    async fn settle(&self, key: &str, came: Result<Came, Problem>) -> Result<HookTaken, Problem> {
+        let store = &self.registry.options.store;
+        let (settled, taken) = match came {
+            Ok(Came::Settled(taken)) => {
+                let body = serde_json::to_string(&taken).unwrap_or_default();
+                (store.settle_key(key, 200, &body).await, Ok(taken))
+            }
+            Ok(Came::Open(taken)) => (store.abandon_key(key).await, Ok(taken)),
+            Ok(Came::Early) => (store.abandon_key(key).await, Ok(unknown())),
+            Err(problem) => (store.abandon_key(key).await, Err(problem)),
         };
         if let Err(error) = settled {
             tracing::warn!(%error, "what came of a webhook cannot be kept; told again, it is looked up in the log");
@@ -77,13 +126,50 @@ impl Sessions {
         taken
     }
 
-    async fn take_in(&self, site: &Site, told: Told) -> Result<HookTaken, Problem> {
-        let Some(repository) = told.repository else { return Ok(nothing("it belongs to no repository")) };
-        match told.news {
+    async fn take_in(&self, site: &Site, told: &Told) -> Result<Came, Problem> {
+        let Some(repository) = &told.repository else { return Ok(nothing("it belongs to no repository")) };
+        match &told.news {
             News::Other(what) => Ok(nothing(&format!("{what} does not matter here"))),
-            News::Pull(news) => self.pull_told(site, &repository, &news).await,
-            News::Comment(news) => self.comment_told(site, &repository, news).await,
-            News::Failed(news) => self.failure_told(site, &repository, news).await,
+            News::Pull(news) => self.pull_told(site, repository, news).await,
+            News::Comment(news) => self.comment_told(site, repository, news).await,
+            News::Failed(news) => self.failure_told(site, repository, news).await,
+        }
+    }
+
+    /// Takes it in once the pull request that it can be about is known, or there is none on its way any more.
+    async fn take_in_later(&self, site: &Site, told: &Told) -> Result<Came, Problem> {
+        let end = tokio::time::Instant::now() + LATER;
+        loop {
+            let opening = told.repository.as_ref().and_then(|repository| self.opening(site, repository));
+            if let Some(stream) = opening {
+                let news = stream.news();
+                // Between the look and this it may have come; then the next look is not far.
+                drop(tokio::time::timeout(LOOK_AGAIN, news).await);
+            }
+            let came = self.take_in(site, told).await;
+            let over = self.registry.closed.is_cancelled() || tokio::time::Instant::now() > end;
+            match came {
+                Ok(Came::Early) if !over => {}
+                came => return came,
+            }
+        }
+    }
+
+    /// A session that is opening a pull request in this repository, of which nobody knows the number yet.
+    fn opening(&self, site: &Site, repository: &Repository) -> Option<Arc<Stream>> {
+        let opens = |one: &Delivery| one.state.is_pending() && site.has(&one.remote, repository);
+        self.registry.live().into_values().find_map(|handle| {
+            let stream = handle.recorder().stream();
+            let found = stream.with_state(|state| state.all_deliveries().iter().any(opens));
+            found.then(|| Arc::clone(stream))
+        })
+    }
+
+    /// What becomes of news of a pull request that no session is known to have.
+    fn of_nobody(&self, site: &Site, repository: &Repository) -> Came {
+        match self.opening(site, repository) {
+            Some(_) => Came::Early,
+            None => Came::Open(unknown()),
         }
     }
 
@@ -128,30 +214,31 @@ impl Sessions {
         site: &Site,
         repository: &Repository,
         news: &PullNews,
-    ) -> Result<HookTaken, Problem> {
+    ) -> Result<Came, Problem> {
         let Some((handle, delivery)) = self.of_number(site, repository, news.number).await? else {
-            return Ok(nothing("no session has this pull request"));
+            return Ok(self.of_nobody(site, repository));
         };
         let at = news.at.unwrap_or_else(Timestamp::now);
         let review = Review { state: state_of(news.state), at, draft: news.draft };
         let number = news.number;
-        let decide =
-            move |state: &crate::state::State| (reviewed(state, &delivery.remote, number, review), ());
+        let decide = move |state: &crate::state::State| {
+            (reviewed(state, &delivery.remote, number, (review, Clock::Forge)), ())
+        };
         let (events, ()) =
             handle.recorder().append_if(&Actor::system(), decide).await.map_err(problem::store)?;
         let session = handle.recorder().session();
-        Ok(match events.is_empty() {
+        Ok(Came::Settled(match events.is_empty() {
             true => HookTaken { taken: false, what: "it is not news".to_owned(), session: Some(session) },
             false => taken("the pull request is noted", session),
-        })
+        }))
     }
 
     async fn comment_told(
         &self,
         site: &Site,
         repository: &Repository,
-        news: CommentNews,
-    ) -> Result<HookTaken, Problem> {
+        news: &CommentNews,
+    ) -> Result<Came, Problem> {
         // An answer of ours that quotes a mention must not call us again.
         if news.text.contains(OURS) || news.author.eq_ignore_ascii_case(&site.bot) {
             return Ok(nothing("it is our own"));
@@ -160,16 +247,13 @@ impl Sessions {
             return Ok(nothing("it does not mention us"));
         }
         let Some((handle, delivery)) = self.of_number(site, repository, news.number).await? else {
-            return Ok(nothing("no session has this pull request"));
+            return Ok(self.of_nobody(site, repository));
         };
         let session = handle.recorder().session();
-        let Some(person) = self.who(site, &news) else {
+        let Some(person) = self.who(site, news) else {
             tracing::info!(%session, forge = site.name, login = news.author, "a comment of somebody unknown is no prompt");
-            return Ok(HookTaken {
-                taken: false,
-                what: "its author may not prompt here".to_owned(),
-                session: Some(session),
-            });
+            let what = "its author may not prompt here".to_owned();
+            return Ok(Came::Open(HookTaken { taken: false, what, session: Some(session) }));
         };
         let prompt = named(&[&site.name, &repository.to_string().to_lowercase(), "comment", &news.id]);
         let words = news.text.to_lowercase().replace(&format!("@{}", site.bot.to_lowercase()), "");
@@ -226,8 +310,8 @@ impl Sessions {
         &self,
         site: &Site,
         repository: &Repository,
-        news: CheckNews,
-    ) -> Result<HookTaken, Problem> {
+        news: &CheckNews,
+    ) -> Result<Came, Problem> {
         if news.commit.len() < 40 || !news.commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(nothing("it names no commit"));
         }
@@ -235,10 +319,14 @@ impl Sessions {
             delivery.commit.as_ref() == Some(&news.commit)
         });
         let Some((handle, delivery)) = of_commit.await? else {
-            return Ok(nothing("no session has this commit"));
+            let what = "no session has this commit".to_owned();
+            return Ok(Came::Open(HookTaken { taken: false, what, session: None }));
         };
         let session = handle.recorder().session();
-        let not = |what: &str| Ok(HookTaken { taken: false, what: what.to_owned(), session: Some(session) });
+        let not = |what: &str| {
+            let taken = HookTaken { taken: false, what: what.to_owned(), session: Some(session) };
+            Ok(Came::Open(taken))
+        };
         let most = handle.context().workspace.pull_request_rules().fix_checks;
         if most == 0 {
             return not("the environment does not want it");
@@ -263,7 +351,7 @@ impl Sessions {
         }
         // One prompt for a commit, whichever of its checks is told first.
         let prompt = named(&[&site.name, &repository.to_string().to_lowercase(), "check", &news.commit]);
-        let text = self.failure_text(&handle, repository, (&delivery, &news)).await;
+        let text = self.failure_text(&handle, repository, (&delivery, news)).await;
         check_prompt(&text)?;
         self.prompt_once(&handle, prompt, Actor::system(), text, Vec::new()).await
     }
@@ -305,21 +393,18 @@ impl Sessions {
         actor: Actor,
         text: String,
         replies: Vec<Reply>,
-    ) -> Result<HookTaken, Problem> {
+    ) -> Result<Came, Problem> {
         let session = handle.recorder().session();
         // Between the look and the append nothing of the same may come.
         let _one_at_a_time = self.registry.hooking.lock().await;
         if self.has_prompt(session, prompt).await? {
-            return Ok(HookTaken {
-                taken: false,
-                what: "it is a prompt already".to_owned(),
-                session: Some(session),
-            });
+            let what = "it is a prompt already".to_owned();
+            return Ok(Came::Settled(HookTaken { taken: false, what, session: Some(session) }));
         }
         check_prompt(&text)?;
         let asked = Asked { text, images: Vec::new(), now: false, replies };
         handle.prompt(prompt, actor, asked).await?;
-        Ok(taken("it is a prompt now", session))
+        Ok(Came::Settled(taken("it is a prompt now", session)))
     }
 }
 
@@ -386,8 +471,13 @@ fn unstamped(line: &str) -> &str {
     line.split_once(' ').filter(|(word, _)| is_time(word)).map_or(line, |(_, rest)| rest)
 }
 
-fn nothing(what: &str) -> HookTaken {
-    HookTaken { taken: false, what: what.to_owned(), session: None }
+/// What never matters here, however often it is told.
+fn nothing(what: &str) -> Came {
+    Came::Settled(HookTaken { taken: false, what: what.to_owned(), session: None })
+}
+
+fn unknown() -> HookTaken {
+    HookTaken { taken: false, what: "no session has this pull request".to_owned(), session: None }
 }
 
 fn taken(what: &str, session: SessionId) -> HookTaken {

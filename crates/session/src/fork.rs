@@ -59,7 +59,7 @@ impl Registry {
         let log = self.begin_log(id).await?;
         let title = crate::title(&request.prompt);
         let saved = Saved {
-            branch: branch_name(&title, id),
+            branch: branch_name(options, &created.recipe.secrets, &title, id).await,
             frozen: Some(Frozen { snapshot: snapshot.id, kept: known.kept.clone() }),
             found: None,
             ..known

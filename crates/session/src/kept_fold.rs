@@ -15,6 +15,7 @@ const PAGE: usize = 500;
 /// change it: a fold that other code made is not used.
 const FORMAT: u64 = fingerprint(&[
     include_bytes!("state.rs"),
+    include_bytes!("state/counted.rs"),
     include_bytes!("state/facts.rs"),
     include_bytes!("state/ledger.rs"),
     include_bytes!("state/permits.rs"),

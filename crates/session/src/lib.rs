@@ -530,8 +530,9 @@ impl Sessions {
 
     /// The configured models, by name, without their keys.
     pub fn models(&self) -> Vec<Model> {
-        let options = &self.registry.options;
-        let mut models: Vec<Model> = options.models.iter().map(|model| describe(model, options)).collect();
+        let (options, client) = (&self.registry.options, &self.registry.client);
+        let described = |model: &llm::Model| describe(model, options, client.idle(model));
+        let mut models: Vec<Model> = options.models.iter().map(described).collect();
         models.sort_by(|one, other| one.name.cmp(&other.name));
         models
     }
@@ -555,18 +556,25 @@ impl Sessions {
 /// A title: the first line of a prompt that says something, shortened.
 fn title(prompt: &str) -> String {
     const LENGTH: usize = 80;
+    /// Words of this length are no words.
+    const LONG_WORD: usize = 12;
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
     if line.chars().count() <= LENGTH {
         return line.to_owned();
     }
     let mut short: String = line.chars().take(LENGTH - 1).collect();
+    // Half of something long is of no use to a reader, and half of a key is known as one by nobody.
+    let cut = short.rsplit(|letter: char| !letter.is_ascii_graphic()).next().map_or(0, str::len);
+    if cut >= LONG_WORD && line[short.len()..].starts_with(|letter: char| letter.is_ascii_graphic()) {
+        short.truncate(short.len() - cut);
+    }
     short.truncate(short.trim_end().len());
     short.push('…');
     short
 }
 
 /// A model as people may see it.
-fn describe(model: &llm::Model, options: &Options) -> Model {
+fn describe(model: &llm::Model, options: &Options, idle: Duration) -> Model {
     let profile = model.profile();
     Model {
         name: model.name.clone(),
@@ -580,6 +588,7 @@ fn describe(model: &llm::Model, options: &Options) -> Model {
         tool_mode: profile.tool_mode,
         edit_format: profile.edit_format,
         images: profile.images,
+        idle_ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
         price: llm::price(model).map(|price| protocol::ModelPrice {
             input: price.input,
             output: price.output,

@@ -119,6 +119,20 @@ mod tests {
     use super::clean;
 
     #[test]
+    fn a_title_that_is_cut_ends_with_a_whole_word_or_a_short_one() {
+        let token = "a1B2c3D4e5F6".repeat(4);
+        let text = format!("Please make the page of the shop load what it shows by way of {token} and more");
+        let title = crate::title(&text);
+        assert_eq!(title, "Please make the page of the shop load what it shows by way of…");
+        let words =
+            "Please make the page of the shop load what it shows by way of another, and do more than that";
+        assert!(crate::title(words).ends_with("and do more…"), "{}", crate::title(words));
+        let whole = format!("Make the page of the shop load {}", &token[..20]);
+        assert_eq!(crate::title(&whole), whole);
+        assert_eq!(crate::title(&"修".repeat(100)).chars().count(), 80);
+    }
+
+    #[test]
     fn a_title_is_what_the_model_said_without_its_wrapping() {
         for (said, title) in [
             ("Fix the cart total", Some("Fix the cart total")),

@@ -68,7 +68,7 @@ impl Sessions {
             let commit = found.there.commit.clone();
             let described = outbox::describe(context, Some(&commit), found.name.as_deref()).await;
             let Described { body, .. } = described.map_err(problem::store)?;
-            change.body = Some(outbox::links::kept(&body, &found.there.body));
+            change.body = Some(outbox::written::instead_of(&found.there.body, &body));
         } else if let Some(body) = change.body.take() {
             change.body = Some(outbox::redacted(context, body).await);
         }
@@ -224,17 +224,27 @@ async fn note(handle: &Handle, actor: &Actor, found: &Found) -> Result<(), Probl
         draft: there.readiness == Readiness::Draft,
     };
     let number = there.number;
-    let decide = move |state: &crate::state::State| (reviewed(state, &remote, number, review), ());
+    let decide =
+        move |state: &crate::state::State| (reviewed(state, &remote, number, (review, Clock::Ours)), ());
     handle.recorder().append_if(actor, decide).await.map(drop).map_err(problem::store)
 }
 
-/// What is recorded when a forge says what became of a pull request. What is older than what is known, or the same, is nothing
-/// new; and what was merged stays so.
+/// By which clock something is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// That of the forge, so that what it tells can be put in order.
+    Forge,
+    /// That of this machine.
+    Ours,
+}
+
+/// What is recorded when a forge says what became of a pull request. What is older than what is known changes nothing, and what
+/// was merged stays so. What says the same later is recorded for its time: all that is told late and is older than that is old.
 pub(crate) fn reviewed(
     state: &crate::state::State,
     remote: &str,
     number: u64,
-    review: Review,
+    (review, clock): (Review, Clock),
 ) -> Vec<EventBody> {
     let its = |known: &&Delivery| known.remote == remote && known.number.is_none_or(|known| known == number);
     let Some(known) = state.all_deliveries().iter().find(its) else { return Vec::new() };
@@ -247,7 +257,10 @@ pub(crate) fn reviewed(
         Some(before) if before.state == ReviewState::Merged => false,
         Some(before) => {
             let same = (before.state, before.draft) == (review.state, review.draft);
-            !same && (review.at >= before.at || review.state == ReviewState::Merged)
+            match same {
+                true => clock == Clock::Forge && review.at > before.at,
+                false => review.at >= before.at || review.state == ReviewState::Merged,
+            }
         }
     };
     if !is_new {

@@ -276,6 +276,7 @@ fn shows_in_lists(body: &EventBody) -> bool {
         | EventBody::RetryScheduled { .. }
         | EventBody::MistakeMade { .. }
         | EventBody::ChecksPassed { .. }
+        | EventBody::WorkJudged { .. }
         | EventBody::ChecksKnown { .. }
         | EventBody::SnapshotTaken { .. }
         | EventBody::EgressDecided(_)

@@ -94,7 +94,10 @@ impl Registry {
         let this = Arc::new(this);
         match this.options.duty {
             Duty::Look => this.refresh_index().await?,
-            Duty::Work => this.take_up().await?,
+            Duty::Work => {
+                crate::outbox::tell_of_idle_forges(&this.options).await;
+                this.take_up().await?;
+            }
         }
         Ok(this)
     }

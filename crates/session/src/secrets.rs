@@ -1,14 +1,12 @@
 //! The secrets that the server keeps, with what uses them. A value goes in and never comes out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use protocol::{Code, Problem, StoredSecret};
 use store::{SecretError, Secrets};
 
 use crate::{Options, Sessions, environments, problem};
-
-/// Shorter values stand in texts by chance.
-const SHORTEST: usize = 6;
 
 impl Sessions {
     /// Every secret that is set or wanted, by name.
@@ -50,45 +48,78 @@ impl Sessions {
 /// The name of a secret whose value stands in a text: of the server's own, of these of an environment, or the key of a model.
 /// One that cannot be read now is not known. This blocks.
 pub(crate) fn told_in(options: &Options, recipes: &[protocol::Secret], text: &str) -> Option<String> {
-    let secrets = options.store.secrets();
-    let stored = |name: &str| match secrets.get(name) {
-        Ok(value) => Ok(value.as_bytes().to_vec()),
-        Err(error) => Err((error.to_string(), error.hint())),
-    };
-    let of_environment = recipes.iter().find(|recipe| {
-        sandbox::egress::Secret::read(recipe, &stored).is_ok_and(|secret| secret.is_told_in(text))
-    });
-    if let Some(recipe) = of_environment {
-        return Some(format!("the secret {}", recipe.name));
+    Known::read(options, recipes).told_in(text)
+}
+
+/// Whether a text has a secret in it, known or by its looks. One that cannot be looked through counts as if it had.
+pub(crate) async fn is_told_in(options: &Arc<Options>, recipes: &[protocol::Secret], text: &str) -> bool {
+    if checks::secret_in(text).is_some() {
+        return true;
     }
-    let of_server = secrets.list().unwrap_or_default().into_iter().find(|known| {
-        let value = secrets.get(&known.name).map(|value| value.trim().to_owned()).unwrap_or_default();
-        if known.name.starts_with(crate::logins::PREFIX) {
-            let kept: Option<crate::logins::Kept> = serde_json::from_str(&value).ok();
-            let tokens = kept.into_iter().flat_map(|kept| [Some(kept.token), kept.refresh]).flatten();
-            return tokens.into_iter().any(|token| forge::Token::new(&token).is_told_in(text));
+    let (options, recipes, text) = (Arc::clone(options), recipes.to_vec(), text.to_owned());
+    let looked = tokio::task::spawn_blocking(move || told_in(&options, &recipes, &text).is_some()).await;
+    looked.unwrap_or(true)
+}
+
+/// Every secret that is known here, read once for many texts.
+pub(crate) struct Known<'a> {
+    options: &'a Options,
+    of_environment: Vec<(String, sandbox::egress::Secret)>,
+    of_server: Vec<(String, forge::Token)>,
+}
+
+impl<'a> Known<'a> {
+    /// Reads them; those that cannot be read now are not known. This blocks.
+    pub(crate) fn read(options: &'a Options, recipes: &[protocol::Secret]) -> Self {
+        let secrets = options.store.secrets();
+        let stored = |name: &str| match secrets.get(name) {
+            Ok(value) => Ok(value.as_bytes().to_vec()),
+            Err(error) => Err((error.to_string(), error.hint())),
+        };
+        let of_environment = recipes.iter().filter_map(|recipe| {
+            Some((recipe.name.clone(), sandbox::egress::Secret::read(recipe, &stored).ok()?))
+        });
+        let mut of_server = Vec::new();
+        for known in secrets.list().unwrap_or_default() {
+            let Ok(value) = secrets.get(&known.name) else { continue };
+            if known.name.starts_with(crate::logins::PREFIX) {
+                let kept: Option<crate::logins::Kept> = serde_json::from_str(&value).ok();
+                let tokens = kept.into_iter().flat_map(|kept| [Some(kept.token), kept.refresh]).flatten();
+                of_server.extend(tokens.map(|token| (known.name.clone(), forge::Token::new(&token))));
+            } else {
+                of_server.push((known.name, forge::Token::new(&value)));
+            }
         }
-        value.len() >= SHORTEST && text.contains(&value)
-    });
-    if let Some(known) = of_server {
-        return Some(format!("the secret {}", known.name));
+        Self { options, of_environment: of_environment.collect(), of_server }
     }
-    if let Some(host) = options.outbox.forges.told_in(text) {
-        return Some(format!("the login of the forge {host}"));
+
+    /// What is called by its name whose value stands in a text.
+    pub(crate) fn told_in(&self, text: &str) -> Option<String> {
+        let of_environment = self.of_environment.iter().find(|(_, secret)| secret.is_told_in(text));
+        let of_environment = of_environment.map(|(name, _)| name);
+        let of_server =
+            || self.of_server.iter().find(|(_, token)| token.is_told_in(text)).map(|(name, _)| name);
+        if let Some(name) = of_environment.or_else(of_server) {
+            return Some(format!("the secret {name}"));
+        }
+        let options = self.options;
+        if let Some(host) = options.outbox.forges.told_in(text) {
+            return Some(format!("the login of the forge {host}"));
+        }
+        let hooks = options.outbox.sites.iter();
+        if let Some(site) =
+            hooks.into_iter().find(|site| site.hook.as_ref().is_some_and(|hook| hook.is_told_in(text)))
+        {
+            return Some(format!("the secret of the webhooks of {}", site.name));
+        }
+        let model = options.models.iter().find(|model| model.is_told_in(text));
+        if let Some(model) = model {
+            return Some(format!("the key of the model {}", model.name));
+        }
+        let embedding = options.memory.embedding.as_ref();
+        let key = embedding.filter(|embedding| embedding.embeddings.is_told_in(text));
+        key.map(|_| "the key of the embedding model".to_owned())
     }
-    let hooks = options.outbox.sites.iter();
-    if let Some(site) =
-        hooks.into_iter().find(|site| site.hook.as_ref().is_some_and(|hook| hook.is_told_in(text)))
-    {
-        return Some(format!("the secret of the webhooks of {}", site.name));
-    }
-    let model = options.models.iter().find(|model| model.is_told_in(text));
-    if let Some(model) = model {
-        return Some(format!("the key of the model {}", model.name));
-    }
-    let embedding = options.memory.embedding.as_ref();
-    let key = embedding.filter(|embedding| embedding.embeddings.is_told_in(text));
-    key.map(|_| "the key of the embedding model".to_owned())
 }
 
 /// What models and environments want, as if none of it were there.

@@ -24,6 +24,8 @@ pub(crate) const FOLDERS: [&str; 3] = [".slipway/skills", ".agents/skills", ".cl
 const PLACE: &str = "/run/slipway/skills";
 /// The file that makes a folder a skill.
 const NAME: &str = "SKILL.md";
+/// Why a link is no skill.
+const LINK: &str = "it is a link, and links are not followed";
 /// Where a skill of the repository is from.
 const REPOSITORY: &str = "repository";
 /// Most files and bytes of one skill, most skills, and how deep a directory is looked into.
@@ -82,7 +84,7 @@ struct Folder {
 
 /// Whether a repository has folders for skills at a commit.
 pub(crate) async fn are_in(mirror: &Mirror, commit: &str) -> Result<bool, forge::Error> {
-    Ok(!mirror.below(commit, &FOLDERS).await?.is_empty())
+    Ok(!mirror.listed(commit, &FOLDERS).await?.is_empty())
 }
 
 /// Finds the skills of the sources, and of the repository at a commit. A source that cannot be had is an error: whoever named it
@@ -151,7 +153,9 @@ impl Found {
         let commit = commit.map_err(|error| trouble(&error))?;
         let root = source.folder.as_deref().unwrap_or_default();
         let folders: Vec<&str> = Some(root).filter(|root| !root.is_empty()).into_iter().collect();
-        let files = mirror.below(&commit, &folders).await.map_err(|error| trouble(&error))?;
+        let listed = mirror.listed(&commit, &folders).await.map_err(|error| trouble(&error))?;
+        let (links, files): (Vec<Placed>, Vec<Placed>) = listed.into_iter().partition(|file| file.link);
+        self.tell_unused(mirror.url(), &mirror, (&files, &links), root).await?;
         for folder in folders_of(&files, root) {
             let inside: Vec<&Placed> = files.iter().filter(|file| is_in(&file.path, &folder)).collect();
             let bytes = inside.iter().map(|file| file.bytes).sum();
@@ -185,7 +189,17 @@ impl Found {
             )
             .hint("name a directory that the server can read in the environment's `skills`, then try again")
         })?;
+        let (links, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|(file, _)| file.link);
         let places: Vec<Placed> = files.iter().map(|(placed, _)| placed.clone()).collect();
+        for (link, at) in links {
+            let is_place = link.path.rsplit('/').next().is_some_and(is_called_so) || at.join(NAME).is_file();
+            // One that leads to another place in the same directory is there by itself.
+            let inside = matches!((at.canonicalize(), root.canonicalize()), (Ok(at), Ok(root)) if at.starts_with(&root));
+            if is_place && !inside {
+                self.cannot_be_used(&link.path, path, LINK);
+            }
+        }
+        self.tell_misnamed(path, &places, "");
         for folder in folders_of(&places, "") {
             let inside: Vec<&(Placed, PathBuf)> =
                 files.iter().filter(|(file, _)| is_in(&file.path, &folder)).collect();
@@ -209,8 +223,14 @@ impl Found {
     }
 
     async fn of_repository(&mut self, place: &str, mirror: &Mirror, commit: &str) -> Result<(), Failure> {
-        let files = mirror.below(commit, &FOLDERS).await?;
+        let listed = mirror.listed(commit, &FOLDERS).await?;
+        let (links, files): (Vec<Placed>, Vec<Placed>) = listed.into_iter().partition(|file| file.link);
         for root in FOLDERS {
+            self.tell_unused(REPOSITORY, mirror, (&files, &links), root).await?;
+            let alone = format!("{root}/{NAME}");
+            if files.iter().any(|file| file.path == alone) {
+                self.cannot_be_used(&alone, REPOSITORY, "it needs a folder of its own");
+            }
             for folder in folders_of(&files, root).into_iter().filter(|folder| folder != root) {
                 let path = format!("{folder}/{NAME}");
                 let Some(file) = files.iter().find(|file| file.path == path) else { continue };
@@ -230,6 +250,57 @@ impl Found {
             }
         }
         Ok(())
+    }
+
+    /// Tells of what is meant to be a skill of a git repository, and cannot be found as one.
+    async fn tell_unused(
+        &mut self,
+        source: &str,
+        mirror: &Mirror,
+        (files, links): (&[Placed], &[Placed]),
+        root: &str,
+    ) -> Result<(), Failure> {
+        let inside = if root.is_empty() { String::new() } else { format!("{root}/") };
+        for link in links {
+            let place = match link.path.strip_prefix(&inside) {
+                // Of all the links of a whole repository few are skills.
+                Some(name) if !name.contains('/') => {
+                    is_called_so(name) || !root.is_empty() && !name.contains('.')
+                }
+                Some(rest) => rest.split_once('/').is_some_and(|(_, name)| is_called_so(name)),
+                None => link.path == root,
+            };
+            if !place {
+                continue;
+            }
+            let target = String::from_utf8(mirror.bytes(link).await?).unwrap_or_default();
+            let there = led_to(&link.path, &target).is_some_and(|to| {
+                let known = |file: &Placed| file.path == to || file.path == format!("{to}/{NAME}");
+                FOLDERS.contains(&to.as_str()) || files.iter().any(known)
+            });
+            if !there {
+                self.cannot_be_used(&link.path, source, LINK);
+            }
+        }
+        self.tell_misnamed(source, files, root);
+        Ok(())
+    }
+
+    /// Tells of files that would make a folder a skill if they were called so.
+    fn tell_misnamed(&mut self, source: &str, files: &[Placed], root: &str) {
+        let inside = if root.is_empty() { String::new() } else { format!("{root}/") };
+        for file in files {
+            let Some(rest) = file.path.strip_prefix(&inside) else { continue };
+            let name = rest.split_once('/').map_or(rest, |(_, name)| name);
+            let proper = format!("{}{NAME}", file.path.strip_suffix(name).unwrap_or_default());
+            if name != NAME && is_called_so(name) && !files.iter().any(|file| file.path == proper) {
+                self.cannot_be_used(&file.path, source, "its name must be SKILL.md, in capitals");
+            }
+        }
+    }
+
+    fn cannot_be_used(&mut self, file: &str, source: &str, why: &str) {
+        self.remarks.push(format!("The skill {file} ({source}) cannot be used: {why}."));
     }
 
     /// Whether a skill is not too large, and not one too many; where it is, that is told.
@@ -261,7 +332,7 @@ impl Found {
         let Skill { name, description, .. } = match parsed {
             Ok(skill) => skill,
             Err(why) => {
-                self.remarks.push(format!("The skill {file} ({source}) cannot be used: {why}."));
+                self.cannot_be_used(&file, &source, &why);
                 return;
             }
         };
@@ -329,6 +400,27 @@ fn is_commit(revision: &str) -> bool {
     matches!(revision.len(), 40 | 64) && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// Whether a file is called as the one that makes a folder a skill, in capitals or not.
+fn is_called_so(name: &str) -> bool {
+    name.eq_ignore_ascii_case(NAME)
+}
+
+/// Where in its repository a link leads; None where that is outside.
+fn led_to(link: &str, target: &str) -> Option<String> {
+    let mut place: Vec<&str> = link.split('/').collect();
+    place.pop();
+    for part in target.trim_end_matches('/').split('/') {
+        match part {
+            "." => {}
+            ".." => drop(place.pop()?),
+            // From the root of some machine.
+            "" => return None,
+            name => place.push(name),
+        }
+    }
+    Some(place.join("/"))
+}
+
 /// The folders right below `root` that have the file, and `root` itself if it has.
 fn folders_of(files: &[Placed], root: &str) -> Vec<String> {
     let inside = if root.is_empty() { String::new() } else { format!("{root}/") };
@@ -353,7 +445,7 @@ fn below(folder: &str) -> usize {
     if folder.is_empty() { 0 } else { folder.len() + 1 }
 }
 
-/// The regular files below a directory, by name. Links are not followed: they could lead anywhere on this machine.
+/// The files and links below a directory, by name. Links are not followed: they could lead anywhere on this machine.
 fn walk(root: &Path) -> std::io::Result<Vec<(Placed, PathBuf)>> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut files = Vec::new();
@@ -368,10 +460,10 @@ fn walk(root: &Path) -> std::io::Result<Vec<(Placed, PathBuf)>> {
             let path = format!("{inside}{name}");
             if about.is_dir() && depth < DEPTH {
                 open.push((entry.path(), format!("{path}/"), depth + 1));
-            } else if about.is_file() {
+            } else if about.is_file() || about.is_symlink() {
                 let executable = about.permissions().mode() & 0o111 != 0;
-                let object = String::new();
-                files.push((Placed { object, bytes: about.len(), path, executable }, entry.path()));
+                let (object, link) = (String::new(), about.is_symlink());
+                files.push((Placed { object, bytes: about.len(), path, executable, link }, entry.path()));
             }
             if files.len() > FILES * SKILLS {
                 return Err(std::io::Error::other("it has too many files"));
@@ -403,6 +495,10 @@ mod tests {
         write(root, "broken/SKILL.md", "no front matter");
         write(root, "deep/er/SKILL.md", text);
         std::os::unix::fs::symlink("/etc/hostname", root.join("ship/link")).unwrap();
+        write(root, "small/skill.md", text);
+        std::fs::create_dir(root.join("linked")).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", root.join("linked/SKILL.md")).unwrap();
+        std::os::unix::fs::symlink("ship", root.join("alias")).unwrap();
         let source = SkillSource { path: Some(root.display().to_string()), ..SkillSource::default() };
         let mirrors = Mirrors::new(&root.join("none"));
         let found = find(&mirrors, std::slice::from_ref(&source), None).await.map_err(Failure::into_problem);
@@ -412,6 +508,9 @@ mod tests {
         let told = found.remarks.join("\n");
         assert!(told.contains("broken/SKILL.md") && told.contains("does not begin with"), "{told}");
         assert!(told.contains("two skills \"ship\"") && !told.contains("deep"), "{told}");
+        assert!(told.contains("small/skill.md") && told.contains("must be SKILL.md"), "{told}");
+        assert!(told.contains("linked/SKILL.md") && told.contains("it is a link"), "{told}");
+        assert!(!told.contains("ship/link") && !told.contains("alias"), "{told}");
         found.keep(session.path()).unwrap();
         write(root, "again/SKILL.md", "changed");
         let files = files(session.path(), "ship").await.unwrap();

@@ -1,6 +1,7 @@
 //! A session as a pure fold over its log. Any prefix of any log folds without a panic, so a restarted server knows
 //! exactly what the one before it knew when it last appended.
 
+mod counted;
 mod facts;
 mod ledger;
 mod left;
@@ -10,7 +11,7 @@ mod permits;
 mod processes;
 mod shown;
 
-use protocol::event::{CheckOutcome, Delivery, PlanItem, Reply, SandboxState, Work};
+use protocol::event::{CheckOutcome, Delivery, Judgement, PlanItem, Reply, SandboxState, Work};
 use protocol::item::ToolCall;
 use protocol::{
     Actor, ActorKind, ApprovalId, Budgets, Decision, Environment, Event, EventBody, Item, ItemId, ItemKind,
@@ -19,6 +20,8 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+use self::counted::Counted;
+pub(crate) use self::counted::One;
 use self::facts::{Facts, Whose};
 use self::ledger::Ledger;
 use self::left::Left;
@@ -74,6 +77,9 @@ pub(crate) struct TurnState {
     /// The tree that passed the checks last.
     #[serde(default)]
     pub(crate) passed: Option<Passed>,
+    /// What a model that had no part in the work said of it last.
+    #[serde(default)]
+    pub(crate) judgement: Option<Judgement>,
     /// Whether a tool was called that can change files.
     #[serde(default)]
     pub(crate) may_have_changed: bool,
@@ -163,6 +169,7 @@ impl TurnState {
             tools_completed: self.tools_completed,
             tools_skipped: self.tools_skipped,
             checks: self.checks.clone(),
+            judgement: self.judgement.clone(),
             mistakes: self.mistakes,
             spend: self.spend,
             duration_ms,
@@ -311,6 +318,8 @@ pub(crate) struct State {
     /// What lists say of it.
     #[serde(default)]
     facts: Facts,
+    #[serde(default)]
+    counted: Counted,
 }
 
 impl State {
@@ -342,6 +351,7 @@ impl State {
             passed: None,
             skills: None,
             facts: Facts::default(),
+            counted: Counted::default(),
         }
     }
 
@@ -351,6 +361,7 @@ impl State {
         self.updated_at = event.at;
         let inherited = self.inherits_until.is_some();
         self.facts.apply(event, if inherited { Whose::Inherited } else { Whose::Own });
+        self.counted.apply(&event.body, self.turn.as_deref(), self.last_turn.is_none());
         match &event.body {
             EventBody::SessionCreated { environment, recipe, title, model, forked_from, budgets, .. } => {
                 self.inherits_until = forked_from.map(|from| from.snapshot);
@@ -510,26 +521,17 @@ impl State {
             EventBody::SnapshotTaken { snapshot, .. } => {
                 self.inherits_until.take_if(|last| last == snapshot);
             }
-            EventBody::PlanUpdated { turn, items } => {
-                if let Some(open) = self.turn_mut(*turn) {
-                    open.plan.clone_from(items);
-                }
-            }
+            EventBody::PlanUpdated { turn, items } => self.in_turn(*turn, |open| open.plan.clone_from(items)),
             EventBody::ToolsListed { .. } => self.offered.take_in(&event.body),
-            EventBody::ChecksPassed { turn, tree, left, .. } => {
-                if let Some(open) = self.turn_mut(*turn) {
-                    open.passed = Some(Passed { tree: tree.clone(), left: left.clone() });
-                }
+            EventBody::ChecksPassed { turn, tree, left, .. } => self.in_turn(*turn, |open| {
+                open.passed = Some(Passed { tree: tree.clone(), left: left.clone() });
+            }),
+            EventBody::WorkJudged { turn, judgement } => {
+                self.in_turn(*turn, |open| open.judgement = Some(judgement.clone()));
             }
-            EventBody::ChecksKnown { turn, checks, .. } => {
-                if let Some(open) = self.turn_mut(*turn) {
-                    open.know(checks);
-                }
-            }
+            EventBody::ChecksKnown { turn, checks, .. } => self.in_turn(*turn, |open| open.know(checks)),
             EventBody::MistakeMade { turn, mistake } => {
-                if let Some(open) = self.turn_mut(*turn) {
-                    open.mistakes.count(*mistake);
-                }
+                self.in_turn(*turn, |open| open.mistakes.count(*mistake))
             }
             // What is done again by the system is no call of a model.
             EventBody::RetryScheduled { turn, attempt, attempts, wake_at, .. }
@@ -592,6 +594,7 @@ impl State {
             failing: left.failing,
             before: left.known,
             passed: None,
+            judgement: None,
             may_have_changed: false,
             mistakes: Mistakes::default(),
             model: None,
@@ -651,6 +654,11 @@ impl State {
 
     fn turn_mut(&mut self, id: TurnId) -> Option<&mut TurnState> {
         self.turn.as_deref_mut().filter(|turn| turn.id == id)
+    }
+
+    /// Does something to the turn, if it is the one under way.
+    fn in_turn(&mut self, id: TurnId, act: impl FnOnce(&mut TurnState)) {
+        self.turn_mut(id).map(act);
     }
 
     /// The session.

@@ -116,11 +116,24 @@ impl Repo {
 
     /// Adds a commit with these files and gives its id. A new branch starts from `main`.
     pub fn commit(&self, branch: &str, files: &[(&str, &str)]) -> String {
+        let mode = |text: &str| if text.starts_with("#!") { "100755" } else { "100644" };
+        let files: Vec<(&str, &str, &str)> =
+            files.iter().map(|(path, text)| (mode(text), *path, *text)).collect();
+        self.commit_as(branch, &files)
+    }
+
+    /// Adds a commit with a symbolic link and gives its id.
+    pub fn link(&self, branch: &str, path: &str, target: &str) -> String {
+        self.commit_as(branch, &[("120000", path, target)])
+    }
+
+    /// Adds a commit with files of these modes.
+    fn commit_as(&self, branch: &str, files: &[(&str, &str, &str)]) -> String {
         let branches = self.branches();
         let from = [branch, "main"].into_iter().find(|name| branches.iter().any(|known| known == name));
         let subject = match files {
             [] => "Change nothing".to_owned(),
-            [(path, _)] => format!("Change {path}"),
+            [(_, path, _)] => format!("Change {path}"),
             _ => format!("Change {} files", files.len()),
         };
         let mut script = format!(
@@ -130,8 +143,7 @@ impl Repo {
         if let Some(from) = from {
             script.push_str(&format!("from refs/heads/{from}^0\n"));
         }
-        for (path, text) in files {
-            let mode = if text.starts_with("#!") { "100755" } else { "100644" };
+        for (mode, path, text) in files {
             script.push_str(&format!("M {mode} inline {path}\ndata {}\n{text}\n", text.len()));
         }
         run(command(self.path()).args(["fast-import", "--quiet", "--date-format=now"]), script.as_bytes());

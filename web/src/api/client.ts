@@ -87,7 +87,10 @@ export async function ask(method: string, path: string, options: Options = {}): 
 			code: 'internal',
 			status: 0,
 			title: 'The server cannot be reached',
-			hint: 'What you wrote is kept here. It is sent when you try again.',
+			hint:
+				method === 'GET'
+					? 'It is asked again when the server is back. Agents go on meanwhile.'
+					: 'What you wrote is kept here. It is sent when you try again.',
 		});
 	}
 	if (!response.ok) throw new ApiError(await problemOf(response));

@@ -1,5 +1,6 @@
 // What the pages ask the server, each with its key. Lists are kept fresh by the socket where the server can, else by asking.
 import { keepPreviousData, QueryClient, useQuery } from '@tanstack/react-query';
+import { knowModels } from '../live/limits';
 import { ApiError, get, query } from './client';
 import type { Me, Model, NamedEnvironment, Session, SessionList } from './types';
 
@@ -9,6 +10,8 @@ export const queries = new QueryClient({
 			staleTime: 5_000,
 			retry: (count, error) => count < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
 			refetchOnWindowFocus: true,
+			// A browser without a network may still reach a server on its own machine; and who asks wants to be told.
+			networkMode: 'always',
 		},
 	},
 });
@@ -62,7 +65,11 @@ export function useEnvironments() {
 export function useModels() {
 	return useQuery({
 		queryKey: ['models'],
-		queryFn: async ({ signal }) => (await get<{ models: Model[] }>('/models', signal)).models,
+		queryFn: async ({ signal }) => {
+			const { models } = await get<{ models: Model[] }>('/models', signal);
+			knowModels(models);
+			return models;
+		},
 		staleTime: 60_000,
 	});
 }

@@ -947,6 +947,11 @@ export interface components {
         AskedCall: {
             /** @description Whether it is asked because so many actions came before it. Then `all` means not to be asked for that again. */
             after_every?: boolean;
+            /**
+             * @description What it would change in the files as they are, as git writes it; absent where it changes none, and where that cannot be
+             *     told.
+             */
+            diff?: string | null;
             /** @description The arguments, as the model wrote them. */
             input: unknown;
             /** @description Its item. */
@@ -1136,6 +1141,11 @@ export interface components {
              * @description The exit code; absent while it runs and when it was killed.
              */
             exit_code?: number | null;
+            /**
+             * Format: int64
+             * @description When it is ended, in milliseconds after it began.
+             */
+            limit_ms?: number | null;
             /** @description Whether only the part of the check was run that the changed files touch. */
             partial?: boolean;
             /** @description Whether it passed; absent while it runs. */
@@ -2190,6 +2200,14 @@ export interface components {
             /** @enum {string} */
             type: "checks.passed";
         } | {
+            /** @description A model that had no part in the work read it, after its checks passed and before it was handed over. */
+            data: components["schemas"]["Judgement"] & {
+                /** @description The turn. */
+                turn: components["schemas"]["TurnId"];
+            };
+            /** @enum {string} */
+            type: "work.judged";
+        } | {
             /**
              * @description What the checks said before the turn changed anything, known from where the session began: they were run once on the
              *     environment's image, which is of the same commit. Recorded when a check is first run in the turn.
@@ -2224,6 +2242,11 @@ export interface components {
                  * @description How long the change took.
                  */
                 duration_ms?: number | null;
+                /**
+                 * Format: int64
+                 * @description When what goes on now is ended, in milliseconds from here; absent where nothing ends it.
+                 */
+                limit_ms?: number | null;
                 /** @description The sandbox. */
                 sandbox: components["schemas"]["SandboxId"];
                 /** @description The new state. */
@@ -2820,6 +2843,15 @@ export interface components {
          * @enum {string}
          */
         ItemStatus: "in_progress" | "completed" | "failed" | "interrupted" | "cancelled";
+        /** @description What a model that had no part in some work says of it. */
+        Judgement: {
+            /** @description The model's name in our configuration. */
+            model: string;
+            /** @description In one word. */
+            verdict: components["schemas"]["Verdict"];
+            /** @description Why, in a few sentences. */
+            words: string;
+        };
         /** @description What is known of a check from before a turn changed anything. */
         KnownCheck: {
             /** @description The check's name. */
@@ -2911,6 +2943,12 @@ export interface components {
             origin: components["schemas"]["SessionOrigin"];
             /** @default null */
             parent: components["schemas"]["SessionId"] | null;
+            /**
+             * Format: int64
+             * @description How long the last turn that ended took.
+             * @default null
+             */
+            turn_ms: number | null;
             /**
              * Format: date-time
              * @description When the turn under way began.
@@ -3026,6 +3064,11 @@ export interface components {
             edit_format?: components["schemas"]["EditFormat"];
             /** @description The models that take over, in order, when it fails. */
             fallback?: string[];
+            /**
+             * Format: int64
+             * @description How long it may send nothing before a call of it is given up; 0 where an older version does not tell.
+             */
+            idle_ms?: number;
             /** @description Whether it sees images; one that does not is told of them in words. */
             images?: boolean;
             /** @description Whether there is a key for it, or it needs none. */
@@ -3521,6 +3564,7 @@ export interface components {
              * @description Lines added.
              */
             insertions?: number;
+            judgement?: components["schemas"]["Judgement"] | null;
             /** @description How often the model did something that could not be used. */
             mistakes?: components["schemas"]["Mistakes"];
             /**
@@ -4281,6 +4325,11 @@ export interface components {
             duration_ms?: number;
             /** @description What kind of step it is. */
             kind: components["schemas"]["StepKind"];
+            /**
+             * Format: int64
+             * @description How long one attempt of it may take; absent where nothing ends it.
+             */
+            limit_ms?: number | null;
             /** @description What a person should know of it, such as an input that is not in the repository. */
             notes?: string[];
             /** @description The end of its output; all of it is in the build's log. */
@@ -4366,6 +4415,11 @@ export interface components {
             hooks?: components["schemas"]["HookRun"][];
             /** @description The arguments; a string when the model's JSON was broken. */
             input: unknown;
+            /**
+             * Format: int64
+             * @description When it is ended, in milliseconds after it began to run; absent where nothing ends it.
+             */
+            limit_ms?: number | null;
             output?: components["schemas"]["Output"] | null;
             process?: components["schemas"]["BackgroundProcess"] | null;
             share?: components["schemas"]["Share"] | null;
@@ -4390,6 +4444,12 @@ export interface components {
              * @description Prompt tokens written to the provider's cache.
              */
             cache_write?: number;
+            /**
+             * Format: int64
+             * @description How many of all these nobody told, so that they are estimated: of a call that broke off, or of a server that does not
+             *     tell.
+             */
+            estimated?: number;
             /**
              * Format: int64
              * @description Prompt tokens that were neither read from nor written to a cache.
@@ -4433,6 +4493,11 @@ export interface components {
              */
             usd: number;
         };
+        /**
+         * @description Whether work does what was asked for.
+         * @enum {string}
+         */
+        Verdict: "good" | "doubtful";
         /** @description Answer to `POST /environments/{name}/warm`. */
         WarmStatus: {
             /**
@@ -4448,7 +4513,7 @@ export interface components {
         };
         /** @description A change that makes checks say less, found in the diff: for people to look at. */
         Weakening: {
-            /** @description The file. */
+            /** @description The file, or the check of which it shows. */
             file: string;
             /** @description What kind it is. */
             kind: components["schemas"]["WeakeningKind"];

@@ -29,6 +29,7 @@ export type Model = Schemas['Model'];
 export type Environment = Schemas['Environment'];
 export type NamedEnvironment = Schemas['NamedEnvironment'];
 export type ImageStatus = Schemas['ImageStatus'];
+export type WarmStatus = Schemas['WarmStatus'];
 export type AskedCall = Schemas['AskedCall'];
 export type DiffSummary = Schemas['DiffSummary'];
 export type Gate = Schemas['Gate'];

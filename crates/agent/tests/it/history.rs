@@ -29,6 +29,7 @@ fn kind() -> impl Strategy<Value = ItemKind> {
                 call_id: format!("c{call}"),
                 tool: "shell".into(),
                 input: json!({"command": call}),
+                limit_ms: None,
                 output: text.map(|text| Output { bytes: text.len() as u64, text, ..Output::default() }),
                 exit_code: None,
                 duration_ms: None,

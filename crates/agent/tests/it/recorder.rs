@@ -72,6 +72,7 @@ impl Recorder {
                         call_id: call.id,
                         tool: call.tool,
                         input,
+                        limit_ms: None,
                         output: None,
                         exit_code: None,
                         duration_ms: None,

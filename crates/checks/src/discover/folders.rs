@@ -1,9 +1,11 @@
 //! Repositories whose root says nothing of tests, because each of its folders is a project of its own.
 
+use crate::affected::quoted;
+
 use super::{Found, Role, java, languages, makefile, package_manager, python};
 
 /// Most projects whose tests are used; those of more are only proposed.
-const MOST: usize = 10;
+pub(super) const MOST: usize = 10;
 /// Folders that hold what others wrote, or what is made.
 const NOT_OURS: [&str; 12] = [
     "node_modules",
@@ -19,6 +21,9 @@ const NOT_OURS: [&str; 12] = [
     "testdata",
     "fixtures",
 ];
+/// Folders that hold projects rather than being one.
+pub const HOLDERS: [&str; 8] =
+    ["apps", "crates", "libs", "modules", "packages", "projects", "services", "src"];
 /// Folders that belong to the whole.
 const FOR_OTHERS: [&str; 5] = ["test", "tests", "scripts", "tools", "ci"];
 
@@ -39,10 +44,21 @@ pub(super) fn tests(names: &[&str], read: &dyn Fn(&str) -> Option<String>) -> Ve
     found
 }
 
-/// Every folder that something is in, those above first.
+/// Whether what is in a folder is written here, and not by others or by a tool.
+pub(super) fn is_ours(folder: &str) -> bool {
+    !folder.split('/').any(|part| part.starts_with('.') || NOT_OURS.contains(&part))
+}
+
+/// Every folder of the root that something is in, and of those that hold projects; those above first. What is deeper belongs to one
+/// of them.
 fn folders<'a>(names: &[&'a str]) -> Vec<&'a str> {
-    let ours =
-        |folder: &&str| !folder.split('/').any(|part| part.starts_with('.') || NOT_OURS.contains(&part));
+    let ours = |folder: &&str| {
+        is_ours(folder)
+            && match folder.split_once('/') {
+                None => true,
+                Some((first, rest)) => HOLDERS.contains(&first) && !rest.contains('/'),
+            }
+    };
     let above = names.iter().filter_map(|path| Some(path.rsplit_once('/')?.0));
     let mut folders: Vec<&str> = above.filter(ours).collect();
     folders.sort_by_key(|folder| (folder.matches('/').count(), *folder));
@@ -69,7 +85,7 @@ fn of_folder(folder: &str, names: &[&str], read: &dyn Fn(&str) -> Option<String>
         if found.check.run == "npm test" && own == "npm" && everybodys != "npm" {
             found.check.run = format!("{everybodys} test");
         }
-        found.check.run = format!("cd {} && {}", crate::affected::quoted(folder), found.check.run);
+        found.check.run = format!("cd {} && {}", quoted(folder), found.check.run);
         found.from = match found.from.as_str() {
             python::FILES => format!("the Python files in {folder}"),
             from => format!("{below}{from}"),

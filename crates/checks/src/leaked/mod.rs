@@ -4,12 +4,15 @@
 
 mod shapes;
 
+use std::borrow::Cow;
+use std::rc::Rc;
+
 use crate::clean::clip;
 
 /// Most findings given.
 const MAX_FOUND: usize = 50;
-/// Longer lines are looked at up to here; they are what programs made.
-const LINE: usize = 64 * 1024;
+/// Added lines of a file are compared with known values in pieces of about this size.
+const PIECE: usize = 256 * 1024;
 /// Most bytes of a file's name.
 const NAME: usize = 400;
 
@@ -20,10 +23,10 @@ pub struct Leak {
     pub commit: String,
     /// The file.
     pub file: String,
-    /// The line, in the file as that commit has it.
+    /// The line, in the file as that commit has it; 0 where it is in the file's name.
     pub line: u32,
-    /// What it looks like, such as "a GitHub token".
-    pub kind: &'static str,
+    /// What it looks like, such as "a GitHub token", or is.
+    pub kind: Cow<'static, str>,
     /// As much of it as can be shown.
     pub shown: String,
 }
@@ -31,7 +34,10 @@ pub struct Leak {
 impl std::fmt::Display for Leak {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { commit, file, line, kind, shown } = self;
-        write!(f, "{file}:{line}: {kind}, {shown}")?;
+        match line {
+            0 => write!(f, "{file}: in its name, {kind}, {shown}")?,
+            line => write!(f, "{file}:{line}: {kind}, {shown}")?,
+        }
         match commit.get(..12) {
             Some(commit) => write!(f, " (commit {commit})"),
             None => Ok(()),
@@ -42,33 +48,104 @@ impl std::fmt::Display for Leak {
 /// What in the lines that patches add looks like a secret. The patches are as git prints them, one after the other, those of
 /// merges with a column for each parent; a line `commit ID` may stand before each.
 pub fn leaked(patches: &str) -> Vec<Leak> {
+    leaked_or_known(patches, &|_| None)
+}
+
+/// The same, and what in them is a secret: `known` gives what it is called whose value stands in a text.
+pub fn leaked_or_known(patches: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Leak> {
     let mut found = Vec::new();
     let mut at = At::default();
+    let mut piece = Piece::default();
     for text in patches.lines() {
-        let Some(added) = at.next(text) else { continue };
-        let mut end = added.len().min(LINE);
-        while !added.is_char_boundary(end) {
-            end -= 1;
+        let added = at.next(text);
+        if let Some(name) = at.made.take() {
+            let named = look(&name, known(&name));
+            found.extend(named.map(|(kind, shown)| Leak {
+                commit: at.commit.to_owned(),
+                file: "a file".to_owned(),
+                line: 0,
+                kind,
+                shown,
+            }));
         }
-        for (kind, shown) in shapes::of(&added[..end]) {
-            let (commit, file, line) = (at.commit.to_owned(), at.file.clone(), at.line - 1);
-            found.push(Leak { commit, file, line, kind, shown });
+        let Some(added) = added else {
+            // Between two parts of a file something is left out, and a value that goes over it is none.
+            piece.end(known, &mut found);
+            continue;
+        };
+        piece.lines.push(Line { commit: at.commit, file: at.file.clone(), number: at.line - 1, text: added });
+        piece.size += added.len() + 1;
+        if piece.size > PIECE {
+            piece.end(known, &mut found);
         }
         if found.len() >= MAX_FOUND {
-            found.truncate(MAX_FOUND);
             break;
         }
     }
+    piece.end(known, &mut found);
+    found.truncate(MAX_FOUND);
     found
 }
 
 /// What a line looks like it has in it, such as "a GitHub token".
 pub fn secret_in(line: &str) -> Option<&'static str> {
-    let mut end = line.len().min(LINE);
-    while !line.is_char_boundary(end) {
-        end -= 1;
+    shapes::of(&readable(line)).first().map(|(kind, _)| *kind)
+}
+
+/// A text as people read it that has two or four bytes for each letter.
+fn readable(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => Cow::Owned(text.replace('\0', "")),
+        false => Cow::Borrowed(text),
     }
-    shapes::of(&line[..end]).first().map(|(kind, _)| *kind)
+}
+
+/// What there is to say of a text, of which it may be known what it has in it.
+fn look(text: &str, told: Option<String>) -> impl Iterator<Item = (Cow<'static, str>, String)> {
+    let known = told.map(|name| (Cow::Owned(name), "whose value stands there".to_owned()));
+    let shapes = if known.is_some() { Vec::new() } else { shapes::of(text) };
+    let shapes = shapes.into_iter().map(|(kind, shown)| (Cow::Borrowed(kind), shown));
+    known.into_iter().chain(shapes)
+}
+
+/// Some lines that were added one after the other.
+#[derive(Default)]
+struct Piece<'a> {
+    lines: Vec<Line<'a>>,
+    size: usize,
+}
+
+struct Line<'a> {
+    commit: &'a str,
+    file: Rc<str>,
+    number: u32,
+    text: &'a str,
+}
+
+impl Piece<'_> {
+    /// Looks through it. To ask for known values line by line would take long, and some of them have several lines.
+    fn end(&mut self, known: &dyn Fn(&str) -> Option<String>, found: &mut Vec<Leak>) {
+        let Self { lines, .. } = std::mem::take(self);
+        let Some(first) = lines.first() else { return };
+        let leak = |line: &Line<'_>, (kind, shown): (Cow<'static, str>, String)| Leak {
+            commit: line.commit.to_owned(),
+            file: line.file.to_string(),
+            line: line.number,
+            kind,
+            shown,
+        };
+        let whole: Vec<Cow<'_, str>> = lines.iter().map(|line| readable(line.text)).collect();
+        let mut told = known(&whole.join("\n"));
+        let in_all = told.clone();
+        for (line, text) in lines.iter().zip(&whole) {
+            let here = in_all.as_ref().and_then(|_| known(text));
+            told = told.filter(|_| here.is_none());
+            found.extend(look(text, here).map(|what| leak(line, what)));
+        }
+        found.extend(
+            told.map(|name| leak(first, (Cow::Owned(name), "whose lines begin there or below".to_owned()))),
+        );
+    }
 }
 
 /// Where in the patches it is. Every line of a file's content has a column of its own before it, so that none can be taken
@@ -76,7 +153,10 @@ pub fn secret_in(line: &str) -> Option<&'static str> {
 #[derive(Default)]
 struct At<'a> {
     commit: &'a str,
-    file: String,
+    file: Rc<str>,
+    /// The two names of a file, and that of one that is new.
+    names: &'a str,
+    made: Option<String>,
     /// The number of the next line of the new file.
     line: u32,
     /// Columns before the content; 0 outside of it.
@@ -93,7 +173,7 @@ impl<'a> At<'a> {
             return None;
         }
         if text.starts_with("diff ") {
-            (self.columns, self.file) = (0, String::new());
+            (self.columns, self.file, self.names) = (0, Rc::from(""), text);
             return None;
         }
         if let Some(commit) = text.strip_prefix("commit ") {
@@ -103,8 +183,11 @@ impl<'a> At<'a> {
         if self.columns == 0 {
             if let Some(name) = text.strip_prefix("+++ ") {
                 let name = name.trim_end_matches('\t').trim_matches('"');
-                self.file = name.strip_prefix("b/").unwrap_or(name).to_owned();
-                clip(&mut self.file, NAME);
+                let mut file = name.strip_prefix("b/").unwrap_or(name).to_owned();
+                clip(&mut file, NAME);
+                self.file = Rc::from(file);
+            } else if text.starts_with("new file mode ") {
+                self.made = Some(std::mem::take(&mut self.names).to_owned());
             }
             return None;
         }
@@ -161,6 +244,48 @@ mod tests {
         );
         let found = leaked(&patch);
         assert_eq!((found[0].file.as_str(), found[0].line), ("x", 4));
+    }
+
+    #[test]
+    fn values_that_are_known_are_found_whatever_they_look_like() {
+        let known = |text: &str| {
+            let found = |value: &str| text.contains(value);
+            found("hunter two")
+                .then(|| "the secret DB".to_owned())
+                .or_else(|| found("one\ntwo").then(|| "the secret KEY".to_owned()))
+        };
+        let found = |lines: &str| -> Vec<String> {
+            let patch = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n{lines}");
+            leaked_or_known(&patch, &known).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(found("+a\n+it is hunter two!\n"), ["x:2: the secret DB, whose value stands there"]);
+        assert_eq!(found("+a\n+one\n+two\n"), ["x:1: the secret KEY, whose lines begin there or below"]);
+        assert_eq!(found("-hunter two\n+a\n"), Vec::<String>::new(), "it is taken out");
+        assert_eq!(found("+one\n@@ -9 +9 @@\n+two\n"), Vec::<String>::new());
+        let wide: String = "hunter two".chars().flat_map(|letter| [letter, '\0']).collect();
+        assert_eq!(found(&format!("+{wide}\n")).len(), 1, "in UTF-16");
+        let many = format!("+{}\n", "a".repeat(99)).repeat(9000);
+        assert_eq!(
+            found(&format!("{many}+hunter two\n")),
+            ["x:9001: the secret DB, whose value stands there"]
+        );
+    }
+
+    #[test]
+    fn all_of_a_line_is_looked_at_in_any_width_and_so_are_names() {
+        let token = token();
+        let patch = |line: &str| format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+{line}\n");
+        let long = format!("{}{token}", "x = 1; ".repeat(20_000));
+        assert_eq!(leaked(&patch(&long)).len(), 1);
+        for marks in ["\0", "\0\0\0"] {
+            let wide: String = token.chars().map(|letter| format!("{marks}{letter}")).collect();
+            assert_eq!(leaked(&patch(&wide)).len(), 1, "{marks:?}");
+        }
+        let named = format!("diff --git a/{token}.txt b/{token}.txt\nnew file mode 100644\nindex 0..1\n");
+        let [leak] = &leaked(&named)[..] else { panic!("one") };
+        assert_eq!(leak.to_string(), "a file: in its name, a GitHub token, ghp_… (40 characters)");
+        let removed = named.replace("new file", "deleted file");
+        assert_eq!(leaked(&removed), []);
     }
 
     #[test]

@@ -108,12 +108,17 @@ const STAND_INS: [&str; 14] = [
     "1234567890",
 ];
 
+/// So many letters of a value tell what it is; where there are more, it goes on.
+const LONGEST: usize = 300;
+/// Most letters between the name of a secret and the mark before its value.
+const AFTER_NAME: usize = 40;
 /// A value of an assignment has at least so many letters.
 const VALUE: usize = 20;
 /// And at least so many bits of surprise in each.
 const BITS: f64 = 3.5;
 
-/// Everything in a line that looks like a secret: what it looks like, and as much of it as can be shown.
+/// Everything in a line that looks like a secret: what it looks like, and as much of it as can be shown. It takes time in
+/// proportion to the line, however long that is: nothing is looked at further than [`LONGEST`], or twice.
 pub(super) fn of(line: &str) -> Vec<(&'static str, String)> {
     if line.contains("-----BEGIN ") && line.contains("PRIVATE KEY") {
         return vec![("a private key", "-----BEGIN … PRIVATE KEY-----".to_owned())];
@@ -126,7 +131,7 @@ pub(super) fn of(line: &str) -> Vec<(&'static str, String)> {
         found.extend(web_token(line).map(|shown| ("a JSON web token", shown)));
     }
     if found.is_empty() {
-        found.extend(password(line).map(|shown| ("an address with a password", shown)));
+        found.extend(passwords(line).map(|shown| ("an address with a password", shown)));
     }
     if found.is_empty() {
         found.extend(assignment(line).map(|shown| ("a value that looks random", shown)));
@@ -135,22 +140,44 @@ pub(super) fn of(line: &str) -> Vec<(&'static str, String)> {
     found
 }
 
+/// How many letters at the beginning of a text are of this kind; no more than [`LONGEST`] are counted.
+fn run(text: &str, is: impl Fn(u8) -> bool) -> usize {
+    text.bytes().take(LONGEST).take_while(|byte| is(*byte)).count()
+}
+
+/// Where a text stands in a line, from the left. Whoever looks says how far they have come.
+fn places<'a>(line: &'a str, what: &'a str) -> impl FnMut(usize) -> Option<usize> + 'a {
+    move |from| line.get(from..)?.find(what).map(|at| from + at)
+}
+
 impl Shape {
     fn find(&self, line: &str) -> Option<String> {
-        let mut from = 0;
-        while let Some(at) = line.get(from..).and_then(|rest| rest.find(self.begins)).map(|at| from + at) {
+        let (mut next, mut from) = (places(line, self.begins), 0);
+        while let Some(at) = next(from) {
             let after = at + self.begins.len();
             from = after;
             // A name such as `task-…` or `desk_live_…` only ends like one.
             let joined = line[..at].ends_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
             let rest = &line[after..];
-            let length = rest.bytes().take_while(|byte| self.letters.has(*byte)).count();
+            let length = run(rest, |byte| self.letters.has(byte));
             let value = &rest[..length];
-            if !joined && length >= self.rest && is_random(value) && !stands_in(value) {
+            if !joined && length >= self.rest && is_random(value) && !self.stands_in(value) {
                 return Some(format!("{}… ({} characters)", self.begins, self.begins.len() + length));
             }
         }
         None
+    }
+
+    /// Whether a value of this shape is spelled out as standing for another. Where the letters of a key have no room for words
+    /// between marks, nothing is: a key that is published as an example is told like any other, and a person says that it is one.
+    fn stands_in(&self, value: &str) -> bool {
+        let words = || value.split(['-', '_', '.']).map(str::to_ascii_lowercase);
+        match self.letters {
+            Letters::Plain | Letters::Capital => false,
+            Letters::Dashed | Letters::Dotted => {
+                words().any(|word| STAND_INS.contains(&word.as_str())) || is_placeholder(value)
+            }
+        }
     }
 }
 
@@ -188,57 +215,83 @@ fn is_placeholder(value: &str) -> bool {
 
 /// Three parts in base64 with dots between them, the first of which says what it is.
 fn web_token(line: &str) -> Option<String> {
-    let at = line.find("eyJ")?;
-    let length = line[at..].bytes().take_while(|byte| Letters::Dotted.has(*byte)).count();
-    let token = &line[at..at + length];
-    let parts: Vec<&str> = token.split('.').collect();
-    let whole = parts.len() == 3 && parts[1].starts_with("eyJ") && parts[2].len() >= 20;
-    (whole && !stands_in(token)).then(|| format!("eyJ… ({length} characters)"))
+    let (mut next, mut from) = (places(line, "eyJ"), 0);
+    while let Some(at) = next(from) {
+        let length = line[at..].bytes().take_while(|byte| Letters::Dotted.has(*byte)).count();
+        let parts: Vec<&str> = line[at..at + length].split('.').collect();
+        let whole = parts.windows(3).find(|parts| {
+            let [head, claims, sum] = parts else { return false };
+            let token = head.find("eyJ").is_some_and(|at| !stands_in(&head[at..]));
+            token && claims.starts_with("eyJ") && sum.len() >= 20 && !stands_in(claims) && !stands_in(sum)
+        });
+        if let Some(parts) = whole {
+            let length: usize = parts.iter().map(|part| part.len() + 1).sum();
+            return Some(format!("eyJ… ({} characters)", length - 1));
+        }
+        from = at + length;
+    }
+    None
+}
+
+/// The first address with a password in a line.
+fn passwords(line: &str) -> Option<String> {
+    let (mut next, mut from) = (places(line, "://"), 0);
+    while let Some(at) = next(from) {
+        from = at + 3;
+        if let Some(shown) = password(&line[..at], &line[from..]) {
+            return Some(shown);
+        }
+    }
+    None
 }
 
 /// An address with a user and a password that is no variable.
-fn password(line: &str) -> Option<String> {
-    let (before, place) = line.split_once("://")?;
-    let host = place.split(['/', '?', '#', ' ', '"', '\'', '`', '<']).next()?;
-    let (user, host) = host.rsplit_once('@')?;
+fn password(before: &str, place: &str) -> Option<String> {
+    let length = run(place, |byte| !b"/?# \"'`<".contains(&byte));
+    let (user, host) = place.get(..length)?.rsplit_once('@')?;
     let (_, password) = user.split_once(':')?;
     let variable = password.starts_with(['$', '{', '<', '*', '…', '%', '#', '[']) || password.is_empty();
     let weak = ["password", "pass", "postgres", "root", "user", "admin", "test", "guest", "secret"];
     let local =
         ["localhost", "127.0.0.1", "db", "postgres"].iter().any(|name| host.split(':').next() == Some(*name));
-    if variable || stands_in(password) || (local && weak.contains(&password)) || user.len() > 400 {
+    if variable || stands_in(password) || (local && weak.contains(&password)) {
         return None;
     }
-    let scheme: String = before.chars().rev().take_while(char::is_ascii_alphanumeric).collect();
+    let scheme: String = before.chars().rev().take(20).take_while(char::is_ascii_alphanumeric).collect();
     let scheme: String = scheme.chars().rev().collect();
     Some(format!("{scheme}://…:…@… (a password of {} characters)", password.chars().count()))
 }
 
 /// `name = "value"` where the name is that of a secret and the value was not thought of by a person.
 fn assignment(line: &str) -> Option<String> {
-    if line.len() > 2000 {
-        return None;
-    }
     let low = line.to_ascii_lowercase();
     for name in NAMES {
-        let Some(at) = low.find(name) else { continue };
-        let after = &line[at + name.len()..];
-        let rest = after
-            .trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "_-\"' ]".contains(letter));
-        let Some(value) = rest.strip_prefix([':', '=']) else { continue };
-        let value = value.trim_start_matches(['=', '>', ':', ' ']).trim_start_matches(['"', '\'', '`']);
-        let length = value.bytes().take_while(|byte| is_of_value(*byte)).count();
-        let (value, next) = value.split_at(length);
-        // A call, a place or a variable is no value.
-        let closed = next.is_empty() || next.starts_with(['"', '\'', '`', ' ', ',', ';', '\r', ')', '}']);
-        let is_value = length >= VALUE
-            && closed
-            && value.bytes().any(|byte| byte.is_ascii_digit())
-            && value.bytes().any(|byte| byte.is_ascii_alphabetic())
-            && bits(value) >= BITS
-            && !stands_in(value);
-        if is_value {
-            return Some(format!("{name} = … ({length} characters)"));
+        let (mut next, mut from) = (places(&low, name), 0);
+        while let Some(at) = next(from) {
+            from = at + name.len();
+            let after = &line[from..];
+            let goes_on = |byte: u8| byte.is_ascii_alphanumeric() || b"_-\"' ]".contains(&byte);
+            let marks = after.bytes().take(AFTER_NAME).take_while(|byte| goes_on(*byte)).count();
+            let Some(value) = after[marks..].strip_prefix([':', '=']) else { continue };
+            let marks = run(value, |byte| b"=>: ".contains(&byte));
+            let value = value[marks..].trim_start_matches(['"', '\'', '`']);
+            let length = run(value, is_of_value);
+            let (value, rest) = value.split_at(length);
+            // What was looked at as a value is not looked at again.
+            from = line.len() - rest.len();
+            // A call, a place or a variable is no value.
+            let closed = length == LONGEST
+                || rest.is_empty()
+                || rest.starts_with(['"', '\'', '`', ' ', ',', ';', '\r', ')', '}']);
+            let is_value = length >= VALUE
+                && closed
+                && value.bytes().any(|byte| byte.is_ascii_digit())
+                && value.bytes().any(|byte| byte.is_ascii_alphabetic())
+                && bits(value) >= BITS
+                && !stands_in(value);
+            if is_value {
+                return Some(format!("{name} = … ({length} characters)"));
+            }
         }
     }
     None
@@ -284,6 +337,9 @@ mod tests {
             (format!("client_secret = \"{random}\""), "a value that looks random"),
             (format!("\"apiKey\": \"{random}\","), "a value that looks random"),
             (format!("export API_TOKEN={random}"), "a value that looks random"),
+            // Also those that are made up or published: a person says that they are.
+            ("AKIAIOSFODNN7EXAMPLE".to_owned(), "an AWS access key"),
+            (format!("ghp_{}{}", "1234567890", "abcdefABCDEF1234567890abcdef"), "a GitHub token"),
         ] {
             assert_eq!(kinds(&line), [kind], "{line}");
             let shown = format!("{:?}", of(&line));
@@ -297,7 +353,7 @@ mod tests {
             "token = os.environ[\"GITHUB_TOKEN\"]",
             "password = get_password_from_the_keychain_of_user1()",
             "api_key = \"YOUR_API_KEY_GOES_HERE_1234\"",
-            "AKIAIOSFODNN7EXAMPLE",
+            "sk-ant-api03-your-key-goes-here-0123456789",
             "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
             "integrity sha512-a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0==",
             "checksum = \"9fceb02d0ae598e95dc970b74767f19372d61af8\"",
@@ -313,6 +369,25 @@ mod tests {
         ] {
             assert_eq!(kinds(line), Vec::<&str>::new(), "{line}");
         }
+    }
+
+    #[test]
+    fn all_of_a_long_line_is_looked_at_in_time_that_grows_with_it() {
+        let random = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0";
+        let filler = "var a=b(c);".repeat(20_000);
+        for (told, kind) in [
+            (format!("ghp_{random}"), "a GitHub token"),
+            (format!("x=eyJ.eyJ;y='eyJ{random}.eyJ{random}.{random}'"), "a JSON web token"),
+            ("u='https://a.b/c',v='https://shop:hunter2@h'".to_owned(), "an address with a password"),
+            (format!("token=1,b={{password:\"{random}\"}}"), "a value that looks random"),
+        ] {
+            assert_eq!(kinds(&format!("{filler}{told};{filler}")), [kind], "{told}");
+        }
+        let began = std::time::Instant::now();
+        for piece in ["sk-or-", "eyJ", "eyJ.", "token=", "token ", "a://b:", "SG.", "secret=secret:"] {
+            of(&piece.repeat(500_000 / piece.len()));
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     }
 
     #[test]

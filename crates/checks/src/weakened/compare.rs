@@ -46,7 +46,7 @@ struct Known {
 
 /// Both sides of a file.
 pub(super) struct Sides<'a> {
-    file: &'a File<'a>,
+    pub(super) file: &'a File<'a>,
     old: Half,
     new: Half,
 }
@@ -165,6 +165,15 @@ fn loose(side: &Side) -> Vec<(String, u32)> {
                     b"Exception" if line().contains("skip.Exception") => "skip.Exception",
                     b"collect_ignore" | b"collect_ignore_glob" => "collect_ignore",
                     b"_exit" if line().contains("(0)") => "os._exit(0)",
+                    // The rest of the line says which, so that each counts by itself.
+                    b"del" | b"delattr" if takes_away(line()) => {
+                        found.push((quote(line()), side.number(at)));
+                        continue;
+                    }
+                    _ if word.starts_with(b"test") && is_overwritten(line(), word) => {
+                        found.push((quote(line()), side.number(at)));
+                        continue;
+                    }
                     _ => continue,
                 };
                 found.push((what.to_owned(), side.number(at)));
@@ -198,6 +207,27 @@ fn loose(side: &Side) -> Vec<(String, u32)> {
     found
 }
 
+/// Whether a line of Python takes tests away that were defined before it: `del Till.test_total`, `delattr(Till, "test_total")`.
+fn takes_away(line: &str) -> bool {
+    let test = |name: &str| name.rsplit('.').next().is_some_and(|name| name.trim().starts_with("test"));
+    match line.trim().strip_prefix("del ") {
+        // What a test does inside is its own matter: there it is indented.
+        Some(names) => !line.starts_with([' ', '\t']) && names.split(',').any(test),
+        None => line.contains("delattr(") && (line.contains("\"test") || line.contains("'test")),
+    }
+}
+
+/// Whether a line of Python, outside of everything, puts something else in the place of a test: `Till.test_total = print`.
+fn is_overwritten(line: &str, word: &[u8]) -> bool {
+    let word = String::from_utf8_lossy(word);
+    let Some((target, value)) = line.split_once('=') else { return false };
+    let target = target.trim_end();
+    let owned = target.strip_suffix(&*word).is_some_and(|owner| owner.ends_with('.'));
+    !line.starts_with([' ', '\t'])
+        && !value.starts_with('=')
+        && (owned || target == word && value.trim() == "None")
+}
+
 /// What on a line skips tests that are no functions by themselves: of Scala and Kotest, of Pest, between `#if` and `#endif`.
 fn skipping(language: Language, line: &str) -> Option<String> {
     let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
@@ -219,6 +249,19 @@ fn skipping(language: Language, line: &str) -> Option<String> {
 /// How many assertions of a test can fail.
 fn counted(body: &Body) -> usize {
     body.asserts.iter().filter(|one| one.strength > Strength::Nothing).count()
+}
+
+impl Sides<'_> {
+    /// The tests that are there before and after: the name, and what each asked for and asks for.
+    pub(super) fn both(&self) -> Vec<(&str, &[Assertion], &[Assertion])> {
+        let mut pairs = Pairs::default();
+        pairs.by_name(&self.old, &self.new);
+        let both = |(at, to): &(usize, usize)| {
+            let (old, new) = (&self.old.tests[*at], &self.new.tests[*to]);
+            (new.name.as_str(), old.body.asserts.as_slice(), new.body.asserts.as_slice())
+        };
+        pairs.same.iter().map(both).collect()
+    }
 }
 
 /// What became of the tests of all files.

@@ -96,6 +96,9 @@ const IGNORED: &[&str] = &[
     "<skipITs>true",
     "<maven.test.skip>true",
     "<testFailureIgnore>true",
+    "maven.test.failure.ignore>true",
+    "maven.test.failure.ignore=true",
+    "--fail-never",
     "<excludedGroups>",
     "<exclude>**/",
     "ignoreFailures = true",
@@ -193,6 +196,7 @@ pub(super) fn role(path: &str) -> Option<Role> {
             | "setup.cfg"
             | "Cargo.toml"
             | "pom.xml"
+            | "maven.config"
             | "build.gradle"
             | "build.gradle.kts"
     ) {

@@ -7,7 +7,7 @@ use protocol::{Weakening, WeakeningKind as Kind};
 
 use super::diff::{Change, File, Line};
 use super::language::{self, Language};
-use super::{finding, quote};
+use super::{finding, quote, replaced};
 
 /// Modules of Python that a file of the same name takes the place of.
 const RUNNERS: [&str; 5] = ["pytest", "_pytest", "unittest", "sitecustomize", "usercustomize"];
@@ -101,11 +101,13 @@ fn of_tests(file: &File<'_>) -> Option<Told> {
             .or_else(|| added(file).find(|line| marks_as_skipped(line.text)))
             .or_else(|| no_test_any_more(file))
             .map(not_run)
-            .or_else(|| examples(file)),
+            .or_else(|| examples(file))
+            .or_else(|| replaced::in_python(file).map(stand_in)),
         Language::Script => comes(&["retryTimes("])
             .or_else(|| added(file).find(|line| skips_by_another_name(line.text)))
             .map(not_run)
-            .or_else(|| mocks_itself(file)),
+            .or_else(|| mocks_itself(file))
+            .or_else(|| replaced::in_script(file).map(stand_in)),
         Language::Go => {
             added(file).find(|line| line.text.starts_with("func TestMain(") && !now(".Run()")).map(not_run)
         }
@@ -213,8 +215,12 @@ fn mocks_itself(file: &File<'_>) -> Option<Told> {
             path.starts_with('.') && last.split('.').next() == Some(stem)
         })
     })?;
-    let what = format!("what is tested is replaced: {}", quote(line.text));
-    Some((Kind::AssertionRemoved, line.number, what))
+    Some(stand_in(line))
+}
+
+/// What is said where a test has a stand-in for what it tests.
+fn stand_in(line: &Line<'_>) -> Told {
+    (Kind::AssertionRemoved, line.number, format!("what is tested is replaced: {}", quote(line.text)))
 }
 
 /// A failure whose words were looked at, and are not any more.

@@ -2,6 +2,7 @@
 //! that are silenced, thresholds and rules that were loosened, commands whose failure is ignored. It says what to look at;
 //! whether there is a good reason is for a person to judge.
 
+mod adapted;
 mod assertion;
 mod body;
 mod compare;
@@ -13,6 +14,7 @@ mod find;
 mod language;
 mod mask;
 mod narrowed;
+mod replaced;
 mod rows;
 mod side;
 mod wiring;
@@ -25,7 +27,7 @@ use self::compare::Sides;
 use self::diff::{Change, File, Line};
 use self::language::Language;
 
-/// Most findings given.
+/// Most findings given; of more their number is.
 const MAX_FOUND: usize = 50;
 /// Most bytes of the code that a finding quotes.
 const MAX_QUOTE: usize = 120;
@@ -50,12 +52,41 @@ pub fn weakened(diff: &str) -> Vec<Weakening> {
     }
     elsewhere::found(&files, &mut found);
     disguised::found(&files, &mut found);
-    if found.len() > MAX_FOUND {
-        // A test that is gone says more than a finding that is silenced, wherever in the diff it stands.
-        found.sort_by_key(|one| one.kind);
-        found.truncate(MAX_FOUND);
-    }
+    cut(&mut found);
     found
+}
+
+/// Tests that failed before, and of which the diff changes what they ask for: that makes them pass whatever the code does. The
+/// names are those of reports.
+pub fn adapted(diff: &str, failed: &[String]) -> Vec<Weakening> {
+    if failed.is_empty() {
+        return Vec::new();
+    }
+    let files = diff::parse(diff);
+    let sides: Vec<Sides<'_>> = files.iter().map(Sides::of).collect();
+    let mut found = adapted::found(&sides, failed);
+    cut(&mut found);
+    found
+}
+
+/// Leaves as many as are kept, and says how many more there are.
+fn cut(found: &mut Vec<Weakening>) {
+    if found.len() <= MAX_FOUND {
+        return;
+    }
+    // A test that is gone says more than a finding that is silenced, wherever in the diff it stands.
+    found.sort_by_key(|one| one.kind);
+    let left_out = found.split_off(MAX_FOUND);
+    let mut files: Vec<&str> = left_out.iter().map(|one| one.file.as_str()).collect();
+    files.sort_unstable();
+    files.dedup();
+    let places = match files.as_slice() {
+        [one] => format!("in {one}"),
+        [first, ..] => format!("in {} files, {first} among them", files.len()),
+        [] => String::new(),
+    };
+    let what = format!("{} more like these are not listed: {places}", left_out.len());
+    found.push(Weakening { kind: Kind::NotLookedAt, file: "the diff".to_owned(), line: None, what });
 }
 
 /// Files of tests that nothing can be seen in.
@@ -177,5 +208,7 @@ mod disguises;
 mod forms;
 #[cfg(test)]
 mod forms_of_settings;
+#[cfg(test)]
+mod gamed;
 #[cfg(test)]
 mod tests;

@@ -98,6 +98,11 @@ pub(super) fn narrowed(file: &File<'_>, files: &[File<'_>]) -> Option<Weakening>
             Some(finding(file, Kind::TestsNarrowed, Some(line.number), what))
         }
         "CMakeLists.txt" => cmake(file),
+        ".npmrc" => {
+            let line = added().find(|line| compact(line.text).starts_with("script-shell="))?;
+            let what = format!("what runs the scripts was changed: {}", quote(line.text));
+            Some(finding(file, Kind::CheckChanged, Some(line.number), what))
+        }
         "conftest.py" => {
             let (line, _) = added().find_map(|line| {
                 let word = HOOKS.iter().find(|word| line.text.contains(**word))?;

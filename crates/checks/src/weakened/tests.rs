@@ -233,7 +233,7 @@ fn a_finding_names_the_place_and_the_test() {
 #[test]
 fn a_flood_is_cut_and_any_text_is_read() {
     let many = "+x = 1  # noqa\n".repeat(1000);
-    assert_eq!(weakened(&diff("a.py", many.trim_end())).len(), MAX_FOUND);
+    assert_eq!(weakened(&diff("a.py", many.trim_end())).len(), MAX_FOUND + 1, "one says how many more");
     for text in [
         "@@ -1,9 +1,9 @@\n-é",
         "diff --git é\n--- \n+++ \n@@ -99999999999 +1 @@\n+x",
@@ -252,5 +252,5 @@ fn a_test_that_is_gone_is_not_lost_among_what_is_silenced() {
         deleted("tests/test_a.py", "-def test_total():\n-    assert total() == 3")
     );
     let found = kinds(&text);
-    assert_eq!((found.len(), found[0]), (MAX_FOUND, Kind::TestFileDeleted));
+    assert_eq!((found.len(), found[0]), (MAX_FOUND + 1, Kind::TestFileDeleted));
 }

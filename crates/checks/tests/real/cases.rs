@@ -38,6 +38,7 @@ pub(crate) const CASES: &[Cases] = &[
             ("cargo_abort_alone", "cargo test -- --test-threads=1"),
         ],
     ),
+    cases("cargo", "rust/alone", &[("rust_panic", "rustc -g till.rs && ./till; RUST_BACKTRACE=1 ./till")]),
     cases("cargo", "rust/doc", &[("cargo_doctest_compile", "cargo test")]),
     cases("cargo", "rust/manifest", &[("cargo_manifest", "cargo build")]),
     cases("cargo", "rust/missing", &[("cargo_missing_dependency", "cargo build")]),
@@ -123,7 +124,20 @@ pub(crate) const CASES: &[Cases] = &[
             ),
         ],
     ),
-    cases("unittest", "python/run", &[("traceback", "python run.py")]),
+    cases(
+        "unittest",
+        "python/says",
+        &[("unittest_says", "python -m unittest"), ("unittest_says_verbose", "python -m unittest -v")],
+    ),
+    cases(
+        "unittest",
+        "python/run",
+        &[
+            ("traceback", "python run.py"),
+            ("doctest", "python documented.py"),
+            ("doctest_verbose", "python -m doctest -v documented.py"),
+        ],
+    ),
     cases("mypy", "python/small", &[("mypy_till", "mypy shop.py")]),
     cases(
         "mypy",
@@ -212,6 +226,17 @@ pub(crate) const CASES: &[Cases] = &[
         ],
     ),
     cases(
+        "node",
+        "node/load",
+        &[
+            ("node-test_load_spec", "node --test --test-reporter=spec"),
+            ("node-test_load_tap", "node --test --test-reporter=tap"),
+            ("node-test_dot", "node --test --test-reporter=dot"),
+            ("node_crash", "node till.test.js; node gone.test.mjs; node closed.test.js"),
+            ("junit_node_load", "node --test --test-reporter=junit"),
+        ],
+    ),
+    cases(
         "go",
         "go",
         &[
@@ -225,12 +250,25 @@ pub(crate) const CASES: &[Cases] = &[
             ("go_json_all", "go test -json ./..."),
         ],
     ),
+    cases(
+        "gcc",
+        "c/crash",
+        &[
+            ("c_assert", "gcc -g assert.c -o assert && ./assert"),
+            ("c_sanitizer", "gcc -g -fsanitize=address,undefined sanitizer.c -o sanitizer && ./sanitizer"),
+            ("make_separator", "make -f separator.mk"),
+        ],
+    ),
     cases("gcc", "c/small", &[("gcc_english", "gcc -Wall -c main.c -o main.o")]),
     cases(
         "gcc",
         "c/shop",
         &[
             ("gcc", "gcc -Wall -c main.c -o main.o"),
+            (
+                "gcc_json",
+                "gcc -Wall -fdiagnostics-format=json -c main.c -o main.o; gcc -fdiagnostics-format=json -c fatal.c -o main.o",
+            ),
             ("gcc_fatal", "gcc -Wall -c fatal.c -o main.o"),
             ("gcc_link", "gcc link.c -o link"),
         ],
@@ -277,6 +315,11 @@ pub(crate) const CASES: &[Cases] = &[
             ("javac_chinese", "javac -J-Duser.language=zh -J-Duser.country=CN -Xlint:all -d out shop/B.java"),
         ],
     ),
+    cases(
+        "javac",
+        "java",
+        &[("java_exception", "javac -d out shop/Closed.java && java -cp out shop.Closed")],
+    ),
     cases("gradle", "gradle/compile", &[("gradle_compile", "gradle --offline --no-daemon build")]),
     cases(
         "gradle",
@@ -315,6 +358,11 @@ pub(crate) const CASES: &[Cases] = &[
     cases(
         "perl",
         "perl",
-        &[("tap_till", "perl till.t"), ("tap_perl", "perl more.t"), ("tap_prove", "prove -v more.t")],
+        &[
+            ("perl_die", "perl die.pl"),
+            ("tap_till", "perl till.t"),
+            ("tap_perl", "perl more.t"),
+            ("tap_prove", "prove -v more.t"),
+        ],
     ),
 ];

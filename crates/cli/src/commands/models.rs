@@ -128,13 +128,24 @@ async fn test(context: Context, name: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Whether servers look for a key in this header.
+fn is_for_a_key(header: &str) -> bool {
+    let header = header.to_ascii_lowercase();
+    header == "authorization" || header.ends_with("api-key") || header.ends_with("-token")
+}
+
 /// What was found, one line for each.
 fn in_words(model: &llm::Model, findings: &Findings) -> Vec<String> {
     let profile = model.profile();
     let cost = llm::cost_usd(model, &findings.usage);
     let mut lines = vec![
         format!("{}: {} at {}", model.name, model.model, model.provider.name()),
-        if model.key.is_some() { "key: works" } else { "key: none is needed" }.to_owned(),
+        match (model.key.is_some(), model.headers.keys().any(|name| is_for_a_key(name))) {
+            (true, _) => "key: works",
+            (false, true) => "key: works, in a header of the configuration",
+            (false, false) => "key: none is needed",
+        }
+        .to_owned(),
         if findings.streams {
             format!("streaming: works; the first piece came after {} ms", findings.first_token.as_millis())
         } else {

@@ -25,7 +25,7 @@ struct Turn {
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { usd: None, tokens: None, minutes: None, seconds: None, steps: Some(100) }
+        Self { usd: None, tokens: None, minutes: None, seconds: None, steps: Some(1000) }
     }
 }
 
@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn a_turn_has_a_hundred_steps_and_nothing_else_is_limited() {
         let budgets = read("").unwrap();
-        assert_eq!(budgets.turn, protocol::Budget { steps: Some(100), ..protocol::Budget::default() });
+        assert_eq!(budgets.turn, protocol::Budget { steps: Some(1000), ..protocol::Budget::default() });
         assert_eq!(budgets.session, protocol::Budget::default());
         let budgets = read("[budget.turn]\nusd = 2\n").unwrap();
-        assert_eq!((budgets.turn.usd, budgets.turn.steps), (Some(2.0), Some(100)));
+        assert_eq!((budgets.turn.usd, budgets.turn.steps), (Some(2.0), Some(1000)));
     }
 
     #[test]

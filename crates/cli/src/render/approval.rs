@@ -122,6 +122,7 @@ mod tests {
             kind: vec![kind],
             after_every: false,
             options: Vec::new(),
+            diff: None,
         };
         let file = FileChange { path: "a\u{7}b".into(), insertions: 1, deletions: 2 };
         let approval = PendingApproval {

@@ -82,12 +82,14 @@ pub(crate) fn spent(spent: &[Spent], total: Option<&Spend>) -> String {
             usage.prompt().to_string(),
             usage.cache_read.to_string(),
             (usage.output + usage.reasoning).to_string(),
+            if usage.estimated > 0 { usage.estimated.to_string() } else { "-".to_owned() },
             text::cost(spend),
         ]
     };
     let rows = spent.iter().map(|line| row(&line.day, &line.model, &line.spend));
     let total = total.map(|total| row("total", "", total));
-    table::format(&["day", "model", "calls", "tokens in", "cached", "tokens out", "cost"], rows.chain(total))
+    let columns = ["day", "model", "calls", "tokens in", "cached", "tokens out", "estimated", "cost"];
+    table::format(&columns, rows.chain(total))
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io::IsTerminal;
 
-use protocol::event::{Channel, Compaction, CompactionLevel, DeliveryState, SandboxState, ServiceState};
+use protocol::event::{
+    Channel, Compaction, CompactionLevel, DeliveryState, SandboxState, ServiceState, Verdict,
+};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{
     Changes, Code, Ephemeral, EphemeralBody, Event, EventBody, Gate, Item, ItemId, ItemKind, ItemStatus,
@@ -233,6 +235,13 @@ impl View {
             }
             EventBody::ItemStarted { item, .. } => self.started(item),
             EventBody::ItemCompleted { item, .. } => self.completed(item),
+            EventBody::WorkJudged { judgement, .. } => {
+                let told = format!("  {}", text::judgement(judgement));
+                match judgement.verdict {
+                    Verdict::Good => say(&paint.dim(&told)),
+                    Verdict::Doubtful => say(&paint.warn(&told)),
+                }
+            }
             EventBody::RetryScheduled { attempt, attempts, reason, delay_ms, wake_at, .. } => {
                 let at = wake_at.map(|at| format!(", at {}", text::clock(at))).unwrap_or_default();
                 say(&paint.warn(&format!(
@@ -604,6 +613,7 @@ mod tests {
             call_id: "c".into(),
             tool: "no\x1b]52;c;evil\x07\x1b[34mtool\nx".into(),
             input,
+            limit_ms: None,
             output: None,
             exit_code: None,
             duration_ms: None,

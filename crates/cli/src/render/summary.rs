@@ -38,6 +38,9 @@ pub(crate) fn turn(outcome: Outcome, reason: Option<&str>, receipt: &Receipt, pa
         let told = text::harmless(&format!("{place}: {what}"));
         lines.push(format!("  {}  {told}", paint.warn("look at")));
     }
+    if let Some(judgement) = &receipt.judgement {
+        lines.push(format!("  judge    {}", text::judgement(judgement)));
+    }
     lines.extend(text::mistakes(&receipt.mistakes).map(|told| format!("  mistakes {told}")));
     lines.push(format!("  spend    {}", text::spend(&receipt.spend)));
     lines.push(format!(

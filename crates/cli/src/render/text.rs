@@ -1,5 +1,6 @@
 //! Numbers and texts in a form for people.
 
+use protocol::event::{Judgement, Verdict};
 use protocol::{Mistakes, Spend, Timestamp};
 
 /// How long ago.
@@ -70,13 +71,27 @@ pub(crate) fn cost(spend: &Spend) -> String {
     }
 }
 
+/// What a model that had no part in the work says of it.
+pub(crate) fn judgement(judgement: &Judgement) -> String {
+    let verdict = match judgement.verdict {
+        Verdict::Good => "finds it good",
+        Verdict::Doubtful => "doubts it",
+    };
+    let words = judgement.words.split_whitespace().collect::<Vec<_>>().join(" ");
+    harmless(&format!("{} {verdict}: {words}", judgement.model))
+}
+
 /// Tokens and money.
 pub(crate) fn spend(spend: &Spend) -> String {
     let usage = &spend.usage;
     let cached =
         if usage.cache_read > 0 { format!(" ({} from cache)", usage.cache_read) } else { String::new() };
+    let estimated = match usage.estimated {
+        0 => String::new(),
+        estimated => format!(" (about {estimated} of all tokens are estimated: their server did not tell)"),
+    };
     format!(
-        "{} tokens in{cached}, {} out, {} model calls, {}",
+        "{} tokens in{cached}, {} out, {} model calls, {}{estimated}",
         usage.prompt(),
         usage.output + usage.reasoning,
         spend.calls,

@@ -41,7 +41,7 @@ async fn spend_is_the_same_after_a_crash_and_a_budget_is_warned_of_once_and_rais
     assert_eq!(before["spend"]["calls"], 4, "{before}");
     let cost = before["spend"]["cost_usd"].as_f64().unwrap();
     assert_eq!(cost, 1.8);
-    assert_eq!(before["budgets"]["turn"]["steps"], 100, "what the configuration says by itself");
+    assert_eq!(before["budgets"]["turn"]["steps"], 1000, "what the configuration says by itself");
     serving.crash().await;
 
     let serving = world.serve().await;

@@ -28,6 +28,7 @@ mod models;
 mod pictures;
 mod policies;
 mod program;
+mod pull_request_news;
 mod pull_requests;
 mod run;
 mod sandbox;

@@ -11,11 +11,18 @@ use testkit::repo::{Repo, git_in};
 
 use crate::harness::{CHECK, ENVIRONMENT, World, mend, models, shell};
 
-const TOKEN: &str = "forge-token-canary-4711";
-const SECRET: &str = "forge-hook-secret-canary-0815";
+pub(crate) const TOKEN: &str = "forge-token-canary-4711";
+pub(crate) const SECRET: &str = "forge-hook-secret-canary-0815";
 
 /// A world whose repository is on a forge of this kind, over HTTP, with webhooks.
-fn world(model: &Server, forge: &Forge, repo: &Repo, kind: Kind, more: &str, rules: &str) -> World {
+pub(crate) fn world(
+    model: &Server,
+    forge: &Forge,
+    repo: &Repo,
+    kind: Kind,
+    more: &str,
+    rules: &str,
+) -> World {
     forge.serve("acme", "answers", repo);
     let url = forge.git_url("acme", "answers");
     let word = match kind {
@@ -39,7 +46,7 @@ fn world(model: &Server, forge: &Forge, repo: &Repo, kind: Kind, more: &str, rul
     world
 }
 
-fn only(forge: &Forge) -> PullRequest {
+pub(crate) fn only(forge: &Forge) -> PullRequest {
     let [pull] = &forge.pull_requests()[..] else { panic!("one pull request: {:?}", forge.entries()) };
     pull.clone()
 }
@@ -61,7 +68,7 @@ fn holding(directory: &Path, text: &str) -> Vec<PathBuf> {
     found
 }
 
-fn is_sent(frame: &Value, key: &str) -> bool {
+pub(crate) fn is_sent(frame: &Value, key: &str) -> bool {
     let data = &frame["data"];
     frame["type"] == "reply.updated"
         && data["state"] == "sent"
@@ -282,7 +289,7 @@ async fn webhooks_that_are_not_the_forges_are_refused() {
 }
 
 /// The signature of a body, by another program than ours.
-fn hmac(body: &str) -> String {
+pub(crate) fn hmac(body: &str) -> String {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     let mut openssl = Command::new("openssl")

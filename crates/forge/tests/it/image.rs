@@ -132,6 +132,12 @@ async fn a_revision_is_pinned_to_its_commit_with_its_files() {
     assert_eq!(names, [("skills/a/run.sh", true), ("skills/b.md", false)]);
     assert_eq!(mirror.bytes(&files[1]).await.unwrap(), b"b");
     assert!(mirror.below(&second, &[]).await.unwrap().len() > files.len());
+    let linked = world.remote.link("main", "skills/c.md", "b.md");
+    mirrors.fetch(&world.remote.url()).await.unwrap();
+    assert_eq!(mirror.below(&linked, &["skills"]).await.unwrap(), files);
+    let listed = mirror.listed(&linked, &["skills"]).await.unwrap();
+    assert_eq!((listed.len(), listed[2].path.as_str(), listed[2].link), (3, "skills/c.md", true));
+    assert_eq!(mirror.bytes(&listed[2]).await.unwrap(), b"b.md");
     assert_eq!(mirror.below(&first, &["skills"]).await.unwrap(), []);
     assert_eq!(mirror.below(&second, &["../x"]).await.unwrap(), []);
     let tree = world.remote.git(&["rev-parse", "main:skills/a"]).trim().to_owned();

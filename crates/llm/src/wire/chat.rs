@@ -154,7 +154,7 @@ fn assistant(provider: Provider, parts: &[Part], quirks: Quirks) -> Option<Value
                 let mut value = json!({"id": call.id, "type": "function", "function": function});
                 // Gemini refuses a step whose first call has no signature, and wants no more than it gave.
                 let signature = signed.take().or(calls.is_empty().then_some(GEMINI_UNSIGNED));
-                if let (Provider::Gemini | Provider::Vertex, Some(signature)) = (provider, signature) {
+                if let (Provider::GeminiChat | Provider::Vertex, Some(signature)) = (provider, signature) {
                     value["extra_content"] = json!({"google": {"thought_signature": signature}});
                 }
                 calls.push(value);
@@ -482,7 +482,8 @@ fn usage(reported: &Value) -> Usage {
         let reasoning = told.min(completion);
         (completion - reasoning, reasoning)
     };
-    Usage { input: prompt - cached - cache_write, cache_read: cached, cache_write, output, reasoning }
+    let input = prompt - cached - cache_write;
+    Usage { input, cache_read: cached, cache_write, output, reasoning, estimated: 0 }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! paid for and of no use to anybody.
 
 /// How many bytes at the end of a text must be one piece, again and again.
-pub(super) const TEXT: usize = 8 * 1024;
+pub(super) const TEXT: usize = 16 * 1024;
 /// The same for arguments, where a file may well hold the same line for a while.
 pub(super) const ARGUMENTS: usize = 32 * 1024;
 /// How many bytes come before it is looked again.

@@ -330,6 +330,7 @@ fn usage(reported: &Value) -> Usage {
         cache_write: 0,
         output: count(reported, "/candidatesTokenCount"),
         reasoning: count(reported, "/thoughtsTokenCount"),
+        estimated: 0,
     }
 }
 

@@ -468,6 +468,7 @@ fn usage(reported: &Value) -> Usage {
         cache_write,
         output: output - reasoning,
         reasoning,
+        estimated: 0,
     }
 }
 

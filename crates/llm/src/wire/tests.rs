@@ -15,7 +15,7 @@ const FORMATS: [(Provider, &str); 4] = [
     (Provider::OpenAi, "gpt-5"),
     (Provider::OpenAiResponses, "gpt-5"),
     (Provider::Anthropic, "claude-sonnet-4-5"),
-    (Provider::GeminiNative, "gemini-2.5-pro"),
+    (Provider::Gemini, "gemini-2.5-pro"),
 ];
 
 fn request() -> Request {
@@ -100,12 +100,12 @@ fn images_of_results_go_where_each_format_has_them() {
         ),
         (Provider::Anthropic, "claude-sonnet-4-5", "/messages/2/content/1/content", json!("b")),
         (
-            Provider::GeminiNative,
+            Provider::Gemini,
             "gemini-2.5-pro",
             "/contents/2/parts",
             json!([function("a"), inline, function("b")]),
         ),
-        (Provider::GeminiNative, "gemini-3-pro", "/contents/2/parts", json!([nested, function("b")])),
+        (Provider::Gemini, "gemini-3-pro", "/contents/2/parts", json!([nested, function("b")])),
     ];
     for (provider, name, place, shape) in expected {
         let body = written(&sample(provider, name), &request);

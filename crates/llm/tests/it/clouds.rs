@@ -73,7 +73,7 @@ async fn a_server_that_takes_no_ids_of_calls_teaches_it() {
     let model = Model {
         key: None,
         headers: BTreeMap::from([("authorization".into(), format!("Bearer {KEY}"))]),
-        ..model_at(Provider::GeminiNative, base)
+        ..model_at(Provider::Gemini, base)
     };
     let client = Client::new().unwrap();
     let first = client.complete(&model, &request(vec![user("Go.")]), &mut |_| {}).await.unwrap().completion;

@@ -185,7 +185,7 @@ async fn an_error_inside_a_stream_is_an_error() {
     }
     let piece = r#"{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}"#;
     let limited = r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#;
-    let error = failure(Provider::GeminiNative, Reply::events([("", piece), ("", limited)])).await;
+    let error = failure(Provider::Gemini, Reply::events([("", piece), ("", limited)])).await;
     assert_eq!(error.class, Class::Overloaded);
 }
 
@@ -453,7 +453,7 @@ async fn an_answer_each_piece_of_which_is_called_the_last_is_read_to_its_end() {
     let timeouts = Timeouts { idle: Duration::from_millis(400), ..Timeouts::default() };
     let chat = r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#;
     let gemini = r#"{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}"#;
-    for (provider, piece) in [(Provider::OpenAiCompatible, chat), (Provider::GeminiNative, gemini)] {
+    for (provider, piece) in [(Provider::OpenAiCompatible, chat), (Provider::Gemini, gemini)] {
         let mut reply = Reply::events((0..8).map(|_| ("", piece)));
         for number in 1..8 {
             reply = reply.stall(At::Event(number), Duration::from_millis(150));

@@ -24,7 +24,7 @@ const KEY: &str = "sk-secret-0123456789";
 
 /// One provider for each wire format.
 const FORMATS: [Provider; 4] =
-    [Provider::OpenAiCompatible, Provider::OpenAiResponses, Provider::Anthropic, Provider::GeminiNative];
+    [Provider::OpenAiCompatible, Provider::OpenAiResponses, Provider::Anthropic, Provider::Gemini];
 
 fn model_at(provider: Provider, base_url: impl Into<String>) -> Model {
     Model {
@@ -73,7 +73,7 @@ async fn complete_within(
 
 #[tokio::test]
 async fn everything_that_a_model_says_arrives_however_the_bytes_are_split() {
-    let usage = Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20 };
+    let usage = Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20, estimated: 0 };
     for provider in FORMATS {
         for pieces in [None, Some(1), Some(7), Some(4096)] {
             let mut reply = Reply::new()
@@ -99,7 +99,7 @@ async fn everything_that_a_model_says_arrives_however_the_bytes_are_split() {
             let signature = match provider {
                 Provider::Anthropic => Some("SIG"),
                 Provider::OpenAiResponses => Some("responses:rs_0_0:SIG"),
-                Provider::GeminiNative => Some("gemini:SIG"),
+                Provider::Gemini => Some("gemini:SIG"),
                 _ => None,
             };
             let Part::Reasoning { text: thought, signature: signed } = &parts[0] else { panic!("{parts:?}") };
@@ -148,7 +148,7 @@ fn gathered(deltas: &[Delta]) -> (String, String, Vec<(String, String)>) {
 async fn a_conversation_goes_back_whole_with_the_right_headers() {
     for provider in FORMATS {
         // Gemini's arguments are objects, so that they cannot be broken.
-        let odd = if provider == Provider::GeminiNative { "{\"command\":7}" } else { "{\"command\": broken" };
+        let odd = if provider == Provider::Gemini { "{\"command\":7}" } else { "{\"command\": broken" };
         let script = Script::new()
             .answer(
                 Reply::new()
@@ -208,11 +208,11 @@ async fn a_conversation_goes_back_whole_with_the_right_headers() {
             panic!("{:?}", seen.messages)
         };
         assert_eq!(seen_results[0], results[0]);
-        let has_errors = matches!(provider, Provider::Anthropic | Provider::GeminiNative);
+        let has_errors = matches!(provider, Provider::Anthropic | Provider::Gemini);
         assert_eq!(seen_results[1], ToolResult { is_error: has_errors, ..results[1].clone() });
         let Message::Assistant { parts } = &seen.messages[2] else { panic!("{:?}", seen.messages) };
         // Gemini wants the signature alone, on the part that it came with; chat has no place for it.
-        let shown = if provider == Provider::GeminiNative { "" } else { "Hm." };
+        let shown = if provider == Provider::Gemini { "" } else { "Hm." };
         let reasoning = Part::Reasoning { text: shown.into(), signature: Some("SIG".into()) };
         let signed = provider != Provider::OpenAiCompatible;
         assert_eq!(parts.iter().position(|part| *part == reasoning), signed.then_some(0));

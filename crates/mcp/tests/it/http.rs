@@ -27,7 +27,9 @@ async fn serve(shop: &Shop, wanted: Option<(&'static str, &'static str)>) -> Str
         let Some((name, value)) = wanted else { return next.run(request).await };
         match request.headers().get(name) {
             Some(given) if given == value => next.run(request).await,
-            _ => denied(),
+            // As those do that were not read to the end, and those that were.
+            Some(_) => StatusCode::UNAUTHORIZED.into_response(),
+            None => denied(),
         }
     };
     let router = Router::new().nest_service("/mcp", service).layer(middleware::from_fn(guard)).route(
@@ -76,9 +78,24 @@ async fn a_token_is_sent_and_a_wrong_one_is_told() {
     let connection = connect(url.clone(), token, &[]).await.unwrap();
     assert_eq!(connection.call("echo", arguments(json!({"text": "in"}))).await.unwrap().text, "in");
     let nobody = connect(url.clone(), Auth::None, &[]).await.unwrap_err();
-    assert!(matches!(nobody, Error::SignIn(_)), "{nobody}");
+    assert!(matches!(&nobody, Error::Key(why) if why.contains("token_env")), "{nobody}");
     let missing = connect(url, Auth::Token(Key::Secret("other".into())), &[]).await.unwrap_err();
     assert_eq!(missing, Error::Key("the secret \"other\" is not set".into()));
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_told_by_where_it_comes_from() {
+    let url = format!("{}/mcp", serve(&Shop::default(), Some(("authorization", "Bearer tok-2"))).await);
+    let refused = connect(url.clone(), Auth::Token(Key::Secret("shop".into())), &[]).await.unwrap_err();
+    assert_eq!(refused, Error::Key("it refused the token of the secret \"shop\"".into()));
+    // Any variable that is set will do.
+    let refused = connect(url.clone(), Auth::Token(Key::Env("PATH".into())), &[]).await.unwrap_err();
+    assert!(refused.to_string().contains("the token of the variable PATH"), "{refused}");
+    assert!(!refused.hint("shop").contains("login"), "nobody can sign in to it");
+    let key = Value::Key(Key::Secret("shop".into()));
+    let refused = connect(url, Auth::None, &[("X-Key", key)]).await.unwrap_err();
+    assert!(refused.to_string().contains("X-Key (the secret \"shop\")"), "{refused}");
+    assert!(!refused.to_string().contains("tok-"), "{refused}");
 }
 
 /// One that was started again knows nobody: the call fails, is not made again, and the connection is not used any more.

@@ -8,6 +8,7 @@ fn listing() -> Listing {
         origin: SessionOrigin::Web,
         authors: vec![SessionAuthor { name: "ana".to_owned(), prompts: 2, last_prompt_at: at() }],
         turn_started_at: Some(at()),
+        turn_ms: Some(30_000),
         changes: Some(ChangeCounts { files: 2, insertions: 42, deletions: 7 }),
         ..Listing::default()
     }
@@ -89,6 +90,7 @@ pub(super) fn bodies() -> Vec<serde_json::Value> {
         tool_mode: ToolMode::Native,
         edit_format: EditFormat::Replace,
         images: true,
+        idle_ms: 300_000,
         price: Some(ModelPrice { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None }),
         fallback: vec!["spare".to_owned()],
         tasks: vec!["title".to_owned()],

@@ -106,6 +106,7 @@ pub(super) fn image() -> ImageStatus {
             kind: StepKind::Setup,
             state: StepState::Failed,
             duration_ms: 650,
+            limit_ms: Some(600_000),
             bytes: 0,
             attempts: 3,
             output: "no such package".to_owned(),

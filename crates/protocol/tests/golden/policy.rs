@@ -32,6 +32,7 @@ pub(super) fn asked_call() -> AskedCall {
         kind: vec![kind],
         after_every: false,
         options: Vec::new(),
+        diff: Some("diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,1 +1,1 @@\n-one\n+two\n".to_owned()),
     }
 }
 
@@ -48,6 +49,7 @@ fn question() -> AskedCall {
         why: "the agent asks".to_owned(),
         kind: Vec::new(),
         options: vec!["this".to_owned(), "that".to_owned()],
+        diff: None,
         ..asked_call()
     }
 }
@@ -59,6 +61,7 @@ fn background() -> Item {
         call_id: "call_2".to_owned(),
         tool: "shell".to_owned(),
         input: json!({ "command": "npm run dev", "background": true }),
+        limit_ms: None,
         output: Some(Output { text: "ready".to_owned(), bytes: 5, ..Output::default() }),
         exit_code: None,
         duration_ms: Some(1000),

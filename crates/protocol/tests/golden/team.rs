@@ -57,6 +57,7 @@ fn call() -> Item {
         call_id: "call_3".to_owned(),
         tool: "shell".to_owned(),
         input: json!({ "command": "just" }),
+        limit_ms: None,
         output: Some(Output { text: "ok".to_owned(), bytes: 2, ..Output::default() }),
         exit_code: Some(0),
         duration_ms: Some(3),

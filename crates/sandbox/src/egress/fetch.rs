@@ -23,7 +23,7 @@ use super::proxy::Proxy;
 use super::tls;
 
 /// All of it, with redirections, must be there within this time.
-const TIME: Duration = Duration::from_secs(30);
+pub const FETCH_TIME: Duration = Duration::from_secs(30);
 /// Most redirections that are followed.
 const REDIRECTIONS: usize = 5;
 /// Bytes on their way between the two sides.
@@ -65,9 +65,11 @@ pub enum FetchError {
 impl Proxy {
     /// Fetches a page as a program in the sandbox could, and at most this many bytes of it.
     pub async fn fetch(&self, address: &str, most: usize) -> Result<Fetched, FetchError> {
-        match tokio::time::timeout(TIME, self.follow(address, most)).await {
+        match tokio::time::timeout(FETCH_TIME, self.follow(address, most)).await {
             Ok(fetched) => fetched,
-            Err(_) => Err(FetchError::Failed(format!("it did not come whole within {} s", TIME.as_secs()))),
+            Err(_) => {
+                Err(FetchError::Failed(format!("it did not come whole within {} s", FETCH_TIME.as_secs())))
+            }
         }
     }
 

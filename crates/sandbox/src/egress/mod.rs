@@ -38,7 +38,7 @@ mod vault;
 use std::net::{Ipv6Addr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
-pub use fetch::{FetchError, Fetched, resolved};
+pub use fetch::{FETCH_TIME, FetchError, Fetched, resolved};
 pub use log::{Log, Refused};
 pub use narrow::Narrowing;
 pub use outside::{Internet, Outside, Trusting};

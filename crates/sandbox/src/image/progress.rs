@@ -33,16 +33,17 @@ impl Progress {
     /// All steps of a recipe, none begun.
     pub(super) fn of(recipe: &Recipe) -> Self {
         let fixed = [("base", StepKind::Base), ("clone", StepKind::Clone)];
-        let fixed = fixed.into_iter().map(|(title, kind)| (title.to_owned(), kind));
-        let named = |kind| move |step: &Step| (step.run.clone(), kind);
+        let fixed = fixed.into_iter().map(|(title, kind)| (title.to_owned(), kind, None));
+        let named = |kind| move |step: &Step| (step.run.clone(), kind, Some(millis(step.timeout)));
         let setup = recipe.setup.iter().map(named(StepKind::Setup));
         let warm = recipe.warm.iter().map(named(StepKind::Warm));
-        let running = |(title, kind)| Running {
+        let running = |(title, kind, limit_ms)| Running {
             status: StepStatus {
                 title,
                 kind,
                 state: StepState::Pending,
                 duration_ms: 0,
+                limit_ms,
                 bytes: 0,
                 attempts: 0,
                 output: String::new(),

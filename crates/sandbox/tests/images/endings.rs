@@ -119,7 +119,7 @@ async fn after_the_end_nothing_of_a_build_is_left() {
         build.abort();
         assert!(build.await.is_err_and(|error| error.is_cancelled()), "round {round} was not broken off");
         images.close().await.unwrap();
-        assert_eq!(world.left(), [std::path::PathBuf::new(); 0], "round {round}");
+        assert_eq!(world.left(), Vec::<std::path::PathBuf>::new(), "round {round}");
     }
 }
 

@@ -57,6 +57,7 @@ async fn the_inbox_tells_who_asked_from_where_and_what_needs_a_person() {
     assert_eq!(session["authors"][0]["name"], "local");
     assert_eq!(session["authors"][0]["prompts"], 1);
     assert!(session["finished_at"].is_string() && session["turn_started_at"].is_null(), "{session}");
+    assert!(session["turn_ms"].is_u64(), "{session}");
     assert_eq!(inbox["counts"], json!({ "needs_you": 1, "working": 0, "finished": 0 }));
 
     let shown = send(world.address, get(&format!("/api/v1/sessions/{id}")), "").await.json();

@@ -146,7 +146,10 @@ fn is_of(one: &CheckedOne, check: &Check) -> bool {
 fn known(one: CheckedOne) -> Option<KnownCheck> {
     let CheckedOne { check, report, .. } = one;
     match check.state {
-        ImageCheckState::Passed => Some(KnownCheck { name: check.name, passed: true, report: None }),
+        ImageCheckState::Passed => {
+            let report = Some(report).filter(|report| *report != Report::default());
+            Some(KnownCheck { name: check.name, passed: true, report })
+        }
         ImageCheckState::Failed => Some(KnownCheck { name: check.name, passed: false, report: Some(report) }),
         ImageCheckState::Pending | ImageCheckState::Running | ImageCheckState::Unknown => None,
     }
@@ -168,8 +171,11 @@ async fn try_check(sandbox: &dyn Sandbox, check: &Check, timeout: Duration) -> C
         Err(failure) => Err(failure.into_problem().title),
     };
     match said {
-        Ok(None) => one.check.state = ImageCheckState::Passed,
-        Ok(Some(report)) => {
+        Ok((true, report)) => {
+            one.check.state = ImageCheckState::Passed;
+            one.report = report;
+        }
+        Ok((false, report)) => {
             one.check.state = ImageCheckState::Failed;
             one.check.failures = u32::try_from(::checks::count(&report).max(1)).unwrap_or(u32::MAX);
             one.report = report;
@@ -198,21 +204,22 @@ async fn run(
     }
 }
 
-/// What a run says of what fails: None where it passed, and why nothing can be said where that is so.
-fn judge(check: &Check, exit: &Exit, output: &str, timeout: Duration) -> Result<Option<Report>, String> {
+/// Whether a run passed, and what it says: of one that passed what later runs are measured by, of another what fails. Why
+/// nothing can be said where that is so.
+fn judge(check: &Check, exit: &Exit, output: &str, timeout: Duration) -> Result<(bool, Report), String> {
     if exit.timed_out {
         return Err(format!("it was not done after {} s", timeout.as_secs()));
     }
     if let Some(signal) = exit.signal {
         return Err(format!("it was ended by signal {signal}"));
     }
-    if exit.code == 0 {
-        return Ok(None);
-    }
-    let report = ::checks::outline(&runner::checks::parsed(check, output));
+    let passed = exit.code == 0;
+    let parsed = runner::checks::parsed(check, output);
+    let report = if passed { ::checks::tally(&parsed) } else { ::checks::outline(&parsed) };
     let bytes = serde_json::to_vec(&report).map_or(usize::MAX, |bytes| bytes.len());
-    if bytes > MOST || ::checks::is_cut(&report) {
-        return Err("it fails with more than is kept of it".to_owned());
+    match bytes > MOST || ::checks::is_cut(&report) {
+        true if passed => Ok((true, Report { tests: Vec::new(), ..report })),
+        true => Err("it fails with more than is kept of it".to_owned()),
+        false => Ok((passed, report)),
     }
-    Ok(Some(report))
 }

@@ -31,8 +31,8 @@ impl Builds {
             tokio::select! {
                 built = &mut build => return built.map_err(Failure::Problem),
                 () = tokio::time::sleep(PACE) => {
-                    if let Some(stage) = stage(&self.status(name)) {
-                        telling.stage(name, stage).await?;
+                    if let Some((stage, limit)) = stage(&self.status(name)) {
+                        telling.stage(name, stage, limit).await?;
                     }
                 }
             }
@@ -68,7 +68,12 @@ impl<'a> Telling<'a> {
         }
     }
 
-    async fn stage(&mut self, environment: &str, stage: String) -> Result<(), Failure> {
+    async fn stage(
+        &mut self,
+        environment: &str,
+        stage: String,
+        limit: Option<Duration>,
+    ) -> Result<(), Failure> {
         let now = Instant::now();
         if stage != self.stage {
             self.stage = stage;
@@ -79,6 +84,7 @@ impl<'a> Telling<'a> {
         }
         self.told_at = now;
         self.pause = self.again.next().copied().unwrap_or(self.pause);
+        let left = limit.map(|limit| limit.saturating_sub(now - self.stage_began));
         let so_far = (now - self.stage_began).as_secs();
         let so_far = if so_far == 0 { String::new() } else { format!(" (for {so_far} s)") };
         let event = EventBody::SandboxChanged {
@@ -86,20 +92,21 @@ impl<'a> Telling<'a> {
             state: SandboxState::Building,
             detail: Some(format!("the image of {environment}, {}{so_far}", self.stage)),
             duration_ms: u64::try_from((now - self.began).as_millis()).ok(),
+            limit_ms: left.and_then(|left| u64::try_from(left.as_millis()).ok()),
         };
         self.recorder.append(&Actor::system(), vec![event]).await?;
         Ok(())
     }
 }
 
-/// What a build is doing; None in the moment between two steps.
-fn stage(status: &ImageStatus) -> Option<String> {
+/// What a build is doing, and how long that may take, where it has a limit; None in the moment between two steps.
+fn stage(status: &ImageStatus) -> Option<(String, Option<Duration>)> {
     let steps = &status.steps;
     if steps.is_empty() {
-        return Some("reading the repository".to_owned());
+        return Some(("reading the repository".to_owned(), None));
     }
     if steps.iter().all(|step| step.state == StepState::Pending) {
-        return Some("waiting for other builds".to_owned());
+        return Some(("waiting for other builds".to_owned(), None));
     }
     let place = steps.iter().position(|step| step.state == StepState::Running)?;
     let step = &steps[place];
@@ -109,7 +116,8 @@ fn stage(status: &ImageStatus) -> Option<String> {
         StepKind::Setup | StepKind::Warm => step.title.lines().next().unwrap_or_default().trim(),
     };
     let attempt = if step.attempts > 1 { format!(", attempt {}", step.attempts) } else { String::new() };
-    Some(format!("step {} of {}: {what}{attempt}", place + 1, steps.len()))
+    let words = format!("step {} of {}: {what}{attempt}", place + 1, steps.len());
+    Some((words, step.limit_ms.map(Duration::from_millis)))
 }
 
 #[cfg(test)]
@@ -123,6 +131,7 @@ mod tests {
             kind,
             state,
             duration_ms: 0,
+            limit_ms: Some(1000),
             bytes: 0,
             attempts,
             notes: Vec::new(),
@@ -134,7 +143,9 @@ mod tests {
     fn a_stage_is_named_by_what_is_done() {
         use StepKind::{Base, Clone, Setup};
         use StepState::{Built, Cached, Pending, Running};
-        let of = |steps: &[StepStatus]| stage(&ImageStatus { steps: steps.to_vec(), ..Default::default() });
+        let of = |steps: &[StepStatus]| {
+            stage(&ImageStatus { steps: steps.to_vec(), ..Default::default() }).map(|(words, _)| words)
+        };
         assert_eq!(of(&[]).unwrap(), "reading the repository");
         let [base, clone, setup] = [Base, Clone, Setup].map(|kind| step(kind, Pending, 0));
         assert_eq!(of(&[base, clone.clone(), setup.clone()]).unwrap(), "waiting for other builds");

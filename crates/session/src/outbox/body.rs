@@ -1,6 +1,7 @@
 //! The body of a pull request: each fact is a part, and a template says which parts there are and what is around them. Words
 //! of models and of people are quoted, so that nothing in them is taken for ours.
 
+use protocol::event::{Judgement, Verdict};
 use protocol::{Code, Problem};
 
 use super::describe::{Facts, Went};
@@ -19,8 +20,18 @@ const LISTED: usize = 50;
 const TEMPLATE: usize = 32 * 1024;
 
 /// The parts that a template can name.
-const PARTS: [&str; 9] =
-    ["title", "what", "prompts", "changes", "checks", "weakened", "screenshots", "cost", "session"];
+const PARTS: [&str; 10] = [
+    "title",
+    "what",
+    "prompts",
+    "changes",
+    "checks",
+    "weakened",
+    "judgement",
+    "screenshots",
+    "cost",
+    "session",
+];
 
 /// Refuses a template that names a part which there is not.
 pub(crate) fn check_template(template: &str) -> Result<(), Problem> {
@@ -88,6 +99,7 @@ fn whole(facts: &Facts) -> String {
         ("Changes", "changes"),
         ("Checks", "checks"),
         ("To look at: the changes make checks say less", "weakened"),
+        ("A second look", "judgement"),
         ("Screenshots", "screenshots"),
         ("Cost", "cost"),
     ] {
@@ -110,11 +122,25 @@ fn part(facts: &Facts, name: &str) -> String {
         "changes" => changes(facts),
         "checks" => checks(facts),
         "weakened" => fenced(&facts.weaker),
+        "judgement" => facts.judgement.as_ref().map(judgement).unwrap_or_default(),
         "screenshots" => screenshots(facts),
         "cost" => cost(facts),
         "session" => facts.link.clone(),
         _ => String::new(),
     }
+}
+
+/// What a model that had no part in the work says of it, in a quote.
+fn judgement(judgement: &Judgement) -> String {
+    let verdict = match judgement.verdict {
+        Verdict::Good => "finds that the change does what was asked for",
+        Verdict::Doubtful => "doubts that the change does what was asked for",
+    };
+    let model = harmless(&one_line(&judgement.model));
+    format!(
+        "The model {model}, which had no part in the work, {verdict}.\n\n{}",
+        as_part(&judgement.words, SAID)
+    )
 }
 
 fn prompts(prompts: &[(String, String)]) -> String {

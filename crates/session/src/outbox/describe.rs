@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use protocol::event::Judgement;
 use protocol::{EventBody, ImageFile, ItemKind, Report, Spend};
 
 use super::body;
-use super::redact;
+use super::{redact, written};
 use crate::joint::of;
 use crate::runner::{Context, weakened};
 
@@ -53,6 +54,8 @@ pub(super) struct Facts {
     pub(super) checks: BTreeMap<String, (Option<Went>, Option<Went>)>,
     /// What makes checks say less.
     pub(super) weaker: String,
+    /// What the model for judgements says of what is delivered.
+    pub(super) judgement: Option<Judgement>,
     /// Files, lines added, lines removed.
     pub(super) changes: Option<(u32, u32, u32)>,
     /// What tools showed of the work.
@@ -98,6 +101,7 @@ impl Facts {
                     before.get_or_insert_with(|| Went::new(known.passed, known.report.as_ref()));
                 }
             }
+            EventBody::WorkJudged { judgement, .. } => self.judgement = Some(judgement.clone()),
             EventBody::UsageRecorded { model, .. } if !self.models.contains(model) => {
                 self.models.push(model.clone());
             }
@@ -105,6 +109,7 @@ impl Facts {
             EventBody::TurnStarted { .. } => {
                 self.checks.values_mut().for_each(|(_, after)| *after = None);
                 self.weaker.clear();
+                self.judgement = None;
                 self.said.clear();
             }
             _ => {}
@@ -144,7 +149,8 @@ pub(crate) async fn describe(
     let written = body::write(&facts, template.as_deref());
     let title = super::harmless::one_line(&facts.title);
     let described = Described { title, body: written };
-    Ok(redact::described(context, described).await)
+    let described = redact::described(context, described).await;
+    Ok(Described { body: written::marked(&described.body), ..described })
 }
 
 /// What a commit changed since the session began. It is for show, so a failure costs only that.

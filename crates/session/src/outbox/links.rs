@@ -26,6 +26,14 @@ pub(crate) fn kept(body: &str, before: &str) -> String {
     }
 }
 
+/// A text without the section.
+pub(super) fn without(body: &str) -> String {
+    match place(body) {
+        Some((from, to)) => format!("{}\n\n{}", body[..from].trim_end(), body[to..].trim_start()),
+        None => body.to_owned(),
+    }
+}
+
 fn put(body: &str, section: &str) -> String {
     if let Some((from, to)) = place(body) {
         return format!("{}{section}{}", &body[..from], &body[to..]);

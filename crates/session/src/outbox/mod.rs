@@ -12,6 +12,8 @@ mod outside;
 pub(crate) mod pull_request;
 mod redact;
 mod replier;
+mod served;
+pub(crate) mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,7 @@ pub(crate) use notifier::{Notifier, Sender, give_up, intents};
 pub(crate) use outside::Outside;
 pub(crate) use redact::{LEFT_OUT, redacted};
 pub(crate) use replier::{Replier, Voice, answers};
+pub(crate) use served::tell_of_idle_forges;
 
 /// Who is told of what happens, and how long to try.
 #[derive(Debug, Clone, Default)]

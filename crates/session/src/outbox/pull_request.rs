@@ -1,10 +1,12 @@
 //! A pull request, once. Branch and commit name it; the forge is asked for it before it is opened, and again whenever
 //! nobody knows what became of the request.
 
-use forge::{Forge, Marks, NewPullRequest, Person, PullRequest, Readiness, Repository, open_once};
-use protocol::{Code, Problem};
+use forge::{
+    Change, Forge, Marks, NewPullRequest, Person, PullRequest, Readiness, Repository, State, open_once,
+};
+use protocol::{Actor, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Problem};
 
-use super::{Attempts, Described, describe};
+use super::{Attempts, Described, describe, written};
 use crate::joint::of;
 use crate::runner::Context;
 use crate::stop::Stop;
@@ -62,6 +64,8 @@ pub(crate) async fn open(
                 failpoint::hit(failpoint::Point::PullRequestOpened);
                 if is_first {
                     mark(context, forge, &wanted.repository, pull_request.number).await?;
+                } else {
+                    describe_anew(context, forge, &wanted, &pull_request).await?;
                 }
                 return Ok(Opened::There(pull_request));
             }
@@ -72,6 +76,42 @@ pub(crate) async fn open(
             return Ok(if asked { Opened::Unknown(why) } else { Opened::Failed(why) });
         }
     }
+}
+
+/// Brings the text of one that was there before up to date, as long as it is as we wrote it: it tells of the branch as it is now.
+/// The branch is delivered without, so a failure is told and changes nothing else.
+async fn describe_anew(
+    context: &Context,
+    forge: &dyn Forge,
+    wanted: &NewPullRequest,
+    there: &PullRequest,
+) -> Result<(), store::Error> {
+    let body = written::instead_of(&there.body, &wanted.body);
+    if there.state != State::Open || body.trim_end() == there.body.replace("\r\n", "\n").trim_end() {
+        return Ok(());
+    }
+    let session = context.recorder.session();
+    if !written::is_ours(&there.body) {
+        let text = format!(
+            "The text of {} was changed by people and stays as it is; it does not tell of this turn. `slipway pr {session} \
+             --describe` writes it anew.",
+            there.url
+        );
+        return notice(context, text).await;
+    }
+    let change = Change { body: Some(body), ..Change::default() };
+    let Err(refusal) = forge.update(&wanted.repository, there.number, &change).await else { return Ok(()) };
+    let title = format!("the text of the pull request is not up to date: {refusal}");
+    let hint = format!("write it anew with: slipway pr {session} --describe");
+    context.raise(&Problem::new(Code::DeliveryFailed, title).hint(hint)).await
+}
+
+/// Tells people something in the turn under way; without one, whoever delivers sees the pull request.
+async fn notice(context: &Context, text: String) -> Result<(), store::Error> {
+    let Some(turn) = context.turn() else { return Ok(()) };
+    let item = Item { id: ItemId::new(), status: ItemStatus::Completed, kind: ItemKind::notice(text) };
+    let body = EventBody::ItemCompleted { turn: turn.id, item };
+    context.recorder.append(&Actor::system(), vec![body]).await.map(drop)
 }
 
 /// Whose pull request it is: those whose prompt caused it, with the token of the first of them who signed in at the forge.

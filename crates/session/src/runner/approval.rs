@@ -41,7 +41,12 @@ impl Runner {
             approval: ApprovalId::new(),
             turn: self.turn,
             question: format!(
-                "Push {files} changed file{plural} (+{insertions} −{deletions}) as {branch} to {remote}? The checks passed.{}",
+                "Push {files} changed file{plural} (+{insertions} −{deletions}) as {branch} to {remote}? {}{}",
+                if self.checks.is_empty() {
+                    "Nothing was checked: there are no checks."
+                } else {
+                    "The checks passed."
+                },
                 concerns.words()
             ),
             gate: Gate::Delivery,

@@ -1,5 +1,5 @@
-//! What a turn takes in before its work begins: of a request that came from the pull request, what others pushed to its branch;
-//! and, where that is asked for, what the base has become.
+//! What a turn takes in before its work begins: what others pushed to the branch once that is delivered; and, where that is asked
+//! for, what the base has become. What others push while it works is taken in when the work is to be handed over.
 
 use protocol::{Actor, Problem, PromptId, SessionId};
 
@@ -7,6 +7,7 @@ use super::Runner;
 use crate::Sessions;
 use crate::failure::Failure;
 use crate::state::TurnState;
+use crate::workspace::Look;
 
 /// How a prompt begins that wants the base in the work.
 pub(crate) const UPDATE: &str = "Bring the branch up to date with its base.";
@@ -32,7 +33,31 @@ pub(crate) fn update_prompt() -> String {
 impl Runner {
     /// Whether the turn takes something in, so that it waits for the sandbox first.
     pub(super) fn catches_up(&self, turn: &TurnState) -> bool {
-        turn.steps() == 0 && (wants_base(turn) || self.is_from_forge(turn))
+        turn.steps() == 0 && (wants_base(turn) || self.is_from_forge(turn) || self.is_delivered())
+    }
+
+    /// Whether the branch is where others can push to it.
+    fn is_delivered(&self) -> bool {
+        self.context.recorder.stream().with_state(|state| !state.all_deliveries().is_empty())
+    }
+
+    /// Takes in what others pushed while the turn worked. Gives what the model has to do about it.
+    pub(super) async fn take_late(&self) -> Result<Option<String>, Failure> {
+        if !self.is_delivered() {
+            return Ok(None);
+        }
+        let sandbox = self.sandbox()?;
+        match self.context.workspace.take_theirs(&*sandbox, Look::End, &self.stop).await {
+            Ok(text) => {
+                Ok(text.map(|text| format!("{text}\nSee that the work fits what came, and finish then.")))
+            }
+            // What cannot be had now is seen by the push.
+            Err(Failure::Problem(problem)) => {
+                tracing::info!(%problem, "what others pushed could not be taken in");
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     fn is_from_forge(&self, turn: &TurnState) -> bool {
@@ -52,7 +77,9 @@ impl Runner {
             return Ok(());
         };
         let workspace = &self.context.workspace;
-        let theirs = workspace.take_theirs(&*sandbox, &self.stop).await;
+        let asked = wants_base(turn) || self.is_from_forge(turn);
+        let look = if asked { Look::Asked } else { Look::Begin };
+        let theirs = workspace.take_theirs(&*sandbox, look, &self.stop).await;
         let base = match wants_base(turn) && theirs.is_ok() {
             true => workspace.take_base(&*sandbox, &self.stop).await,
             false => Ok(None),

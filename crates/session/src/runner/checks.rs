@@ -2,6 +2,7 @@
 //! the turn's changes touch is run first, where the tool can run a part.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use agent::CheckResult;
@@ -123,6 +124,7 @@ impl Runner {
         let id = ItemId::new();
         let mut report =
             CheckReport { check: check.name.clone(), command, partial, ..CheckReport::default() };
+        report.limit_ms = u64::try_from(self.context.options.command_timeout.as_millis()).ok();
         let item = |status, report: &CheckReport| Item { id, status, kind: ItemKind::Report(report.clone()) };
         self.recall_known().await?;
         // Before the run is in the log: afterwards this run would be the last one.
@@ -147,7 +149,12 @@ impl Runner {
         };
         let output = collector.text();
         let mut parsed = parsed(check, &output);
-        let passed = exit.code == 0 && !exit.timed_out;
+        let ended_well = exit.code == 0 && !exit.timed_out;
+        let doubt = if ended_well { self.doubt(check, &parsed) } else { None };
+        let passed = ended_well && doubt.is_none();
+        if collector.is_cut() {
+            self.uncounted.lock().unwrap_or_else(PoisonError::into_inner).insert(check.name.clone());
+        }
         if !passed && let Err(failure) = self.show_sources(&mut parsed, &report.command).await {
             self.complete(item(ItemStatus::Interrupted, &report)).await?;
             return Err(failure);
@@ -167,6 +174,11 @@ impl Runner {
             ));
         } else if !passed {
             digest.push_str(&format!("\n(exit code {})", exit.code));
+        }
+        if let Some(doubt) = &doubt {
+            digest.push('\n');
+            digest.push_str(doubt);
+            self.tell_doubt(&check.name, doubt).await?;
         }
         if !passed && let Some(program) = ::checks::missing_program(&output, exit.code) {
             digest.push_str(&format!("\n{}", not_there(&program, &check.name)));
@@ -191,6 +203,34 @@ impl Runner {
             ::checks::failed_before(&parsed, before).0.max(silent)
         });
         Ok(CheckResult { name: check.name.clone(), passed, report: parsed, digest, partial, failed_before })
+    }
+
+    /// Why a run that ended with 0 is no pass. Where failures were ignored before anything was changed, or the check's own command
+    /// says that they are, whoever wrote it so has decided.
+    fn doubt(&self, check: &Check, report: &Report) -> Option<String> {
+        if ::checks::ignores_failures(&check.run) {
+            return None;
+        }
+        self.context.recorder.stream().with_state(|state| {
+            if state.is_untouched() {
+                return None;
+            }
+            let known = state.counted().iter().find(|one| one.check == check.name);
+            let began = known.and_then(|one| one.began.as_ref()).filter(|(passed, _)| *passed);
+            ::checks::unbelieved(report, began.map(|(_, report)| report))
+        })
+    }
+
+    /// Tells people once in a turn: only they can say that the exit code is to count alone.
+    async fn tell_doubt(&self, check: &str, doubt: &str) -> Result<(), Failure> {
+        let first = {
+            let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+            doubted.insert(check.to_owned())
+        };
+        if first {
+            self.record_notice(format!("The check {check} did not pass. {doubt}")).await?;
+        }
+        Ok(())
     }
 
     /// Records what the image's checks said, once, where the session began on it and this is its first turn: the log then has
@@ -226,7 +266,7 @@ impl Runner {
     }
 
     fn ran(&self) -> std::sync::MutexGuard<'_, Ran> {
-        self.ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts the lines around each finding into the report.
@@ -307,7 +347,7 @@ impl Runner {
 
 /// What a check's output says.
 pub(crate) fn parsed(check: &Check, output: &str) -> Report {
-    // The names are checked when an environment is stored; a repository's own recipe may still have a wrong one.
+    // The names are looked at before; one that an older version stored may still be wrong.
     let parsed = ::checks::parse(&check.parser, output).or_else(|| ::checks::parse("auto", output));
     parsed.unwrap_or_else(|| Report { tail: output.to_owned(), ..Report::default() })
 }

@@ -2,6 +2,7 @@
 //! anew in each round. What is decided is in the log first; the agent goes on with what the log then gives.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use agent::compaction::{Shortening, WorkState};
@@ -135,8 +136,8 @@ impl Runner {
     ) -> Result<Summary, Failure> {
         let routed = self.context.options.routed(Task::Summarise).filter(|routed| routed.name != model.name);
         // Nobody waits for a model while there is another.
-        let asked = routed.map(|routed| (routed, u64::MAX, Kind::AsideOnce)).into_iter();
-        for (asked, most, kind) in asked.chain([(model, reads, Kind::Aside)]) {
+        let asked = routed.map(|routed| (routed, u64::MAX, false)).into_iter();
+        for (asked, most, is_last) in asked.chain([(model, reads, true)]) {
             // The one before it may have used what was left, and another may have been chosen meanwhile.
             if self.is_over(model)? {
                 return Ok(Summary::GivenUp);
@@ -145,13 +146,13 @@ impl Runner {
             let window = Window::new(known.context.min(most), known.answer);
             let Some(request) = shortening.summary_request(window) else { continue };
             let resumed = resumed.take_if(|retry| retry.model == asked.name);
+            let kind = if is_last && !self.sums_badly(asked) { Kind::Aside } else { Kind::AsideOnce };
             let answer = match self.ask_aside(asked, &request, kind, resumed).await? {
                 Called::Answered(answer) => answer,
                 Called::GivenUp if self.is_over(model)? => return Ok(Summary::GivenUp),
                 // It was for another than the one that works, and nothing changed for that one.
                 Called::GivenUp => continue,
                 Called::Failed(error) => {
-                    let is_last = kind == Kind::Aside;
                     if is_last && is_of_the_model(error.class) && self.has_successor(model) {
                         return Ok(Summary::Failed(error));
                     }
@@ -159,7 +160,7 @@ impl Runner {
                     continue;
                 }
             };
-            if let Some(summary) = self.words_of(asked, answer, kind).await? {
+            if let Some(summary) = self.words_of(asked, answer, is_last).await? {
                 return Ok(Summary::Written(summary));
             }
         }
@@ -171,14 +172,18 @@ impl Runner {
         Ok(self.chosen(model)?.is_some() || self.context.limits_reached().is_some())
     }
 
+    /// Whether this turn had to do without a summary of this model before.
+    fn sums_badly(&self, model: &Model) -> bool {
+        self.sums_badly.lock().unwrap_or_else(PoisonError::into_inner).contains(&model.name)
+    }
+
     /// The words of a summary; None where it has none, which is told.
     async fn words_of(
         &self,
         model: &Model,
         answer: llm::Answer,
-        kind: Kind,
+        is_last: bool,
     ) -> Result<Option<String>, Failure> {
-        let is_last = kind == Kind::Aside;
         // It is paid for and is no step of the turn.
         let usage = usage(self.turn, model, &answer, 0, self.context.elapsed_ms());
         self.append(&Actor::agent(model.name.clone()), vec![usage]).await?;
@@ -194,6 +199,7 @@ impl Runner {
     /// Tells people why there is no summary of this model, and what is done instead.
     async fn told_of_no_summary(&self, model: &Model, is_last: bool, why: &str) -> Result<(), Failure> {
         tracing::warn!(model = model.name, why, "the conversation could not be summed up");
+        self.sums_badly.lock().unwrap_or_else(PoisonError::into_inner).insert(model.name.clone());
         let instead = match is_last {
             false => "so the model that works does it",
             true => "so the work goes on with the prompts and the state of the work alone",

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use failpoint::Point;
 use forge::{Forge, Repository};
-use protocol::event::{Delivery, DeliveryState, Review};
+use protocol::event::{Delivery, DeliveryState, Review, ReviewState};
 use protocol::{Actor, Code, DeliverSession, EventBody, Problem};
 
 use super::{Context, outgoing};
@@ -45,14 +45,15 @@ pub(crate) async fn deliver(
 ) -> Result<Delivered, store::Error> {
     let actor = &cause.actor;
     let Some(saved) = context.workspace.saved() else {
-        let lost = failed(new(String::new(), commit, String::new()), missing());
+        let lost = failed(new(context, None, String::new(), commit, String::new()), missing());
         return Ok(Delivered::Ended(lost));
     };
     if context.workspace.places().len() > 1 {
         let wanted = several::left(context, &saved, commit);
         return several::deliver(context, stop, cause, wanted).await;
     }
-    let wanted = Delivery { command: cause.id(), ..new(saved.branch, commit, saved.remote) };
+    let wanted = new(context, None, saved.branch, commit, saved.remote);
+    let wanted = Delivery { command: cause.id(), ..wanted };
     let Some(intent) = intend(context, actor, wanted).await? else {
         return Ok(Delivered::Stopped(None));
     };
@@ -122,12 +123,18 @@ async fn open(
     let repository_name = delivery.repository.as_deref();
     match pull_request::open(context, stop, &*forge, (repository, repository_name), &branch, &commit).await? {
         Opened::There(there) => {
-            // One that somebody closed or merged is found again as it is.
-            let review = (there.state != forge::State::Open).then(|| Review {
-                state: crate::pull_requests::state_of(there.state),
-                at: protocol::Timestamp::now(),
-                draft: false,
-            });
+            // One that somebody closed or merged is found again as it is; and one of which that is known may be open again.
+            let state = crate::pull_requests::state_of(there.state);
+            let known = delivery.review.filter(|_| delivery.number == Some(there.number));
+            let review = match (known, state) {
+                (Some(known), state) if known.state == state => Some(known),
+                (None, ReviewState::Open) => None,
+                (_, state) => Some(Review {
+                    state,
+                    at: protocol::Timestamp::now(),
+                    draft: state == ReviewState::Open && there.readiness == forge::Readiness::Draft,
+                }),
+            };
             let (url, number) = (Some(there.url), Some(there.number));
             // Among several it is not at its end before it names the others.
             let state = match delivery.repository {
@@ -168,18 +175,32 @@ async fn give_up(context: &Context, actor: &Actor, delivery: Delivery) -> Result
     Ok(delivery)
 }
 
-fn new(branch: String, commit: &str, remote: String) -> Delivery {
+/// A delivery that is to be made. The pull request that the branch has already stays known, whatever comes of this.
+fn new(
+    context: &Context,
+    repository: Option<String>,
+    branch: String,
+    commit: &str,
+    remote: String,
+) -> Delivery {
+    let of_branch = |known: &&Delivery| {
+        known.repository == repository && known.branch == branch && known.remote == remote
+    };
+    let stream = context.recorder.stream();
+    let known = stream.with_state(|state| state.all_deliveries().iter().find(of_branch).cloned());
+    let (url, number, review) =
+        known.map_or((None, None, None), |known| (known.url, known.number, known.review));
     Delivery {
-        repository: None,
+        repository,
         state: DeliveryState::Intended,
         branch,
         commit: Some(commit.to_owned()),
         remote,
-        url: None,
-        number: None,
+        url,
+        number,
         error: None,
         command: None,
-        review: None,
+        review,
     }
 }
 

@@ -7,6 +7,7 @@ use protocol::{Actor, ActorKind, Code, EventBody, ItemStatus, Outcome, Problem, 
 
 use super::approval::Asked;
 use super::delivery::Delivered;
+use super::resume::waits;
 use super::{End, Runner, delivery, settled};
 use crate::failure::Failure;
 use crate::state::{State, TurnState, broken_off};
@@ -204,10 +205,13 @@ impl Runner {
 
     /// Closes what the turn leaves open.
     async fn close_open(&self, turn: &TurnState, status: ItemStatus, text: &str) -> Result<(), store::Error> {
-        let closed = turn
-            .open
-            .iter()
-            .map(|item| EventBody::ItemCompleted { turn: self.turn, item: broken_off(item, status, text) });
+        let words = |item| match status {
+            ItemStatus::Cancelled if waits(turn, item) => agent::history::NOT_BEGUN,
+            _ => text,
+        };
+        let close = |item| broken_off(item, status, words(item));
+        let closed =
+            turn.open.iter().map(|item| EventBody::ItemCompleted { turn: self.turn, item: close(item) });
         self.append(&self.agent, closed.collect()).await
     }
 

@@ -14,6 +14,7 @@ mod finish;
 mod gate;
 mod git;
 mod hooks;
+mod limit;
 mod map;
 mod mcp;
 pub(crate) mod message;
@@ -27,6 +28,7 @@ mod question;
 mod remarks;
 mod removals;
 mod resume;
+mod second_look;
 mod services;
 mod share;
 mod skills;
@@ -34,7 +36,7 @@ mod tools;
 mod verify;
 pub(crate) mod weakened;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -159,9 +161,13 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         wanted: Mutex::default(),
         ran: Mutex::default(),
         recalled: tokio::sync::OnceCell::new(),
+        doubted: Mutex::default(),
+        uncounted: Mutex::default(),
         weakened: Vec::new(),
         leaks_told: false,
+        doubt_told: false,
         removals: Mutex::default(),
+        sums_badly: Mutex::default(),
         task: turn.text.clone(),
         may_insist: true,
         in_rounds: false,
@@ -250,14 +256,22 @@ struct Runner {
     ran: Mutex<checks::Ran>,
     /// Set once it was looked for what the checks said where the session began.
     recalled: tokio::sync::OnceCell<()>,
+    /// Checks that ended with 0 and did not pass, as people were told.
+    doubted: Mutex<BTreeSet<String>>,
+    /// Checks that said more than is kept of it, so that their tests cannot be counted.
+    uncounted: Mutex<BTreeSet<String>>,
     /// Where the work makes checks say less.
     weakened: Vec<protocol::Weakening>,
     /// Whether the model was told of what looks like secrets in its work.
     leaks_told: bool,
+    /// Whether it was told what the model for judgements doubts.
+    doubt_told: bool,
     /// What is to be done: the turn's prompt, after those that were not done before it.
     task: String,
     /// Code that texts of the model left out.
     removals: Mutex<removals::Removals>,
+    /// Models that could not sum the conversation up: nobody waits for them a second time.
+    sums_badly: Mutex<std::collections::BTreeSet<String>>,
     /// Whether a model that repeats itself means it.
     may_insist: bool,
     /// Whether the model works in rounds.
@@ -496,10 +510,11 @@ impl Runner {
                     ItemKind::Reasoning { text: text.clone(), signature: signature.clone() },
                 ),
                 Part::Call(call) => {
-                    let call = ToolCall {
+                    let mut call = ToolCall {
                         call_id: call.id.clone(),
                         tool: call.tool.clone(),
                         input: agent::tools::recorded_input(&call.arguments),
+                        limit_ms: None,
                         output: None,
                         exit_code: None,
                         duration_ms: None,
@@ -508,6 +523,9 @@ impl Runner {
                         share: shares.next(),
                         hooks: Vec::new(),
                     };
+                    if let Ok(tool) = self.reread(&call, &call.input)? {
+                        call.limit_ms = self.limit_ms(&tool);
+                    }
                     let kind = ItemKind::ToolCall(call);
                     let item = Item { id: ItemId::new(), status: ItemStatus::InProgress, kind };
                     self.calls.push(item.clone());
@@ -533,7 +551,7 @@ impl Runner {
             Ok(Permit::Run { item, tool, note }) => {
                 // Whoever comes after this server knows by it that the call was decided on.
                 if matches!(&item.kind, ItemKind::ToolCall(call) if !call.hooks.is_empty()) {
-                    self.start((*item).clone()).await?;
+                    self.start(self.with_limit(&item, &tool)).await?;
                 }
                 Box::pin(self.run_permitted(*item, tool, note)).await
             }

@@ -8,6 +8,7 @@ use protocol::{Code, Permission, Policy, Problem};
 use super::Context;
 use crate::failure::Failure;
 use crate::joint::of;
+use crate::secrets::Known;
 
 /// Most findings that are named.
 const NAMED: usize = 10;
@@ -83,8 +84,8 @@ fn harmless(text: &str) -> String {
 }
 
 /// What in a patch of the workspace looks like a secret, as the model is told it.
-pub(super) fn leaks_in(patch: &str) -> Option<String> {
-    let found: Vec<String> = checks::leaked(patch).iter().map(ToString::to_string).collect();
+pub(super) async fn leaks_in(context: &Context, patch: String) -> Option<String> {
+    let found = leaks(context, patch).await;
     (!found.is_empty()).then(|| {
         format!(
             "The changes have what looks like secrets, which must not be pushed:{}\nTake them out: read them from the \
@@ -92,6 +93,21 @@ pub(super) fn leaks_in(patch: &str) -> Option<String> {
              so; a person is asked before anything is pushed.",
             list(&found)
         )
+    })
+}
+
+/// What in some patches looks like a secret, and what is one that is known here. What cannot be looked through is for a person.
+async fn leaks(context: &Context, patches: String) -> Vec<String> {
+    let options = std::sync::Arc::clone(&context.options);
+    let recipes = context.workspace.secrets().to_vec();
+    let look = move || {
+        let known = Known::read(&options, &recipes);
+        let found = checks::leaked_or_known(&patches, &|text| known.told_in(text));
+        found.iter().map(ToString::to_string).collect()
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "patches could not be looked through for secrets");
+        vec!["nobody knows: the commits could not be looked through".to_owned()]
     })
 }
 
@@ -113,33 +129,34 @@ async fn try_look(context: &Context, commit: &str) -> Result<Concerns, Failure> 
         return Ok(Concerns::default());
     }
     let mirrors = context.workspace.mirrors().await?;
-    let mut leaks: Vec<String> = Vec::new();
+    let mut found: Vec<String> = Vec::new();
     let mut moved = Vec::new();
     for (number, (place, mirror)) in mirrors.parts().enumerate() {
         let known = std::iter::once(saved.base.as_str()).chain(saved.cleared.as_deref());
         let known: Vec<&str> = known.map(|known| of(known, number)).collect();
         let commit = of(commit, number);
         let patches = mirror.patches(commit, &known).await?;
-        leaks.extend(checks::leaked(&patches.text).iter().map(ToString::to_string));
+        found.extend(leaks(context, patches.text).await);
         if patches.cut {
-            leaks.push("nobody knows of the rest: there is more than can be looked through".to_owned());
+            found.push("nobody knows of the rest: there is more than can be looked through".to_owned());
         }
+        let mut messages = String::new();
         for (commit, message) in mirror.messages(commit, &known).await? {
             let short = commit.get(..12).unwrap_or(&commit);
-            let patch = as_patch(&message, &format!("the message of commit {short}"));
-            leaks.extend(checks::leaked(&patch).iter().map(ToString::to_string));
+            messages.push_str(&as_patch(&message, &format!("the message of commit {short}")));
         }
+        found.extend(leaks(context, messages).await);
         if mirror.uses_lfs(commit).await? {
             for pointer in mirror.new_pointers(commit).await? {
                 let path = forge::placed(place, &pointer.path);
                 let text = large_text(&mirror.large_object(&pointer.oid), &path).await;
-                leaks.extend(checks::leaked(&text.unwrap_or_default()).iter().map(ToString::to_string));
+                found.extend(leaks(context, text.unwrap_or_default()).await);
             }
         }
         let own = mirror.moved_submodules(of(&saved.base, number), commit).await?;
         moved.extend(own.into_iter().map(|moved| (forge::placed(place, &moved.path), moved, mirror.clone())));
     }
-    let mut concerns = Concerns { leaks, ..Concerns::default() };
+    let mut concerns = Concerns { leaks: found, ..Concerns::default() };
     let own = context.recorder.stream().with_state(|state| state.policy().clone());
     let policies = context.workspace.policies(&own);
     let policies: Vec<&Policy> = policies.iter().collect();
@@ -195,14 +212,14 @@ async fn submodule(
     })
 }
 
-/// The content of a large file as a patch that adds it, if it is text that people write.
+/// The content of a large file as a patch that adds it, if it is of a size that people write.
 async fn large_text(file: &std::path::Path, path: &str) -> Option<String> {
     let size = tokio::fs::metadata(file).await.ok()?.len();
     if size > forge::READ_LIMIT {
         return None;
     }
-    let text = String::from_utf8(tokio::fs::read(file).await.ok()?).ok()?;
-    Some(as_patch(&text, path))
+    let text = tokio::fs::read(file).await.ok()?;
+    Some(as_patch(&String::from_utf8_lossy(&text), path))
 }
 
 /// A text as a patch that adds a file with it.

@@ -89,6 +89,11 @@ impl Collector {
         self.total
     }
 
+    /// Whether only its beginning and its end are kept.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.given > 2 * KEPT as u64
+    }
+
     /// Takes more output. `offset` is its place in the whole: what is known already is not taken twice, and bytes before
     /// it that never came are counted, and told in their place.
     pub(crate) async fn push(&mut self, offset: u64, data: &[u8]) {

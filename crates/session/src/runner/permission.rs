@@ -87,9 +87,10 @@ impl Runner {
             }
             Decision::Deny { why } => Ok(Permit::Refused { item: Box::new(item), text: why }),
             Decision::Ask { why, kind, after_every } => {
+                let diff = self.preview(item.id, &tool).await;
                 let (tool, input) = (call.tool.clone(), call.input.clone());
                 let options = Vec::new();
-                let asked = AskedCall { item: item.id, tool, input, why, kind, after_every, options };
+                let asked = AskedCall { item: item.id, tool, input, why, kind, after_every, options, diff };
                 let as_it_is = (!call.hooks.is_empty()).then(|| item.clone());
                 self.ask_for(Gate::Call, asked, as_it_is, question).await
             }
@@ -284,6 +285,7 @@ impl Runner {
             kind: hosts.iter().map(rule).collect(),
             after_every: false,
             options: Vec::new(),
+            diff: None,
         };
         let words = about(&asked);
         let body = EventBody::ApprovalRequested {
@@ -359,7 +361,7 @@ impl Runner {
         match permit {
             Permit::Run { item, tool, note } => {
                 // From here on it may have done something.
-                self.start((*item).clone()).await?;
+                self.start(self.with_limit(&item, &tool)).await?;
                 self.run_permitted(*item, tool, note).await.map(drop)
             }
             Permit::Refused { item, text } => {
@@ -453,10 +455,18 @@ fn said_of(decision: &protocol::Decision) -> Vec<String> {
     notes
 }
 
+/// The files that a patch would change.
+fn changed_files(call: &AskedCall) -> String {
+    let heads =
+        call.diff.iter().flat_map(|diff| diff.lines().filter_map(|line| line.strip_prefix("diff --git a/")));
+    heads.filter_map(|names| Some(names.split_once(" b/")?.1)).collect::<Vec<_>>().join(", ")
+}
+
 /// A call in a few words.
 fn about(call: &AskedCall) -> String {
-    let keys = ["command", "path", "pattern", "name", "stdin", "url", "id"];
-    let about = keys.iter().find_map(|key| call.input.get(*key)?.as_str()).unwrap_or_default();
+    let keys = ["command", "path", "file_path", "file", "pattern", "name", "stdin", "url", "id"];
+    let about = keys.iter().find_map(|key| call.input.get(*key)?.as_str().map(str::to_owned));
+    let about = about.unwrap_or_else(|| changed_files(call));
     let line = about.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut words: String = line.chars().take(WORDS).collect();
     if words.len() < line.len() {
@@ -495,6 +505,7 @@ mod tests {
             kind: Vec::new(),
             after_every: false,
             options: Vec::new(),
+            diff: None,
         };
         let diff = DiffSummary { count: 1, insertions: 2, deletions: 3, files: Vec::new() };
         let asked = question(&call, Some(&diff));

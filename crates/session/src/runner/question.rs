@@ -41,6 +41,7 @@ impl Runner {
             kind: Vec::new(),
             after_every: false,
             options,
+            diff: None,
         };
         self.ask_for(Gate::Question, asked, None, |_, _| question).await
     }

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use agent::history::{CANCELLED, INTERRUPTED};
+use agent::history::{CANCELLED, INTERRUPTED, NOT_BEGUN};
 use agent::tools::Invocation;
 use protocol::item::ToolCall;
 use protocol::{EditFormat, Item, ItemKind, ItemStatus};
@@ -16,6 +16,11 @@ use super::permission::Permit;
 use super::tools::{ToolEnd, background, shell};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
+
+/// Whether a call waits for a person, so that it has not begun.
+pub(super) fn waits(turn: &TurnState, item: &Item) -> bool {
+    turn.approval.is_some() && turn.held.contains(&item.id)
+}
 
 impl Runner {
     /// Closes the items that a resumed turn finds open, in their order. In a turn that is being stopped nothing is waited
@@ -47,7 +52,7 @@ impl Runner {
                 (None, ItemKind::ToolCall(call)) if unseen && !self.stop.is_given() => {
                     self.run_unseen(turn, item, call).await
                 }
-                (None, _) => self.give_up(item).await,
+                (None, _) => self.give_up(turn, item).await,
             };
             match closed {
                 Err(Failure::Stopped) => stopped = true,
@@ -96,7 +101,7 @@ impl Runner {
     }
 
     /// Closes an item whose work cannot be followed any more.
-    async fn give_up(&self, item: &Item) -> Result<(), Failure> {
+    async fn give_up(&self, turn: &TurnState, item: &Item) -> Result<(), Failure> {
         // A check is run anew; the one that is under way would be in its way.
         if matches!(item.kind, ItemKind::Report(_))
             && let Some(sandbox) = &self.sandbox
@@ -104,7 +109,7 @@ impl Runner {
             crate::process::kill(&**sandbox, &item.id.to_string()).await;
         }
         let (status, text) = if self.stop.is_given() {
-            (ItemStatus::Cancelled, CANCELLED)
+            (ItemStatus::Cancelled, if waits(turn, item) { NOT_BEGUN } else { CANCELLED })
         } else {
             (ItemStatus::Interrupted, INTERRUPTED)
         };

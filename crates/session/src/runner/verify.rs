@@ -66,12 +66,26 @@ impl Runner {
             }
             return Ok(false);
         }
+        if let Some(text) = Box::pin(self.take_late()).await? {
+            results.push(checks::failed("delivery".to_owned(), text));
+            return Ok(true);
+        }
+        if let Some(text) = self.unresolved(&changed.tree).await? {
+            results.push(checks::failed("merge".to_owned(), text));
+            return Ok(true);
+        }
         let passed = Box::pin(self.pass(changed.tree, results, running)).await?;
         self.settle_removals(results.iter().all(|result| result.passed)).await?;
         if let Some(Passed { tree, .. }) = &passed
             && let Some(text) = self.new_leaks(tree).await?
         {
             results.push(checks::failed("secrets".to_owned(), text));
+            return Ok(true);
+        }
+        if let Some(Passed { tree, .. }) = &passed
+            && let Some(doubt) = Box::pin(self.look_again(tree)).await?
+        {
+            results.push(doubt);
             return Ok(true);
         }
         if let Some(Passed { tree, left }) = passed {
@@ -97,6 +111,29 @@ impl Runner {
         Ok(true)
     }
 
+    /// What a model is told of conflicts that are still in its files.
+    async fn unresolved(&self, tree: &str) -> Result<Option<String>, Failure> {
+        let sandbox = self.sandbox()?;
+        let patience = Patience::unless(&self.stop);
+        let marked = match self.context.workspace.marked(&*sandbox, tree, patience).await {
+            Ok(marked) => marked,
+            Err(Failure::Problem(problem)) => return Ok(Some(problem.title)),
+            Err(failure) => return Err(failure),
+        };
+        if marked.is_empty() {
+            return Ok(None);
+        }
+        let more = marked.len().saturating_sub(NAMED);
+        let mut names: String = marked.iter().take(NAMED).map(|name| format!("\n- {name}")).collect();
+        if more > 0 {
+            names.push_str(&format!("\n- and {more} more"));
+        }
+        Ok(Some(format!(
+            "These files still have the marks of a merge, lines that begin with <<<<<<< and >>>>>>>:{names}\nResolve each \
+             conflict so that both sides are right, and remove the marks. The merge is committed for you."
+        )))
+    }
+
     /// What looks like secrets in a tree before it is committed, once in a turn: a model can take it out, and it then is in
     /// no commit. Whoever is told and leaves it there has a person asked.
     async fn new_leaks(&mut self, tree: &str) -> Result<Option<String>, Failure> {
@@ -106,7 +143,7 @@ impl Runner {
         let sandbox = self.sandbox()?;
         let patience = Patience::unless(&self.stop);
         let found = match self.context.workspace.patch(&*sandbox, tree, patience).await {
-            Ok(patch) => outgoing::leaks_in(&patch),
+            Ok(patch) => outgoing::leaks_in(&self.context, patch).await,
             // The host looks through it before anything is pushed.
             Err(Failure::Problem(_)) => None,
             Err(failure) => return Err(failure),

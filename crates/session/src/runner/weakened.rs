@@ -1,9 +1,12 @@
 //! What the session's work does to its own checks: tests that are gone or skipped, rules that ask for less. People are told,
 //! because the checks that passed cannot tell it.
 
-use protocol::{Weakening, WeakeningKind};
+use std::sync::PoisonError;
+
+use protocol::{TestStatus, Weakening, WeakeningKind};
 
 use super::Runner;
+use crate::state::One;
 
 /// Most of them that are told in words; the receipt has more.
 const TOLD: usize = 10;
@@ -27,11 +30,43 @@ impl Runner {
             Ok(patch) => {
                 self.weakened = not_looked_at(&patch).into_iter().collect();
                 self.weakened.extend(::checks::weakened(&patch));
+                for one in ::checks::adapted(&patch, &self.failed_before()) {
+                    // What was told of a line is told once.
+                    if !self.weakened.iter().any(|other| (&other.file, other.line) == (&one.file, one.line)) {
+                        self.weakened.push(one);
+                    }
+                }
+                self.weakened.extend(self.says_less());
             }
             Err(error) => {
                 tracing::warn!(%error, "it could not be looked for tests and checks that were weakened");
             }
         }
+    }
+
+    /// What the checks themselves say less than when the session began: no text of a change need show it.
+    fn says_less(&self) -> Vec<Weakening> {
+        let uncounted = self.uncounted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.context.recorder.stream().with_state(|state| {
+            let of = |one: &One| match &one.last {
+                Some(last) if !uncounted.contains(&one.check) => {
+                    let began = one.began.as_ref().map(|(_, report)| report);
+                    ::checks::says_less(&one.check, began, last)
+                }
+                Some(_) | None => Vec::new(),
+            };
+            state.counted().iter().flat_map(of).collect()
+        })
+    }
+
+    /// The tests that are known to have failed before this turn, or when the session began.
+    fn failed_before(&self) -> Vec<String> {
+        self.context.recorder.stream().with_state(|state| {
+            let began = state.counted().iter().filter_map(|one| one.began.as_ref()).map(|(_, report)| report);
+            let turn = state.turn().into_iter().flat_map(|turn| &turn.before).map(|(_, report)| report);
+            let failed = began.chain(turn).flat_map(|report| &report.tests);
+            failed.filter(|test| test.status == TestStatus::Failed).map(|test| test.name.clone()).collect()
+        })
     }
 
     /// Says what was found, before anybody is asked to approve it.

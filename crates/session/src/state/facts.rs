@@ -26,6 +26,7 @@ pub(crate) struct Facts {
     authors: Vec<SessionAuthor>,
     archived: bool,
     finished_at: Option<Timestamp>,
+    turn_ms: Option<u64>,
     done_at: Option<Timestamp>,
     changes: Option<ChangeCounts>,
     checks: Vec<CheckOutcome>,
@@ -81,6 +82,7 @@ impl Facts {
                 }
                 if own {
                     self.finished_at = Some(event.at);
+                    self.turn_ms = Some(receipt.duration_ms);
                     if *outcome == Outcome::Done {
                         self.done_at.get_or_insert(event.at);
                     }
@@ -217,6 +219,7 @@ impl State {
             archived: facts.archived,
             turn_started_at: turn.map(|turn| turn.started_at),
             finished_at: facts.finished_at,
+            turn_ms: facts.turn_ms,
             done_at: facts.done_at,
             changes: facts.changes,
             checks: under_way.unwrap_or(&facts.checks).clone(),

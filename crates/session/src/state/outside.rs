@@ -1,6 +1,6 @@
 //! What the log says of the world outside: the delivery with what people made of it, and what is still to be told.
 
-use protocol::event::{Delivery, Reply, ReplyState};
+use protocol::event::{Delivery, Reply, ReplyState, Review, ReviewState};
 use protocol::{Notification, NotificationState, SessionAuthor, Spend};
 
 use super::State;
@@ -20,7 +20,7 @@ impl State {
             let same = known.number.is_some() && known.number == delivery.number;
             known.branch == delivery.branch && (same || (known.state.is_pending() && known.number.is_none()))
         });
-        let review = delivery.review.or_else(|| kept.and_then(|kept| kept.review));
+        let review = last(kept.and_then(|kept| kept.review), delivery.review);
         let mut delivery = Delivery { review, ..delivery.clone() };
         if delivery.repository.is_some() {
             match place {
@@ -120,9 +120,21 @@ pub(crate) fn overall(deliveries: &[Delivery]) -> Option<Delivery> {
     deliveries.iter().find(|one| one.url.is_some()).or(deliveries.first()).cloned()
 }
 
+/// What is known of a pull request after something is said of it. A delivery says again what was known when it began, and the
+/// forge may have told more since.
+fn last(known: Option<Review>, said: Option<Review>) -> Option<Review> {
+    match (known, said) {
+        (Some(known), Some(said)) if said.state != ReviewState::Merged => {
+            let stays = known.state == ReviewState::Merged || known.at > said.at;
+            Some(if stays { known } else { said })
+        }
+        (known, said) => said.or(known),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use protocol::event::{DeliveryState, Review, ReviewState};
+    use protocol::event::DeliveryState;
     use protocol::{SessionId, Timestamp};
 
     use super::*;

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use protocol::NotificationState;
-use protocol::event::DeliveryState;
+use protocol::event::{DeliveryState, Judgement, Verdict};
 use protocol::item::{CheckReport, Output};
 use protocol::{Actor, Budgets, Mistake, Status, Usage, VERSION};
 
@@ -119,6 +119,7 @@ fn call(n: u128, status: ItemStatus, duration_ms: Option<u64>) -> Item {
         call_id: format!("call_{n}"),
         tool: "shell".into(),
         input: serde_json::json!({"command": "true"}),
+        limit_ms: None,
         output: duration_ms.map(|_| Output::default()),
         exit_code: None,
         duration_ms,
@@ -351,6 +352,7 @@ fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
             call_id: n.to_string(),
             tool: "shell".into(),
             input: serde_json::json!({"command": "ls"}),
+            limit_ms: None,
             output: None,
             exit_code: None,
             duration_ms: None,
@@ -382,6 +384,7 @@ fn calls_that_wait_are_held_until_they_begin_and_what_is_allowed_is_kept() {
             why: String::new(),
             kind: if after_every { Vec::new() } else { vec![kind.clone()] },
             options: Vec::new(),
+            diff: None,
             after_every,
         })),
         diff: None,
@@ -444,6 +447,7 @@ fn a_late_word_of_an_old_sandbox_does_not_hide_the_new_one() {
         state,
         detail: None,
         duration_ms: None,
+        limit_ms: None,
     };
     let state = fold(vec![
         created(),
@@ -520,6 +524,10 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             commit: "c".into(),
             checks: vec![protocol::KnownCheck { name, passed, report: Some(protocol::Report::default()) }],
         }),
+        (turn(), text(), any::<bool>()).prop_map(|(turn, words, good)| {
+            let verdict = if good { Verdict::Good } else { Verdict::Doubtful };
+            EventBody::WorkJudged { turn, judgement: Judgement { model: "m".into(), verdict, words } }
+        }),
         (turn(), text(), any::<bool>()).prop_map(|(turn, tree, more)| EventBody::ChecksPassed {
             turn,
             left: more.then(|| tree.clone()),
@@ -541,6 +549,7 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
                 kind: vec![protocol::PolicyRule::tool(protocol::Permission::Allow, "shell")],
                 after_every: n % 2 == 0,
                 options: Vec::new(),
+                diff: None,
             })),
             diff: None,
         }),
@@ -574,7 +583,8 @@ pub(crate) fn any_body() -> impl Strategy<Value = EventBody> {
             sandbox,
             state,
             detail,
-            duration_ms: None
+            duration_ms: None,
+            limit_ms: None,
         }),
         (small(), turn()).prop_map(|(n, turn)| EventBody::SnapshotTaken {
             snapshot: SnapshotId::from_u128(n),

@@ -14,8 +14,9 @@ use crate::failure::Failure;
 use crate::joint::{Joint, join, of, split};
 use crate::stop::Stop;
 
-/// A remote that is silent for longer than this is not waited for.
+/// A remote that is silent for longer than this is not waited for: where somebody asked for what it has, and else.
 const PATIENCE: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_secs(10);
 /// Longest answer of git, and most files that are named.
 const ANSWER: usize = 64 * 1024;
 const NAMED: usize = 20;
@@ -46,16 +47,29 @@ else
 fi
 "#;
 
+/// Why it is looked for what others pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Somebody asked for it, or for something that builds on it.
+    Asked,
+    /// A turn begins.
+    Begin,
+    /// The work is about to be handed over.
+    End,
+}
+
 impl Workspace {
-    /// Takes in what others pushed to the session's branch, in each repository. Gives what the model should know of it.
+    /// Takes in what others pushed to the session's branch, in each repository. Gives what the model should know of it; at the
+    /// end only of what it can do something about.
     pub(crate) async fn take_theirs(
         &self,
         sandbox: &dyn Sandbox,
+        look: Look,
         stop: &Stop,
     ) -> Result<Option<String>, Failure> {
         let mut told = Vec::new();
         for number in 0..self.places.len() {
-            told.extend(self.take_theirs_of(number, sandbox, stop).await?);
+            told.extend(self.take_theirs_of(number, sandbox, look, stop).await?);
         }
         Ok((!told.is_empty()).then(|| told.join("\n")))
     }
@@ -64,15 +78,17 @@ impl Workspace {
         &self,
         number: usize,
         sandbox: &dyn Sandbox,
+        look: Look,
         stop: &Stop,
     ) -> Result<Option<String>, Failure> {
         let Some(saved) = self.saved() else { return Ok(None) };
-        let Some(all) = saved.tip.clone().filter(|_| !saved.unfinished) else { return Ok(None) };
+        let Some(all) = saved.tip.clone() else { return Ok(None) };
         let ours = of(&all, number).to_owned();
         let mirrors = self.mirrors().await?;
         let Some(mirror) = mirrors.mirror(number) else { return Ok(None) };
+        let patience = if look == Look::Asked { PATIENCE } else { GLANCE };
         let theirs = tokio::select! {
-            theirs = tokio::time::timeout(PATIENCE, mirror.theirs(&saved.branch, &ours)) => theirs,
+            theirs = tokio::time::timeout(patience, mirror.theirs(&saved.branch, &ours)) => theirs,
             () = stop.given() => return Err(Failure::Stopped),
         };
         // A remote that does not answer is seen when the work is pushed; until then there is work to do.
@@ -81,6 +97,13 @@ impl Workspace {
         let tip = match theirs {
             Theirs::Nothing => return Ok(None),
             Theirs::Ahead(tip) => tip,
+            Theirs::Beside(tip) => {
+                return self
+                    .merge_theirs((number, mirror), sandbox, (&branch, &tip, &ours), stop)
+                    .await
+                    .map(Some);
+            }
+            Theirs::Apart(_) if look == Look::End => return Ok(None),
             Theirs::Apart(tip) => {
                 return Ok(Some(format!(
                     "Somebody replaced commits of the branch {branch}{place} on the remote: it is at {} there, which does not \
@@ -100,6 +123,14 @@ impl Workspace {
                  workspace that are not committed. They are at origin/{branch}: commit, then merge that."
             )));
         }
+        if saved.unfinished {
+            // What is kept is on top of the commit that was left, and has to stay so until it is kept anew.
+            return Ok(Some(format!(
+                "Others pushed {commits} commits to {branch}{place}, which were taken in below the work that is not committed. These \
+                 files changed; read them again if you read them before: {files}{more}.{}",
+                below(&laid)
+            )));
+        }
         let with = |joint: &str| {
             join(split(joint).enumerate().map(|(at, known)| if at == number { tip.as_str() } else { known }))
         };
@@ -113,6 +144,26 @@ impl Workspace {
             shortened(&tip),
             below(&laid)
         )))
+    }
+
+    /// Merges what others added to the branch with what is here and was not pushed. Gives what the model is told.
+    async fn merge_theirs(
+        &self,
+        (number, mirror): (usize, &Mirror),
+        sandbox: &dyn Sandbox,
+        (branch, tip, ours): (&str, &str, &str),
+        stop: &Stop,
+    ) -> Result<String, Failure> {
+        let (said, laid) = self.run_with(sandbox, (number, mirror), MERGE, (branch, tip, ours), stop).await?;
+        let (commits, files) = mirror.between(ours, tip, NAMED + 1).await?;
+        let more = if files.len() > NAMED { " and others" } else { "" };
+        let files = files.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+        let told = self.merged(&said, number, branch, tip)?;
+        Ok(format!(
+            "Others pushed {commits} commits to the branch of this session, which have to be in what is delivered; they changed: \
+             {files}{more}. {told}{}",
+            below(&laid)
+        ))
     }
 
     /// Merges what the branches that the session began from have become. Gives what the model is told.
@@ -143,26 +194,28 @@ impl Workspace {
             }
             let merge = (source, tip, base);
             let (said, laid) = self.run_with(sandbox, (number, mirror), MERGE, merge, stop).await?;
-            told.push(format!("{}{}", self.merged(&said, number, source, tip), below(&laid)));
+            told.push(format!("{}{}", self.merged(&said, number, source, tip)?, below(&laid)));
             onto.push(tip);
         }
         let onto = join(onto);
         if onto != saved.base {
+            let saved = self.require()?;
             self.record.put(Saved { onto: Some(onto), ..saved })?;
         }
         Ok(Some(told.join("\n")))
     }
 
-    /// What the model is told of a merge.
-    fn merged(&self, said: &str, number: usize, source: &str, tip: &str) -> String {
+    /// What the model is told of a merge. One with conflicts is remembered until they are resolved.
+    fn merged(&self, said: &str, number: usize, source: &str, tip: &str) -> Result<String, Failure> {
         let (short, place) = (shortened(tip), self.place_of(number));
         let mut lines = said.lines();
-        match lines.next() {
+        Ok(match lines.next() {
             Some("merged") => format!(
                 "{source}{place} has moved to {short}, and was merged into the workspace without conflicts. See whether the work \
                  still fits what came, and run the checks."
             ),
             Some("conflicts") => {
+                self.begin_merge(number, tip)?;
                 let at = self.places.get(number).map_or("", String::as_str);
                 let mut names: Vec<String> = lines.map(|name| forge::placed(at, name)).collect();
                 let more = names.len().saturating_sub(NAMED);
@@ -179,7 +232,7 @@ impl Workspace {
                 "{source}{place} has moved to {short}, and could not be merged because of changes in the workspace that are not \
                  committed. It is at origin/{source}: commit, then merge that."
             ),
-        }
+        })
     }
 
     /// Where a repository lies, in words; nothing where it is the only one.

@@ -14,8 +14,10 @@ const CI_FILES: usize = 20;
 /// Most folders that are looked into, and most paths of one.
 const FOLDERS: usize = 60;
 const PATHS: usize = 300;
-/// Folders that hold projects rather than being one: what is in their folders is looked at, too.
-const HOLDERS: [&str; 8] = ["apps", "crates", "libs", "modules", "packages", "projects", "services", "src"];
+/// How much further it is looked for tests, which may lie deep in their folder or beside what they test.
+const DEEPER: usize = 3;
+/// Folders in which nothing of the repository's own is.
+const NOT_OURS: [&str; 6] = ["node_modules", "vendor", "third_party", "target", "dist", "build"];
 /// Most files that are read.
 const FILES: usize = 100;
 
@@ -52,14 +54,21 @@ async fn paths(mirror: &Mirror, commit: &str) -> Result<Vec<String>, Error> {
     let folders = mirror.root_folders(commit).await?;
     let folders: Vec<&str> = folders.iter().map(String::as_str).filter(ours).take(FOLDERS).collect();
     let inside = few_of_each(mirror.in_folders(commit, &folders).await?);
-    let held = |path: &&str| path.split_once('/').is_some_and(|(folder, _)| HOLDERS.contains(&folder));
+    let held =
+        |path: &&str| path.split_once('/').is_some_and(|(folder, _)| checks::HOLDERS.contains(&folder));
     // A path that is a file has nothing in it.
     let held: Vec<&str> = inside.iter().map(String::as_str).filter(held).take(FOLDERS).collect();
     let mut below = few_of_each(mirror.in_folders(commit, &held).await?);
-    below.extend(inside);
-    let tests = |path: &&str| path.ends_with("/tests") || path.ends_with("/test");
-    let tests: Vec<&str> = below.iter().map(String::as_str).filter(tests).take(FOLDERS).collect();
-    paths.extend(few_of_each(mirror.in_folders(commit, &tests).await?));
+    below.extend(inside.iter().cloned());
+    let mut looked_into: BTreeSet<String> =
+        folders.iter().chain(&held).map(|name| (*name).to_owned()).collect();
+    for _ in 0..DEEPER {
+        let next = folders_of(&below, &looked_into);
+        paths.append(&mut below);
+        let names: Vec<&str> = next.iter().map(String::as_str).collect();
+        below = few_of_each(mirror.in_folders(commit, &names).await?);
+        looked_into.extend(next);
+    }
     paths.extend(below);
     for folder in CI_FOLDERS {
         let above = folder.split('/').next().unwrap_or(folder);
@@ -68,6 +77,19 @@ async fn paths(mirror: &Mirror, commit: &str) -> Result<Vec<String>, Error> {
         }
     }
     Ok(paths)
+}
+
+/// What among these paths looks like a folder that was not looked into, those of tests first.
+fn folders_of(paths: &[String], looked_into: &BTreeSet<String>) -> Vec<String> {
+    let folder = |path: &&String| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        !name.contains('.') && !NOT_OURS.contains(&name) && !looked_into.contains(*path)
+    };
+    let mut folders: Vec<String> = paths.iter().filter(folder).cloned().collect();
+    let has_tests = |path: &str| path.split('/').any(|part| matches!(part, "test" | "tests"));
+    folders.sort_by_key(|path| (!has_tests(path), path.matches('/').count()));
+    folders.truncate(FOLDERS);
+    folders
 }
 
 /// What git lists of many folders, without the rest of those in which very much is.

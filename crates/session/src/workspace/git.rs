@@ -23,10 +23,16 @@ const TOLD: i32 = 77;
 const CROWDED: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// `plain` is git with nothing of the workspace's own that could run or wait for a person; `g` is that on the workspace,
-/// whatever its configuration says about where the work tree is.
+/// whatever its configuration says about where the work tree is. `undone` turns a commit of work in progress into uncommitted changes
+/// again; what was being merged then is so again.
 const PRELUDE: &str = r#"set -e
 plain() { GIT_LFS_SKIP_SMUDGE=1 git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c submodule.recurse=false -c fetch.recurseSubmodules=no -c commit.gpgsign=false -c gc.auto=0 -c safe.directory='*' "$@"; }
 g() { plain --git-dir=.git --work-tree=. -c core.bare=false "$@"; }
+undone() {
+  merged=$(g rev-parse -q --verify 'HEAD^2^{commit}') || merged=
+  g reset -q 'HEAD^'
+  if [ -n "$merged" ]; then echo "$merged" > .git/MERGE_HEAD; fi
+}
 "#;
 
 /// Clones the bundle `$1` of branch `$2` and puts the session's branch `$3` on it. With `$6` the tip is work in
@@ -38,7 +44,7 @@ g checkout -q -f -B "$3"
 g remote set-url origin "$4"
 if [ "$2" = "$3" ]; then g update-ref -d "refs/remotes/origin/$3"; fi
 if [ -n "$5" ]; then g update-ref "refs/remotes/origin/$9" "$5"; fi
-if [ -n "$6" ]; then g reset -q "HEAD^"; fi
+if [ -n "$6" ]; then undone; fi
 "#;
 
 /// Brings a workspace that has the repository to commit `$2`, out of the bundle `$1` if there is one, on the session's
@@ -55,7 +61,7 @@ g config user.name "$7"
 g config user.email "$8"
 g update-ref "refs/heads/$9" "$5"
 g update-ref "refs/remotes/origin/$9" "$5"
-if [ -n "$6" ]; then g reset -q "HEAD^"; fi
+if [ -n "$6" ]; then undone; fi
 "#;
 
 /// Puts another session's workspace on this session's branch `$1`, with everything that is not committed as it is.

@@ -70,7 +70,7 @@ pub(crate) struct Changed {
 }
 
 impl Workspace {
-    fn patient_git<'a>(&'a self, sandbox: &'a dyn Sandbox, patience: Patience<'a>) -> Clones<'a> {
+    pub(super) fn patient_git<'a>(&'a self, sandbox: &'a dyn Sandbox, patience: Patience<'a>) -> Clones<'a> {
         Clones { patience, ..self.git(sandbox) }
     }
 
@@ -179,6 +179,10 @@ impl Workspace {
             message: &words.message,
         };
         let committed = git.commit(&commit).await?;
+        if keep == Keep::Commit {
+            // Nothing becomes a commit of the branch before that was looked at.
+            saved.merges.clear();
+        }
         if committed.commit == saved.base {
             return Ok(None);
         }

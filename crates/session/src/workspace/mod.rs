@@ -4,6 +4,7 @@
 pub(crate) mod address;
 mod catch_up;
 mod clones;
+mod conflicts;
 pub(crate) mod extras;
 mod found;
 mod freeze;
@@ -41,6 +42,7 @@ use crate::{Duty, Options, environments};
 use clones::Clones;
 use saved::Record;
 
+pub(crate) use catch_up::Look;
 pub(crate) use git::directory;
 pub(crate) use keep::{Changed, Keep, Kept};
 pub use one_off::{Arrival, SetUp, bring_to_tip};
@@ -519,14 +521,14 @@ async fn how_it_ended(sandbox: &dyn Sandbox) -> Option<sandbox::End> {
     None
 }
 
-/// A `sandbox.changed` event.
+/// A `sandbox.changed` event of a state that lasts.
 fn changed(
     sandbox: SandboxId,
     state: SandboxState,
     detail: Option<String>,
     duration_ms: Option<u64>,
 ) -> EventBody {
-    EventBody::SandboxChanged { sandbox, state, detail, duration_ms }
+    EventBody::SandboxChanged { sandbox, state, detail, duration_ms, limit_ms: None }
 }
 
 fn no_repository() -> Problem {
@@ -545,11 +547,19 @@ fn short(session: SessionId) -> String {
     id[id.len().saturating_sub(8)..].to_owned()
 }
 
-/// The name of a session's branch.
-pub(crate) fn branch_name(title: &str, session: SessionId) -> String {
+/// The name of a session's branch. What has a secret in it is not made public by a name.
+pub(crate) async fn branch_name(
+    options: &Arc<Options>,
+    secrets: &[protocol::Secret],
+    title: &str,
+    session: SessionId,
+) -> String {
+    let is_told = crate::secrets::is_told_in(options, secrets, title).await;
+    name_of_branch(if is_told { "" } else { title }, session)
+}
+
+fn name_of_branch(title: &str, session: SessionId) -> String {
     let mut slug = String::new();
-    // What looks like a secret is not made public by a name.
-    let title = if checks::secret_in(title).is_some() { "" } else { title };
     for letter in title.chars() {
         if letter.is_ascii_alphanumeric() {
             slug.push(letter.to_ascii_lowercase());
@@ -572,8 +582,8 @@ mod tests {
     #[test]
     fn branch_names_are_safe_whatever_the_title() {
         let session = SessionId::from_u128(7);
-        assert_eq!(branch_name("Fix the `login` bug!", session), "slipway/fix-the-login-bug-00000007");
-        assert_eq!(branch_name("../../-x", session), "slipway/x-00000007");
-        assert_eq!(branch_name("修理", session), "slipway/work-00000007");
+        assert_eq!(name_of_branch("Fix the `login` bug!", session), "slipway/fix-the-login-bug-00000007");
+        assert_eq!(name_of_branch("../../-x", session), "slipway/x-00000007");
+        assert_eq!(name_of_branch("修理", session), "slipway/work-00000007");
     }
 }

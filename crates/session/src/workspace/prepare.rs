@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::event::SandboxState;
 use protocol::{Actor, Code, Environment, EventBody, Problem, SetupStep};
 use sandbox::{Sandbox, WORKSPACE};
 
@@ -61,7 +62,7 @@ impl Workspace {
         Content::of_the_repository(
             &self.options.mirrors,
             &self.recipe,
-            branch_name(&self.title, self.session),
+            branch_name(&self.options, &self.recipe.secrets, &self.title, self.session).await,
         )
         .await
     }
@@ -162,6 +163,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         products: None,
         began: None,
         left_out: Vec::new(),
+        merges: Vec::new(),
     }
 }
 
@@ -202,14 +204,30 @@ pub(super) async fn copy_in(
     }
 }
 
-/// Whom trouble with the set-up is told to.
+/// Whom the set-up, and trouble with it, is told to.
 #[derive(Clone, Copy)]
 pub(super) struct Witness<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) recorder: &'a Arc<Recorder>,
+    /// What the sandbox is while the steps run.
+    pub(super) state: SandboxState,
 }
 
 impl Witness<'_> {
+    /// Records that an attempt of a step begins, and when it is ended.
+    async fn begins(self, sandbox: &dyn Sandbox, step: &SetupStep) -> Result<(), Failure> {
+        let line = step.run.trim().lines().next().unwrap_or_default();
+        let begins = EventBody::SandboxChanged {
+            sandbox: sandbox.id(),
+            state: self.state,
+            detail: Some(format!("the set-up step {line}")),
+            duration_ms: None,
+            limit_ms: u64::try_from(limit_of(step).as_millis()).ok(),
+        };
+        self.recorder.append(&Actor::system(), vec![begins]).await?;
+        Ok(())
+    }
+
     /// Records that a step failed and is tried again.
     async fn again(self, attempt: u32, attempts: u32, why: &str, wait: Duration) -> Result<(), Failure> {
         let turn = self.recorder.stream().with_state(|state| state.turn().map(|turn| turn.id));
@@ -237,9 +255,12 @@ pub(super) async fn set_up(
     let pause = witness.map_or(PAUSE, |witness| witness.workspace.options.images.pause());
     let mut attempt = 1;
     loop {
+        if let Some(witness) = witness {
+            witness.begins(sandbox, step).await?;
+        }
         let Some(failed) = attempt_step(sandbox, step, stop).await? else { return Ok(()) };
         let hits = match witness {
-            Some(Witness { workspace, recorder }) => {
+            Some(Witness { workspace, recorder, .. }) => {
                 workspace.tell_limits(recorder, sandbox, &failed.output).await?
             }
             None => Vec::new(),
@@ -273,6 +294,11 @@ pub(super) async fn set_up(
     }
 }
 
+/// How long one attempt of a step may take.
+fn limit_of(step: &SetupStep) -> Duration {
+    step.timeout_s.map_or(SETUP_TIMEOUT, Duration::from_secs)
+}
+
 /// How an attempt of a step failed.
 struct Failed {
     /// In words, without what it printed.
@@ -288,7 +314,7 @@ async fn attempt_step(
     stop: &Stop,
 ) -> Result<Option<Failed>, Failure> {
     let command = &step.run;
-    let timeout = step.timeout_s.map_or(SETUP_TIMEOUT, Duration::from_secs);
+    let timeout = limit_of(step);
     let id = protocol::ItemId::new().to_string();
     let mut collector = Collector::bounded();
     let process = sandbox.guest().start(&id, &sandbox::shell::command(command, Some(timeout))).await?;

@@ -168,7 +168,10 @@ fn merge(
         environment.services.clone()
     };
     let mcp = programs(environment, own.mcp, &mut notices)?;
-    crate::environments::check_policy(&own.policy)
+    // Those of the environment take their place, and were looked at when it was stored.
+    let checks = if environment.checks.is_empty() { own.checks.as_slice() } else { &[] };
+    crate::environments::check_checks(checks)
+        .and_then(|()| crate::environments::check_policy(&own.policy))
         .and_then(|()| crate::team::check_hooks(&own.hooks))
         .map_err(|problem| {
             let title = format!("the repository's {FILE} cannot be used: {}", problem.title);
@@ -330,6 +333,20 @@ mod tests {
         let error = merge(&Environment::default(), Some(file), None).unwrap_err();
         assert_eq!(error.code, Code::SetupFailed);
         assert!(error.title.contains(FILE) && error.title.contains("write where it leads"), "{error}");
+    }
+
+    #[test]
+    fn a_parser_that_there_is_not_is_refused_with_those_that_there_are() {
+        let file = br#"checks = [{ name = "test", run = "make test", parser = "nosuch" }]"#;
+        let error = merge(&Environment::default(), Some(file), None).unwrap_err();
+        assert_eq!(error.code, Code::SetupFailed);
+        assert!(error.title.contains(FILE) && error.title.contains("\"nosuch\""), "{error}");
+        let hint = error.hint.unwrap();
+        assert!(hint.starts_with("the parsers are: auto, cargo, pytest"), "{hint}");
+        // Those of the environment take its place.
+        let own = Check { name: "a".into(), run: "true".into(), parser: "auto".into() };
+        let environment = Environment { checks: vec![own], ..Environment::default() };
+        assert!(merge(&environment, Some(file), None).is_ok());
     }
 
     #[test]

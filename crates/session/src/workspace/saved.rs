@@ -78,6 +78,9 @@ pub(crate) struct Saved {
     /// What the base has become, once that was merged into the workspace: the work begins there when it has it.
     #[serde(default)]
     pub(crate) onto: Option<String>,
+    /// Merges that left conflicts which are not known to be resolved.
+    #[serde(default)]
+    pub(crate) merges: Vec<super::conflicts::Merge>,
     /// Whether the repository has folders for skills.
     #[serde(default)]
     pub(crate) has_skills: bool,

@@ -517,7 +517,8 @@ impl Making<'_> {
         let mut notices = resolved.notices.clone();
         let more = image.notes.iter().filter(|note| !resolved.notices.contains(note));
         notices.extend(more.cloned());
-        let branch = branch_name(&workspace.title, workspace.session);
+        let (options, secrets) = (&workspace.options, &workspace.recipe.secrets);
+        let branch = branch_name(options, secrets, &workspace.title, workspace.session).await;
         let saved = begun(resolved, &tip, branch, super::remotes(&workspace.recipe));
         let sandbox = Arc::clone(&held.sandbox);
         let sync = Sync { sandbox, tip, saved: saved.clone(), began: self.began, failed: None };
@@ -580,7 +581,7 @@ impl Making<'_> {
         self.tell(id, SandboxState::Preparing).await?;
         let held = self.hold(sandbox, None).await?;
         let scratch = workspace.scratch()?;
-        let witness = Witness { workspace, recorder: self.recorder };
+        let witness = Witness { workspace, recorder: self.recorder, state: SandboxState::Preparing };
         let egress = workspace.egress().await;
         let source = (&workspace.options.mirrors, &egress);
         let git = workspace.git(&*held.sandbox);

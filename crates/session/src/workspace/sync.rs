@@ -112,7 +112,14 @@ impl Workspace {
         let laid = extras::lay_all(&whence.source(self), &git, changes, scratch.path(), stop).await?;
         note = note.into_iter().chain(laid).reduce(|one, other| format!("{one}\n{other}"));
         for step in &steps {
-            match set_up(&*sandbox, step, stop, Some(Witness { workspace: self, recorder })).await {
+            match set_up(
+                &*sandbox,
+                step,
+                stop,
+                Some(Witness { workspace: self, recorder, state: SandboxState::Syncing }),
+            )
+            .await
+            {
                 Err(Failure::Problem(problem)) if problem.code == Code::SetupFailed => {
                     return Ok(Came::NotSetUp(problem));
                 }

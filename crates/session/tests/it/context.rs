@@ -77,7 +77,7 @@ async fn most_of_each_request_is_the_request_before_in_every_format() {
         ("chat", llm::Provider::OpenAiCompatible),
         ("responses", llm::Provider::OpenAiResponses),
         ("messages", llm::Provider::Anthropic),
-        ("gemini", llm::Provider::GeminiNative),
+        ("gemini", llm::Provider::Gemini),
     ];
     let results = |request: &Request| {
         let of_tools = |message: &&Message| matches!(message, Message::Tools { .. });

@@ -238,3 +238,27 @@ async fn go(world: &World) {
         sandbox.guest().write_file("/workspace/go", Vec::new().into()).await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_no_forge_serves_is_pushed_and_it_is_said_why_there_is_no_pull_request() {
+    let forge = Forge::start(TOKEN).await;
+    let mut world = World::new(correct()).await;
+    forge.serve("acme", "shop", &world.repo);
+    let github = GitHub::new(&forge.api_url(), Some(forge::Token::new(TOKEN)), "TOKEN").unwrap();
+    world.outbox.forges.add(&format!("{}/other", forge.url()), Arc::new(github)).unwrap();
+    let url = forge.git_url("acme", "shop").replace("http://", &format!("http://git:{TOKEN}@"));
+    let world = world.environment(|environment| environment.repos[0].url = url);
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    assert_eq!(sessions.get(id).await.unwrap().delivery.unwrap().state, DeliveryState::Pushed);
+    let told = serde_json::to_string(&follow.events).unwrap();
+    let why = format!(
+        "/acme/shop.git, so that it gets a branch and no pull request: the addresses in [forges] are {}/other",
+        forge.url()
+    );
+    assert!(told.contains(&why) && !told.contains(TOKEN), "{told}");
+    world.end(sessions).await;
+}

@@ -185,7 +185,7 @@ async fn a_turn_that_is_taken_up_again_is_on_the_model_that_took_over() {
             _ => Reply::text("Nothing to do."),
         }
     });
-    let world = world(script, &[("spare", Provider::GeminiNative)]).await;
+    let world = world(script, &[("spare", Provider::Gemini)]).await;
     let sessions = world.start().await;
     let id = create(&sessions, "Look around").await;
     gate.reached().await;
@@ -224,7 +224,7 @@ async fn a_session_goes_on_across_all_wire_formats() {
     let world = [
         ("responses", Provider::OpenAiResponses),
         ("anthropic", Provider::Anthropic),
-        ("gemini", Provider::GeminiNative),
+        ("gemini", Provider::Gemini),
     ]
     .into_iter()
     .fold(world, |world, (name, provider)| world.also(model(name, provider, &url)));
@@ -480,7 +480,7 @@ async fn signed_reasoning_stays_with_its_server_and_model_also_within_a_wire_for
             Reply::new().signed_reasoning("Hm.", signature).say("Nothing to do.")
         })
     };
-    for provider in [Provider::Anthropic, Provider::OpenAiResponses, Provider::GeminiNative] {
+    for provider in [Provider::Anthropic, Provider::OpenAiResponses, Provider::Gemini] {
         let (world, elsewhere) = (World::new(script()).await, Server::start(script()).await);
         let url = world.model.url();
         let third = llm::Model { model: "one-model".into(), ..model("three", provider, &elsewhere.url()) };

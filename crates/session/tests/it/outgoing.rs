@@ -187,3 +187,68 @@ async fn a_secret_in_a_prompt_is_in_no_commit_and_one_that_the_agent_writes_into
     assert_eq!(world.repo.git(&["log", "--format=%B", &branch]), pushed, "nothing more was pushed");
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_value_of_a_secret_that_is_known_here_is_found_whatever_it_looks_like() {
+    let (login, stored) = ("forge login canary", "stored canary");
+    let write = format!(
+        "echo 'ask for {stored}' > one.txt; echo 'and {login}' > two.txt; git add -A; git commit -qm x"
+    );
+    let script = Script::new()
+        .call("shell", shell(&write))
+        .say("Done.")
+        .say("Nothing of it is a secret.")
+        .call("shell", shell("echo more > more.txt"))
+        .say("Done.");
+    let mut world = World::new(script).await;
+    let token = Some(forge::Token::new(login));
+    let gitlab = forge::gitlab::GitLab::new("https://git.example/api/v4", token, "TOKEN").unwrap();
+    world.outbox.forges.add("https://git.example", std::sync::Arc::new(gitlab)).unwrap();
+    let sessions = world.start().await;
+    sessions.set_secret("DB", stored.to_owned()).await.unwrap();
+    let id = create(&sessions, &format!("Use {stored} as it is")).await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let (approval, question) = asked(&mut follow).await;
+    for found in [
+        "one.txt:1: the secret DB, whose value",
+        "two.txt:1: the login of the forge git.example, whose value",
+    ] {
+        assert!(question.contains(found), "{question}");
+    }
+    assert!(!question.contains(login) && !question.contains(stored), "{question}");
+    let told = world.model.requests()[2].json.to_string();
+    assert!(told.contains("two.txt:1: the login of the forge"), "the model could have taken it out: {told}");
+    assert_eq!(world.repo.branches(), ["main"], "nothing is pushed");
+    sessions.decide(id, ann(), approval, decide(true)).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
+    assert!(branch.starts_with("slipway/work-"), "what has a secret in it names no branch: {branch}");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lockfile_waits_for_a_person_unless_a_rule_lets_such_files_go() {
+    let lock = "mkdir web; echo 42 > answer.txt; echo '{}' > web/package-lock.json";
+    for open in [false, true] {
+        let script = Script::new().call("shell", shell(lock)).say("Done.");
+        let world = World::new(script).await.environment(|environment| {
+            let rule = PolicyRule::tool(Permission::Allow, "deliver");
+            let rule = PolicyRule { path: Some("@lockfiles".into()), ..rule };
+            environment.policy.rules.extend(open.then_some(rule));
+        });
+        let sessions = world.start().await;
+        let id = create(&sessions, "Correct the answer").await;
+        let mut follow = Follow::new(&sessions, id).await;
+        if !open {
+            let (approval, question) = asked(&mut follow).await;
+            assert!(
+                question.contains("web/package-lock.json: it says whose code is installed"),
+                "{question}"
+            );
+            sessions.decide(id, ann(), approval, decide(true)).await.unwrap();
+        }
+        let finished = follow.finished().await;
+        assert_eq!(finished.outcome, Outcome::Done, "{open}: {:?}", finished.reason);
+        world.end(sessions).await;
+    }
+}

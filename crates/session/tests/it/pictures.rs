@@ -245,7 +245,7 @@ async fn most_of_each_request_is_the_request_before_where_each_step_reads_an_ima
         ("chat", llm::Provider::OpenAiCompatible),
         ("responses", llm::Provider::OpenAiResponses),
         ("messages", llm::Provider::Anthropic),
-        ("gemini", llm::Provider::GeminiNative),
+        ("gemini", llm::Provider::Gemini),
         ("steps", llm::Provider::OpenAiCompatible),
     ];
     let mut world = World::new(script).await;

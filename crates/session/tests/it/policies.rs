@@ -416,6 +416,7 @@ async fn a_stop_ends_what_waits_and_nothing_of_it_runs() {
     ends(&world, &mut follow, Outcome::Cancelled).await;
     let (status, call) = ended(&follow).pop().unwrap();
     assert_eq!((status, call.duration_ms), (ItemStatus::Cancelled, None));
+    assert_eq!(call.output.unwrap().text, agent::history::NOT_BEGUN, "it has no effects to look for");
     let late = sessions.decide(id, bob(), approval, approve()).await.unwrap_err();
     assert_eq!(late.code, Code::Conflict);
     world.end(sessions).await;

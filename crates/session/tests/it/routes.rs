@@ -1,6 +1,7 @@
 //! Models for tasks: titles beside the work, and summaries.
 
 use llm::{Overrides, Provider};
+use protocol::event::CompactionLevel;
 use protocol::{Code, CreatePrompt, EditSession, EventBody, Outcome, Status};
 use serde_json::json;
 use session::Routes;
@@ -150,11 +151,20 @@ async fn must_sum_up(
     fallback: &[&str],
     budgets: Option<protocol::Budgets>,
 ) -> (World, session::Sessions, Follow, protocol::SessionId) {
+    must_sum_up_in(12, answer, fallback, budgets).await
+}
+
+async fn must_sum_up_in(
+    steps: usize,
+    answer: impl Fn() -> Reply + Send + 'static,
+    fallback: &[&str],
+    budgets: Option<protocol::Budgets>,
+) -> (World, session::Sessions, Follow, protocol::SessionId) {
     let mut step = 0;
     let script =
         Script::from_fn(move |request, _| match (request.model.as_str(), request.tools.is_empty()) {
             ("first-model", true) => answer(),
-            ("first-model", false) if step < 12 => {
+            ("first-model", false) if step < steps => {
                 step += 1;
                 let call = json!({"command": format!("echo {step}")});
                 Reply::text(format!("{step} is next. {}", "So it is. ".repeat(500))).call("shell", call)
@@ -185,6 +195,24 @@ async fn must_sum_up(
 fn summaries_asked(world: &World, model: &str) -> usize {
     let sums_up = |request: &&testkit::model::Request| request.tools.is_empty() && request.model == model;
     world.model.requests().iter().filter(sums_up).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_cannot_sum_up_is_waited_for_once() {
+    let broken = || Reply::text("Objective\nGo on, and on, and on.").cut(2);
+    let (world, sessions, mut follow, _) = must_sum_up_in(40, broken, &[], None).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let fresh = follow.events.iter().filter(|event| {
+        matches!(&event.body, EventBody::ContextCompacted(compaction) if compaction.level == CompactionLevel::Fresh)
+    });
+    let (fresh, retried) =
+        (fresh.count(), follow.names().iter().filter(|name| **name == "retry.scheduled").count());
+    assert!(fresh > 1 && retried > 0, "{fresh} fresh windows after {retried} attempts more");
+    assert_eq!(summaries_asked(&world, "first-model"), fresh + retried);
+    let waits = follow.names().iter().rposition(|name| *name == "retry.scheduled");
+    let first = follow.names().iter().position(|name| *name == "context.compacted");
+    assert!(waits < first, "nobody waits after the first time");
+    world.end(sessions).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,8 +42,14 @@ fn workspace() -> Repo {
             (".claude/skills/review/list.md", "1. Read it."),
             (".agents/skills/ship/SKILL.md", &ship),
             (".slipway/skills/broken/SKILL.md", "# No front matter"),
+            (".slipway/skills/small/skill.md", &skill("small", "Small.", "Letters.")),
+            (".slipway/skills/SKILL.md", &skill("alone", "Alone.", "Nowhere.")),
         ],
     );
+    repo.link("main", ".agents/skills/linked/SKILL.md", "../../../docs/linked.md");
+    repo.link("main", ".claude/skills/outside", "/srv/skills/outside");
+    // What it leads to is found there.
+    repo.link("main", ".claude/skills/again", "../../.agents/skills/ship");
     repo
 }
 
@@ -111,6 +117,17 @@ async fn skills_are_listed_loaded_on_demand_and_pinned_for_the_whole_session() {
         "{told}"
     );
     assert!(told.contains("two skills \"ship\"") && told.contains(".agents/skills/ship/SKILL.md"), "{told}");
+    for (place, why) in [
+        (".slipway/skills/small/skill.md", "its name must be SKILL.md"),
+        (".slipway/skills/SKILL.md", "a folder of its own"),
+        (".agents/skills/linked/SKILL.md", "it is a link"),
+        (".claude/skills/outside", "it is a link"),
+    ] {
+        let line =
+            told.lines().find(|line| line.contains(place)).unwrap_or_else(|| panic!("{place}: {told}"));
+        assert!(line.contains(why), "{line}");
+    }
+    assert!(!told.contains(".claude/skills/again"), "{told}");
 
     let session = sessions.get(id).await.unwrap();
     assert_eq!(pinned(&follow), std::slice::from_ref(&session.skills));

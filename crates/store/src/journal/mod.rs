@@ -171,7 +171,9 @@ impl Journal {
     /// Removes everything: every log of this process is synced, and nothing more will be written. What an earlier process
     /// left and nobody looked at yet stays, and all that came later with it.
     pub(crate) fn clear(&self) -> Result<(), Error> {
-        if self.state().old.iter().any(|old| old.inherited) {
+        // Whoever removed the directory removed the journal with it.
+        let gone = !self.dir.try_exists().unwrap_or(true);
+        if gone || self.state().old.iter().any(|old| old.inherited) {
             return Ok(());
         }
         while let Some(old) = self.oldest() {

@@ -163,6 +163,12 @@ pub(super) fn tool(name: &str, description: Option<&Value>, schema: &Value) -> R
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err(format!("the schema of tool {name:?} must have the type \"object\""));
     }
+    for keyword in ["allOf", "anyOf", "enum", "not", "oneOf"] {
+        if schema.get(keyword).is_some() {
+            return Err(format!("the schema of tool {name:?} must not have {keyword:?} at its top"));
+        }
+    }
+    check_schema(schema, schema).map_err(|what| format!("the schema of tool {name:?}: {what}"))?;
     let description = match description {
         None => String::new(),
         Some(text) => text
@@ -171,6 +177,70 @@ pub(super) fn tool(name: &str, description: Option<&Value>, schema: &Value) -> R
             .to_owned(),
     };
     Ok(ToolSpec { name: name.to_owned(), description, schema: schema.clone() })
+}
+
+/// Refuses what no server takes in the schema of a tool, at any depth.
+fn check_schema(schema: &Value, whole: &Value) -> Result<(), Violation> {
+    const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+    let keywords = match schema {
+        Value::Object(keywords) => keywords,
+        Value::Bool(_) => return Ok(()),
+        other => return Err(format!("{other} is no schema")),
+    };
+    let inside = |value: &Value| check_schema(value, whole);
+    for (keyword, value) in keywords {
+        let is_text = |value: &Value| value.is_string();
+        let good = match keyword.as_str() {
+            "type" => {
+                let known = |name: &Value| name.as_str().is_some_and(|name| TYPES.contains(&name));
+                known(value)
+                    || value.as_array().is_some_and(|names| !names.is_empty() && names.iter().all(known))
+            }
+            "properties" | "$defs" | "definitions" => {
+                let properties = value.as_object().ok_or_else(|| format!("{keyword} is no object"))?;
+                for (name, property) in properties {
+                    if name.len() > 64 || !name.chars().all(|c| is_word(&c.to_string()) || c == '.') {
+                        return Err(format!("{name:?} is no name of a property"));
+                    }
+                    inside(property)?;
+                }
+                true
+            }
+            "items" | "not" => inside(value).map(|()| true)?,
+            "additionalProperties" => value.is_boolean() || inside(value).map(|()| true)?,
+            "allOf" | "anyOf" | "oneOf" => {
+                let schemas = value.as_array().filter(|schemas| !schemas.is_empty());
+                schemas
+                    .ok_or_else(|| format!("{keyword} is no list of schemas"))?
+                    .iter()
+                    .try_for_each(inside)?;
+                true
+            }
+            "required" => value.as_array().is_some_and(|names| names.iter().all(is_text)),
+            "enum" => value.as_array().is_some_and(|values| !values.is_empty()),
+            "description" | "format" | "pattern" | "title" => value.is_string(),
+            "$ref" => {
+                let place = value.as_str().and_then(|place| place.strip_prefix('#'));
+                place.is_some_and(|place| whole.pointer(place).is_some())
+            }
+            "exclusiveMaximum" | "exclusiveMinimum" | "maximum" | "minimum" | "multipleOf" => {
+                value.is_number()
+            }
+            "maxItems" | "maxLength" | "minItems" | "minLength" => value.is_u64(),
+            _ => true,
+        };
+        if !good {
+            return Err(format!("{keyword} cannot be {value}"));
+        }
+    }
+    let is_list = |name: &Value| name == "array";
+    let lists = keywords.get("type").is_some_and(|names| {
+        is_list(names) || names.as_array().is_some_and(|names| names.iter().any(is_list))
+    });
+    if lists && !keywords.contains_key("items") {
+        return Err("an array has no items".to_owned());
+    }
+    Ok(())
 }
 
 /// Refuses two tools with one name.

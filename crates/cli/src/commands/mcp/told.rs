@@ -197,6 +197,7 @@ fn receipt_lines(receipt: &Receipt) -> Vec<String> {
     for weakened in &receipt.weakened {
         lines.push(format!("look at {}: {}", text::harmless(&weakened.file), text::harmless(&weakened.what)));
     }
+    lines.extend(receipt.judgement.as_ref().map(|found| format!("judge: {}", text::judgement(found))));
     lines
 }
 

@@ -189,7 +189,7 @@ fn blocks_become_parts() {
     assert_eq!(completion.stop, Stop::Tools);
     assert_eq!(
         completion.usage,
-        Usage { input: 10, cache_read: 30, cache_write: 20, output: 40, reasoning: 0 }
+        Usage { input: 10, cache_read: 30, cache_write: 20, output: 40, reasoning: 0, estimated: 0 }
     );
 }
 
@@ -200,7 +200,7 @@ fn what_was_read_is_not_taken_back_with_the_end() {
     let usage = json!({"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 25, "output_tokens": 40});
     events.push(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}));
     events.push(json!({"type": "message_stop"}));
-    let usage = Usage { input: 10, cache_read: 30, cache_write: 25, output: 40, reasoning: 0 };
+    let usage = Usage { input: 10, cache_read: 30, cache_write: 25, output: 40, reasoning: 0, estimated: 0 };
     assert_eq!(fold(events).unwrap().usage, usage);
 }
 

@@ -109,7 +109,7 @@ fn the_limit_has_the_name_that_the_server_knows() {
     assert_eq!(written(&model(Provider::OpenAi))["max_completion_tokens"], 100);
     let elsewhere = Model { base_url: Some("http://10.0.0.1/v1".into()), ..model(Provider::OpenAi) };
     assert_eq!(written(&elsewhere)["max_tokens"], 100);
-    assert_eq!(written(&model(Provider::Gemini))["max_tokens"], 100);
+    assert_eq!(written(&model(Provider::GeminiChat))["max_tokens"], 100);
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn gemini_gets_its_signatures_back() {
     let signed = json!([{"index": 0, "id": "a", "function": {"name": "shell", "arguments": "{}"},
         "extra_content": {"google": {"thought_signature": "SIG"}}}]);
     let parts = fold(vec![calls(signed), end("tool_calls")]).unwrap().parts;
-    let written = assistant(Provider::Gemini, &parts, usual()).unwrap();
+    let written = assistant(Provider::GeminiChat, &parts, usual()).unwrap();
     assert_eq!(written.pointer("/tool_calls/0/extra_content/google/thought_signature"), Some(&json!("SIG")));
     let written = assistant(Provider::OpenAi, &parts, usual()).unwrap();
     assert_eq!(written.pointer("/tool_calls/0/extra_content"), None);
     let foreign =
-        assistant(Provider::Gemini, &[call("a", "x", "{}"), call("b", "x", "{}")], usual()).unwrap();
+        assistant(Provider::GeminiChat, &[call("a", "x", "{}"), call("b", "x", "{}")], usual()).unwrap();
     assert_eq!(
         foreign.pointer("/tool_calls/0/extra_content/google/thought_signature"),
         Some(&json!("skip_thought_signature_validator"))
@@ -306,7 +306,10 @@ fn usage_does_not_overlap() {
     let read = |value: Value| usage(&value);
     let full = json!({"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150,
         "prompt_tokens_details": {"cached_tokens": 60}, "completion_tokens_details": {"reasoning_tokens": 20}});
-    assert_eq!(read(full), Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20 });
+    assert_eq!(
+        read(full),
+        Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20, estimated: 0 }
+    );
     for (told, cache_read, cache_write) in [
         (json!({"prompt_cache_hit_tokens": 60, "prompt_cache_miss_tokens": 40}), 60, 0),
         (json!({"cached_tokens": 60}), 60, 0),
@@ -317,7 +320,7 @@ fn usage_does_not_overlap() {
         let mut reported = json!({"prompt_tokens": 100, "completion_tokens": 50});
         reported.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
         let input = 100 - cache_read - cache_write;
-        let expected = Usage { input, cache_read, cache_write, output: 50, reasoning: 0 };
+        let expected = Usage { input, cache_read, cache_write, output: 50, reasoning: 0, estimated: 0 };
         assert_eq!(read(reported), expected, "{told}");
     }
     let outside = json!({"prompt_tokens": 100, "completion_tokens": 30, "total_tokens": 150});

@@ -7,7 +7,7 @@ use crate::wire::Fold as _;
 use protocol::chat::{Call, ToolSpec};
 
 fn model() -> Model {
-    sample(Provider::GeminiNative, "gemini-2.5-pro")
+    sample(Provider::Gemini, "gemini-2.5-pro")
 }
 
 fn call(id: &str, tool: &str, arguments: &str) -> Part {
@@ -145,7 +145,7 @@ fn chunks_become_parts_and_calls_get_ids() {
     assert_eq!(completion.stop, Stop::Tools);
     assert_eq!(
         completion.usage,
-        Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20 }
+        Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20, estimated: 0 }
     );
 }
 

@@ -168,7 +168,7 @@ fn items_become_parts_even_if_they_are_mixed() {
     assert_eq!(completion.stop, Stop::Tools);
     assert_eq!(
         completion.usage,
-        Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20 }
+        Usage { input: 40, cache_read: 60, cache_write: 0, output: 30, reasoning: 20, estimated: 0 }
     );
 }
 

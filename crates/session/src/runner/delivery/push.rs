@@ -75,6 +75,10 @@ pub(super) async fn push(
     }
     context.recorder.append(actor, bodies).await?;
     failpoint::hit(Point::DeliveryRecorded);
+    // Whoever has a forge expects a pull request, and learns why there is none.
+    if let Some(why) = context.options.outbox.forges.unserved(&delivery.remote) {
+        notice(context, why).await?;
+    }
     Ok(Delivered::Ended(delivery))
 }
 
@@ -146,6 +150,7 @@ async fn push_once(
 async fn has_arrived(mirror: &Mirror, branch: &str, commit: &str) -> Result<bool, forge::Error> {
     let arrived = mirror.remote_tip(branch).await?.as_deref() == Some(commit);
     if arrived {
+        mirror.has_landed(branch, commit).await;
         mirror.forget_push(branch);
     }
     Ok(arrived)

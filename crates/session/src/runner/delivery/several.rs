@@ -44,8 +44,8 @@ pub(super) async fn deliver(
     }
     let all_stopped = pushed.is_empty() && stopped > 0;
     for delivery in pushed {
-        // One that has its address was opened already, and the others may not know of it yet.
-        if delivery.state != DeliveryState::Opening || delivery.url.is_some() {
+        // One that a server which is gone opened is found, and not opened again.
+        if delivery.state != DeliveryState::Opening {
             continue;
         }
         match forges.of(&delivery.remote) {
@@ -80,9 +80,8 @@ pub(super) fn changed(context: &Context, saved: &Saved, commits: &str) -> Vec<De
     numbers
         .filter(|number| of(commits, *number) != of(&saved.base, *number))
         .map(|number| {
-            let remote = workspace.remote_of(number);
-            let one = new(saved.branch.clone(), of(commits, number), remote);
-            Delivery { repository: workspace.name_of(number), ..one }
+            let (name, remote) = (workspace.name_of(number), workspace.remote_of(number));
+            new(context, name, saved.branch.clone(), of(commits, number), remote)
         })
         .collect()
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use guest::FileKind;
 use sandbox::WORKSPACE;
 
+use super::preview::{Becomes, is_there};
 use super::{Done, Scope, absolute, read, refused};
 use crate::failure::Failure;
 use crate::process::Command;
@@ -32,6 +33,40 @@ pub(super) async fn run(runner: &Runner, scope: &Scope, changes: &[Change]) -> R
         }
     }
     files.write(lines).await
+}
+
+/// What a patch makes of the files, without writing any; nothing where it does not fit.
+pub(super) async fn becomes(
+    runner: &Runner,
+    scope: &Scope,
+    changes: &[Change],
+) -> Result<Vec<Becomes>, Failure> {
+    let mut files = Files { runner, scope, after: BTreeMap::new(), moved: BTreeMap::new() };
+    for change in changes {
+        if files.apply(change).await?.is_err() {
+            return Ok(Vec::new());
+        }
+    }
+    let Files { mut after, moved, .. } = files;
+    // A file that moved is told of once, and what it became is no new file.
+    let mut told: Vec<(String, Option<String>, Option<String>)> = Vec::new();
+    for (from, to) in moved {
+        if let Some(Some(text)) = after.remove(&to) {
+            after.remove(&from);
+            told.push((from, Some(to), Some(text)));
+        }
+    }
+    told.extend(after.into_iter().map(|(path, text)| (path, None, text)));
+    told.sort();
+    let mut becomes = Vec::new();
+    for (path, to, after) in told {
+        let before = read::text(scope, &path).await?.ok();
+        // What is no text has no lines to show; what came and went again in this patch was never there.
+        if before.is_some() || after.is_some() && !is_there(scope, &path).await {
+            becomes.push(Becomes { path, to, before, after });
+        }
+    }
+    Ok(becomes)
 }
 
 /// Files as the sections so far leave them.
@@ -204,7 +239,7 @@ fn gone(path: &str) -> Done {
 }
 
 /// A path inside the sandbox by which a file is known again, however it was written.
-fn normal(path: &str) -> String {
+pub(super) fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let inside = absolute(path);
     for part in inside.split('/') {

@@ -12,6 +12,8 @@ use crate::failure::Failure;
 use crate::process::{Captured, Command};
 use crate::workspace::prefix;
 
+/// How long one search may take.
+pub(in crate::runner) const TIME: Duration = Duration::from_secs(60);
 /// Bytes of matches that are looked at.
 const LIMIT: usize = 256 * 1024;
 /// Most lines of one file where several are looked at: no file may push out the others.
@@ -243,7 +245,7 @@ async fn grep(scope: &Scope, script: &str, args: &[&str]) -> Result<Result<Captu
         args,
         env: BTreeMap::from([("LC_ALL".to_owned(), "C.UTF-8".to_owned())]),
         cwd: WORKSPACE,
-        timeout: Duration::from_secs(60),
+        timeout: TIME,
         limit: LIMIT,
     };
     match command.run(&*scope.sandbox, Some(&scope.stop)).await {

@@ -1,0 +1,2 @@
+console.log('leaving early')
+process.exit(3)

@@ -1,0 +1,1 @@
+import till_that_is_not_there
