@@ -107,7 +107,8 @@ async fn a_key_in_the_environment_is_enough() {
     let [model] = &models["models"].as_array().unwrap()[..] else { panic!("{models}") };
     assert_eq!(
         (&model["name"], &model["provider"], &model["default"]),
-        (&json!("openai"), &json!("openai"), &Value::Bool(true))
+        (&json!("openai"), &json!("openai-responses"), &Value::Bool(true)),
+        "thoughts go back to it only through responses"
     );
     assert!(!format!("{output}").replace(&format!("OPENAI_API_KEY=\"{key}\""), "").contains(key), "{output}");
     world.set("ANTHROPIC_API_KEY", key);

@@ -157,7 +157,7 @@ async fn whoever_is_made_known_later_is_heard_when_it_is_told_again() {
     serving.stop().await;
     let config = std::fs::read_to_string(world.data().join("slipway.toml")).unwrap();
     world.configure(
-        &config.replace("[people.ann]", "[people.bob]\nlogins = { acme = \"bob-there\" }\n\n[people.ann]"),
+        &config.replace("[people.ann]", "[people.bob]\nname = \"Bob\"\nemail = \"bob@example.org\"\nlogins = { acme = \"bob-there\" }\n\n[people.ann]"),
     );
     let serving = world.serve().await;
     let known = comment(&serving, "early", "bob-there", "@slipway why 42?").await;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use launcher::spec::State;
+use rustix::io::Errno;
 
 use super::signals::Signals;
 
@@ -72,7 +73,9 @@ impl Freezer {
             Self::Signals(signals) => return signals.go_on(),
         };
         match written {
-            Err(error) if group.exists() => Err(error),
+            // A group that is being removed loses its files a moment before its directory, and says that it is no device.
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound && group.exists() => Err(error),
             _ => Ok(()),
         }
     }

@@ -53,6 +53,9 @@ impl World {
     }
 
     pub(crate) async fn with(repo: Repo, script: Script) -> Self {
+        // What a server only logs is beside a failure, too. Another world of this process may have asked for it.
+        let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_test_writer();
+        drop(log.try_init());
         let dir = tempfile::tempdir().unwrap();
         let driver = Arc::new(Native::open(&dir.path().join("sandbox")).unwrap());
         let environment = Environment {
@@ -271,7 +274,8 @@ impl World {
     /// Ends the server and sees that it leaves no sandbox.
     pub(crate) async fn end(&self, sessions: Sessions) {
         sessions.shut_down(ShutDown::RemoveSandboxes).await;
-        assert_eq!(self.driver.list().await.unwrap().len(), 0, "no sandbox is left");
+        let left = self.driver.list().await.unwrap();
+        assert!(left.is_empty(), "no sandbox is left: {left:#?}");
     }
 }
 
