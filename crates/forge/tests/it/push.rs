@@ -60,8 +60,8 @@ async fn commits_of_someone_else_are_not_overwritten() {
     git_in(&clone, &["commit", "--quiet", "--allow-empty", "-m", "Say more"]);
     let second = world.take(&clone).await.unwrap();
     let words = format!(
-        "someone else pushed to slipway/mend (1 new, the last is {} Change theirs.txt, by Fixture), and what is theirs is not \
-         overwritten",
+        "someone else pushed to slipway/mend (1 new, the last is {} Change theirs.txt, by Fixture), on top of what was \
+         pushed from here: `slipway rebase` of the session takes it in",
         &theirs[..7]
     );
     is_refused(world.mirror.push(&second, "slipway/mend").await, &words);

@@ -17,9 +17,9 @@ use super::tools::{ToolEnd, background, shell};
 use crate::failure::Failure;
 use crate::state::{TurnState, broken_off};
 
-/// Whether a call waits for a person, so that it has not begun.
+/// Whether a call waits for a person, or did until the turn was stopped, so that it has not begun: one that begins is not held any more.
 pub(super) fn waits(turn: &TurnState, item: &Item) -> bool {
-    turn.approval.is_some() && turn.held.contains(&item.id)
+    turn.held.contains(&item.id)
 }
 
 impl Runner {

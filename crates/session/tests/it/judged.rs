@@ -56,11 +56,10 @@ async fn what_it_doubts_goes_back_to_the_model_that_works() {
     let asked = judge.requests();
     let texts: Vec<String> = asked.iter().map(|request| request.json.to_string()).collect();
     assert!(texts[0].contains("Write two into notes.txt") && texts[0].contains("+one"), "{}", texts[0]);
-    assert!(
-        texts[1].contains("+two") && asked.iter().all(|request| request.tools.is_empty()),
-        "{}",
-        texts[1]
-    );
+    assert!(texts[1].contains("+two"), "{}", texts[1]);
+    // Where an answer has a form, this format takes it as a call; there is nothing else to call.
+    let called = asked.iter().flat_map(|request| &request.tools).map(|tool| tool.name.as_str());
+    assert!(called.clone().count() == 2 && called.clone().all(|name| name == "answer"), "{}", texts[1]);
     // It is paid for and is no step.
     assert_eq!(finished.receipt.spend.calls, finished.receipt.steps + 2);
     let told = follow.deliveries().last().map(|delivery| delivery.branch.clone());

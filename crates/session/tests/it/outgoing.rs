@@ -192,14 +192,9 @@ async fn a_secret_in_a_prompt_is_in_no_commit_and_one_that_the_agent_writes_into
 async fn the_value_of_a_secret_that_is_known_here_is_found_whatever_it_looks_like() {
     let (login, stored) = ("forge login canary", "stored canary");
     let write = format!(
-        "echo 'ask for {stored}' > one.txt; echo 'and {login}' > two.txt; git add -A; git commit -qm x"
+        "echo 42 > answer.txt; echo 'ask for {stored}' > one.txt; echo 'and {login}' > two.txt; git add -A; git commit -qm x"
     );
-    let script = Script::new()
-        .call("shell", shell(&write))
-        .say("Done.")
-        .say("Nothing of it is a secret.")
-        .call("shell", shell("echo more > more.txt"))
-        .say("Done.");
+    let script = Script::new().call("shell", shell(&write)).say("Done.").say("Nothing of it is a secret.");
     let mut world = World::new(script).await;
     let token = Some(forge::Token::new(login));
     let gitlab = forge::gitlab::GitLab::new("https://git.example/api/v4", token, "TOKEN").unwrap();

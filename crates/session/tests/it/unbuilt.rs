@@ -87,7 +87,15 @@ async fn a_set_up_that_fails_at_the_tip_is_left_as_it_is_in_the_image() {
     let (sessions, good) = moved_on(&world, &[("more.txt", "more\n")]).await;
     let follow = worked_from_the_last_good(&world, &sessions, &good, "no such package").await;
     use SandboxState::{Creating, Ready, Stopped, Syncing};
-    assert_eq!(states(&follow), [Creating, Syncing, Stopped, Creating, Syncing, Ready]);
+    // The second time it says which step of the set-up runs, and how long that may take.
+    assert_eq!(states(&follow), [Creating, Syncing, Syncing, Stopped, Creating, Syncing, Ready]);
+    let limits = |event: &protocol::Event| match &event.body {
+        EventBody::SandboxChanged { state: Syncing, detail: Some(step), limit_ms, .. } => {
+            Some((step.contains("half"), limit_ms.is_some()))
+        }
+        _ => None,
+    };
+    assert_eq!(follow.events.iter().filter_map(limits).collect::<Vec<_>>(), [(true, true)]);
     let why = follow.events.iter().find_map(|event| match &event.body {
         EventBody::SandboxChanged { state: Stopped, detail, .. } => detail.clone(),
         _ => None,
