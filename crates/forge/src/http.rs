@@ -12,7 +12,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long a whole request may take.
 const WHOLE: Duration = Duration::from_secs(30);
 /// Most bytes of an answer.
-const ANSWER_LIMIT: usize = 4 * 1024 * 1024;
+const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
+/// Most bytes that are kept of the end of a log.
+const TAIL_LIMIT: usize = 4 * 1024 * 1024;
 /// Words of others are shortened to about this many characters.
 const SAID_LIMIT: usize = 300;
 
@@ -43,11 +45,31 @@ impl Refusal {
     }
 }
 
-/// An answer that was read whole.
+/// How much of an answer is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it, up to a bound beyond which it is of no use.
+    Whole,
+    /// Its end, however long it is.
+    Tail,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// It was answered.
+    Answer(Answer),
+    /// There is more than is read of an answer.
+    TooLong,
+}
+
+/// An answer that was read.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) body: Vec<u8>,
+    /// How many bytes there were before those of the body.
+    pub(crate) left_out: usize,
     /// How long the other side asks us to wait.
     pub(crate) wait: Option<Duration>,
     /// Whether it counts our requests, and there were too many.
@@ -63,6 +85,17 @@ impl Answer {
         let keys = ["message", "error_description", "error"];
         let message = json.as_ref().and_then(|json| keys.iter().find_map(|key| json.get(key))).map(words);
         tame(&message.unwrap_or_else(|| String::from_utf8_lossy(&self.body).into_owned()), secrets)
+    }
+
+    /// The text of a long answer, from the beginning of a line, with what was left out before it.
+    pub(crate) fn tail(&self) -> String {
+        if self.left_out == 0 {
+            return String::from_utf8_lossy(&self.body).into_owned();
+        }
+        let begin = self.body.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let begin = if begin == self.body.len() { 0 } else { begin };
+        let text = String::from_utf8_lossy(&self.body[begin..]);
+        format!("({} bytes before this are left out)\n{text}", self.left_out + begin)
     }
 
     /// The refusal of an answer that is no success, whose meaning is the same everywhere: too many requests, or a server
@@ -118,6 +151,14 @@ impl Http {
 
     /// Sends a request and reads the answer, whatever its status.
     pub(crate) async fn send(&self, who: &str, request: RequestBuilder) -> Result<Answer, Refusal> {
+        match self.read(who, request, Part::Whole).await? {
+            Read::Answer(answer) => Ok(answer),
+            Read::TooLong => Err(too_long(who)),
+        }
+    }
+
+    /// Sends a request and reads so much of the answer, whatever its status.
+    pub(crate) async fn read(&self, who: &str, request: RequestBuilder, part: Part) -> Result<Read, Refusal> {
         let failed = |error: &reqwest::Error| Refusal::Later {
             message: format!("{who} cannot be reached: {}", root_cause(error)),
             // Without a connection nothing was sent.
@@ -128,15 +169,32 @@ impl Http {
         let (status, wait, limited) = (response.status(), retry_after(&response), is_limited(&response));
         let location = response.headers().get("location").and_then(|place| place.to_str().ok());
         let location = location.and_then(|place| response.url().join(place).ok());
-        let mut body = Vec::new();
+        let (mut body, mut left_out) = (Vec::new(), 0);
         while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
-            if body.len() + chunk.len() > ANSWER_LIMIT {
-                return Err(Refusal::last(format!("{who} gave an answer of more than {ANSWER_LIMIT} bytes")));
-            }
             body.extend_from_slice(&chunk);
+            match part {
+                Part::Whole if body.len() > ANSWER_LIMIT => return Ok(Read::TooLong),
+                // The beginning is let go now and then, and not with every chunk.
+                Part::Tail if body.len() > 2 * TAIL_LIMIT => left_out += keep_end(&mut body),
+                Part::Whole | Part::Tail => {}
+            }
         }
-        Ok(Answer { status, body, wait, limited, location })
+        if part == Part::Tail {
+            left_out += keep_end(&mut body);
+        }
+        Ok(Read::Answer(Answer { status, body, left_out, wait, limited, location }))
     }
+}
+
+/// Leaves only the end of what is too long, and gives the number of bytes that were before it.
+fn keep_end(body: &mut Vec<u8>) -> usize {
+    let over = body.len().saturating_sub(TAIL_LIMIT);
+    body.drain(..over).len()
+}
+
+/// The refusal for an answer of which there is more than is read.
+pub(crate) fn too_long(who: &str) -> Refusal {
+    Refusal::last(format!("{who} gave an answer of more than {ANSWER_LIMIT} bytes"))
 }
 
 /// Checks an address of somebody outside; the error is a sentence.
@@ -220,8 +278,15 @@ mod tests {
     fn what_is_said_of_fields_becomes_a_sentence() {
         let said = |body: &str| {
             let body = body.as_bytes().to_vec();
-            Answer { status: StatusCode::BAD_REQUEST, body, wait: None, limited: false, location: None }
-                .said(&[])
+            Answer {
+                status: StatusCode::BAD_REQUEST,
+                body,
+                left_out: 0,
+                wait: None,
+                limited: false,
+                location: None,
+            }
+            .said(&[])
         };
         assert_eq!(said(r#"{"message":{"title":["is too long","is bad"]}}"#), "title is too long; is bad");
         assert_eq!(said(r#"{"message":["a","b"]}"#), "a; b");

@@ -86,6 +86,15 @@ impl App {
         Ok(token)
     }
 
+    /// Lets go of a token that the forge does not take any more, unless there is another by now.
+    pub(super) async fn forget(&self, repository: &Repository, refused: &Token) {
+        let name = repository.to_string();
+        let mut tokens = self.tokens.lock().await;
+        if tokens.get(&name).is_some_and(|(known, _)| known == refused) {
+            tokens.remove(&name);
+        }
+    }
+
     /// Whether one of its tokens stands in a text. While one is minted nobody knows, and that is no reason to wait.
     pub(super) fn is_told_in(&self, text: &str) -> bool {
         let Ok(tokens) = self.tokens.try_lock() else { return false };
@@ -94,7 +103,7 @@ impl App {
     }
 
     async fn mint(&self, repository: &Repository) -> Result<Minted, Refusal> {
-        let key = Key { token: self.statement()?, source: format!("the key of app {}", self.id) };
+        let key = Key::new(self.statement()?, format!("the key of app {}", self.id));
         let url = self.api.url(["repos", &repository.owner, &repository.name, "installation"])?;
         let answer = self.api.get(url, &key).await?;
         if answer.status.as_u16() == 404 {

@@ -1,12 +1,15 @@
 //! The REST API of Gitea and of Forgejo, which came from it. Much is as at GitHub; drafts are a matter of the title, labels
 //! go by number, and the pull requests of a branch cannot be asked for unless they are open.
 
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
 use async_trait::async_trait;
 use reqwest::{Method, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{Api, Scheme};
+use super::api::{Api, End, List, Scheme};
 use super::keys::{Key, Keyring, Keys, Login};
 use super::text::{body_by_us, marker, plain_title, readiness, shortened, titled};
 use super::{
@@ -18,9 +21,9 @@ use crate::http::{Answer, Refusal};
 /// Gitea takes titles of 255 characters; a body has the limits of its database.
 const TITLE_LIMIT: usize = 255;
 const BODY_LIMIT: usize = 60_000;
-/// Most entries of a page as it is configured by default, and the most pages that are read.
+/// Most entries of a page as it is configured by default, and the most that are looked at.
 const PAGE: usize = 50;
-const PAGES: usize = 20;
+const MOST: usize = 1000;
 /// What makes a draft; the first is what we write.
 const DRAFT: &[&str] = &["WIP:", "[WIP]"];
 /// The colour of a label that is new: grey.
@@ -114,6 +117,17 @@ impl From<Pull> for PullRequest {
     }
 }
 
+impl From<Combined> for Vec<Status> {
+    fn from(combined: Combined) -> Self {
+        combined.statuses.unwrap_or_default()
+    }
+}
+
+/// A list as Gitea gives it.
+fn pages(url: Url) -> List {
+    List { url, by: "limit", size: PAGE, most: MOST, end: End::Empty }
+}
+
 impl Gitea {
     /// A forge with this API and token; `source` says where the token comes from, such as the name of a variable. Without a
     /// token everything is refused with words that say so.
@@ -162,26 +176,26 @@ impl Gitea {
         self.api.expect(&answer, &[200], key, repository)
     }
 
-    /// Asks all of these for a review; false when the forge refuses them together because of some of them.
-    async fn ask(
+    /// Asks all of these for a review. Where the forge refuses them together because of some of them, this is the pull request.
+    async fn refused_together(
         &self,
         repository: &Repository,
         number: &str,
         reviewers: &[&str],
         key: &Key,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Option<Pull>, Refusal> {
         let url = self.url(repository, &["pulls", number, "requested_reviewers"])?;
         let body = json!({"reviewers": reviewers});
         let answer = self.api.call(Method::POST, url, key, Some(&body)).await?;
         match answer.status.as_u16() {
-            200 | 201 => Ok(true),
-            404 | 422 => Ok(false),
+            200 | 201 => Ok(None),
+            404 | 422 => self.read(repository, number, key).await.map(Some),
             _ => Err(self.api.refusal(&answer, key, repository, "")),
         }
     }
 
-    /// The open one of these two branches.
-    async fn open_one(&self, wanted: &NewPullRequest, key: &Key) -> Result<Option<Pull>, Refusal> {
+    /// One of these two branches.
+    async fn of_branches(&self, wanted: &NewPullRequest, key: &Key) -> Result<Option<Pull>, Refusal> {
         let mut parts = vec!["pulls", wanted.base.as_str()];
         parts.extend(wanted.branch.split('/'));
         let answer = self.api.get(self.url(&wanted.repository, &parts)?, key).await?;
@@ -210,17 +224,12 @@ impl Gitea {
         key: &Key,
     ) -> Result<Vec<i64>, Refusal> {
         let mut known: Vec<Label> = Vec::new();
-        for page in 1..=PAGES {
-            let mut url = self.url(repository, &["labels"])?;
-            url.query_pairs_mut().extend_pairs([("limit", PAGE.to_string()), ("page", page.to_string())]);
-            let more: Vec<Label> =
-                self.api.expect(&self.api.get(url, key).await?, &[200], key, repository)?;
-            // A server may give fewer than asked for, and still have more.
-            if more.is_empty() {
-                break;
-            }
-            known.extend(more);
-        }
+        let see = |label: Label| {
+            known.push(label);
+            ControlFlow::Continue(())
+        };
+        let list = pages(self.url(repository, &["labels"])?);
+        self.api.list::<Vec<Label>, _>(&list, (key, repository), see).await?;
         let mut ids = Vec::new();
         for name in names {
             let id = match known.iter().find(|label| label.name == *name) {
@@ -242,7 +251,7 @@ impl Keyring for Gitea {
     async fn login(&self, repository: &Repository) -> Result<Login, Refusal> {
         let key = self.key(repository).await?;
         // A token is taken as a password, whatever the name beside it.
-        Ok(Login { user: "oauth2".to_owned(), password: key.token })
+        Ok(Login { user: "oauth2".to_owned(), password: key.token() })
     }
 }
 
@@ -250,57 +259,53 @@ impl Keyring for Gitea {
 impl Forge for Gitea {
     async fn look_up(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
         let key = self.key(&wanted.repository).await?;
-        if let Some(open) = self.open_one(wanted, &key).await? {
+        // A server may give one here that is closed or merged, which decides about its own commit only.
+        if let Some(open) = self.of_branches(wanted, &key).await?.filter(|pull| pull.state == "open") {
             return Ok(Some(open.into()));
         }
-        // No open one is there. One of this commit that is closed is among the last that were touched.
-        for page in 1..=PAGES {
-            let mut url = self.url(&wanted.repository, &["pulls"])?;
-            url.query_pairs_mut().extend_pairs([
-                ("state", "all"),
-                ("sort", "recentupdate"),
-                ("limit", &PAGE.to_string()),
-                ("page", &page.to_string()),
-            ]);
-            let answer = self.api.get(url, &key).await?;
-            let pulls: Vec<Pull> = self.api.expect(&answer, &[200], &key, &wanted.repository)?;
-            if pulls.is_empty() {
-                break;
-            }
-            let ours = pulls
-                .into_iter()
-                .filter(|pull| pull.head.branch == wanted.branch && pull.head.repo_id == pull.base.repo_id);
-            if let Some(found) = super::chosen(ours.map(PullRequest::from).collect(), wanted) {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+        // One of this commit that is closed is among the last that were touched, and so is an open one into another base.
+        let mut url = self.url(&wanted.repository, &["pulls"])?;
+        url.query_pairs_mut().extend_pairs([("state", "all"), ("sort", "recentupdate")]);
+        let mut found = None;
+        let see = |pull: Pull| {
+            let is_ours = pull.head.branch == wanted.branch && pull.head.repo_id == pull.base.repo_id;
+            let ours = is_ours.then(|| PullRequest::from(pull)).into_iter().collect();
+            found = super::chosen(ours, wanted);
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        self.api.list::<Vec<Pull>, _>(&pages(url), (&key, &wanted.repository), see).await?;
+        Ok(found)
     }
 
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
-        let mut tried = None;
+        let (mut tried, mut theirs) = (None, None);
         if let Some(key) = super::key_of_person(wanted) {
             let answer = self.create(wanted, &key, shortened(&wanted.body, BODY_LIMIT)).await?;
-            if !super::is_shut_out(&answer) {
-                tried = Some((answer, key));
+            match super::is_refused(&answer) && !is_there(&answer) {
+                true => theirs = Some(self.api.refusal(&answer, &key, &wanted.repository, "").to_string()),
+                false => tried = Some((answer, key)),
             }
         }
         let (answer, key) = match tried {
             Some(tried) => tried,
             None => {
-                let key = self.key(&wanted.repository).await?;
+                let key = self.key(&wanted.repository).await;
+                let key = key.map_err(|ours| super::beside(ours, theirs.clone()))?;
                 (self.create(wanted, &key, body_by_us(wanted, BODY_LIMIT)).await?, key)
             }
         };
         match answer.status.as_u16() {
             201 => Ok(Some(self.api.read::<Pull>(&answer)?.into())),
-            409 => Ok(None),
+            _ if is_there(&answer) => Ok(None),
             // It was looked up right before, so that it is not the repository that is missing.
-            404 => Err(Refusal::last(format!(
-                "{} does not find the branches {} and {} in {}, or {} may not open pull requests there",
-                self.api.who, wanted.branch, wanted.base, wanted.repository, key.source
-            ))),
-            _ => Err(self.api.refusal(&answer, &key, &wanted.repository, "")),
+            404 => {
+                let ours = Refusal::last(format!(
+                    "{} does not find the branches {} and {} in {}, or {} may not open pull requests there",
+                    self.api.who, wanted.branch, wanted.base, wanted.repository, key.source
+                ));
+                Err(super::beside(ours, theirs))
+            }
+            _ => Err(super::beside(self.api.refusal(&answer, &key, &wanted.repository, ""), theirs)),
         }
     }
 
@@ -342,43 +347,52 @@ impl Forge for Gitea {
         let mut refused = super::Refused::default();
         if !marks.labels.is_empty() {
             let put = self.label(repository, &number, &marks.labels, &key).await;
-            refused.note("the labels", put)?;
+            refused.note("the labels", put);
         }
         let reviewers: Vec<&str> = marks.reviewers.iter().map(String::as_str).collect();
-        if !reviewers.is_empty() && !self.ask(repository, &number, &reviewers, &key).await? {
+        let asked = match reviewers.is_empty() {
+            true => Ok(None),
+            false => self.refused_together(repository, &number, &reviewers, &key).await,
+        };
+        if let Ok(Some(pull)) = &asked {
             // One who cannot be asked keeps the others from being asked.
-            let author = self.read(repository, &number, &key).await?.user;
-            let author = author.as_ref().map(|author| author.login.as_str());
+            let author = pull.user.as_ref().map(|author| author.login.as_str());
             for name in reviewers.into_iter().filter(|name| !super::is_by(author, name)) {
                 let parts = ["pulls", &number, "requested_reviewers"];
                 let body = json!({"reviewers": [name]});
                 let asked = self.put(Method::POST, (repository, &parts), &key, &body).await;
-                refused.note(&format!("the reviewer {name}"), asked)?;
+                refused.note(&format!("the reviewer {name}"), asked);
             }
         }
+        refused.note("the reviewers", asked);
         refused.end()
     }
 
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
         let key = self.key(repository).await?;
-        let answer = self.api.get(self.url(repository, &["commits", commit, "status"])?, &key).await?;
-        let combined: Combined = self.api.expect(&answer, &[200], &key, repository)?;
-        let check = |status: Status| {
+        let (mut checks, mut names) = (Vec::new(), HashSet::new());
+        let see = |status: Status| {
+            // Each is told once, and a server that has no pages here tells all of them again.
+            if !names.insert(status.context.clone()) {
+                return ControlFlow::Break(());
+            }
             let state = match status.status.as_str() {
                 "success" | "warning" | "skipped" => CheckState::Passed,
                 "pending" => CheckState::Pending,
                 _ => CheckState::Failed,
             };
             let url = status.target_url.filter(|url| !url.is_empty());
-            Check { name: status.context, state, url }
+            checks.push(Check { name: status.context, state, url });
+            ControlFlow::Continue(())
         };
-        Ok(combined.statuses.unwrap_or_default().into_iter().map(check).collect())
+        let list = pages(self.url(repository, &["commits", commit, "status"])?);
+        let seen = self.api.list::<Combined, _>(&list, (&key, repository), see).await?;
+        Ok(super::told(checks, seen))
     }
 
     async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal> {
         let key = self.key(repository).await?;
-        let answer = self.api.get(self.url(repository, &["actions", "jobs", job, "logs"])?, &key).await?;
-        self.api.text_at(answer).await
+        self.api.log(self.url(repository, &["actions", "jobs", job, "logs"])?, &key).await
     }
 
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
@@ -404,4 +418,9 @@ impl Forge for Gitea {
     fn is_told_in(&self, text: &str) -> bool {
         self.keys.is_told_in(text)
     }
+}
+
+/// Whether Gitea says that there is such a pull request.
+fn is_there(answer: &Answer) -> bool {
+    answer.status.as_u16() == 409
 }

@@ -1,11 +1,14 @@
 //! GitHub's REST API, as github.com and its enterprise server speak it. Only drafts are GraphQL's: REST cannot change them.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use reqwest::{Method, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{Api, Scheme};
+use super::api::{Api, End, List, Scheme, Seen};
 use super::app::App;
 use super::keys::{Key, Keyring, Keys, Login};
 use super::text::{body_by_us, cut, marker, shortened};
@@ -22,9 +25,9 @@ const HEADERS: &[(&str, &str)] =
 /// GitHub takes titles of 256 characters and bodies of 65,536.
 const TITLE_LIMIT: usize = 256;
 const BODY_LIMIT: usize = 60_000;
-/// Most entries of a page, and the most pages that are read.
+/// Most entries of a page, and the most that are looked at.
 const PAGE: usize = 100;
-const PAGES: usize = 30;
+const MOST: usize = 3000;
 
 /// Where the API of the forge at this address is, unless somebody says otherwise. The address may be that of one owner: GitHub
 /// and its enterprise server are at the root of their host.
@@ -159,6 +162,23 @@ struct GraphQl {
     errors: Vec<Detail>,
 }
 
+impl From<Runs> for Vec<Run> {
+    fn from(runs: Runs) -> Self {
+        runs.check_runs
+    }
+}
+
+impl From<Combined> for Vec<Status> {
+    fn from(combined: Combined) -> Self {
+        combined.statuses
+    }
+}
+
+/// A list as GitHub gives it.
+fn pages(url: Url) -> List {
+    List { url, by: "per_page", size: PAGE, most: MOST, end: End::Short }
+}
+
 impl GitHub {
     /// A forge with this API and token; `source` says where the token comes from, such as the name of a variable. Without a
     /// token everything is refused with words that say so.
@@ -168,7 +188,7 @@ impl GitHub {
 
     /// A forge that an app is installed at: each repository has its own short-lived token.
     pub fn with_app(api_url: &str, app: App) -> Result<Self, String> {
-        Ok(Self { api: api(api_url)?, keys: Keys::App(Box::new(app)) })
+        Ok(Self { api: api(api_url)?, keys: Keys::App(Arc::new(app)) })
     }
 
     async fn key(&self, repository: &Repository) -> Result<Key, Refusal> {
@@ -238,26 +258,26 @@ impl GitHub {
         match graphql.errors.first() {
             None => Ok(()),
             Some(error) => {
-                let said = crate::http::tame(&error.to_string(), &[&key.token]);
+                let said = crate::http::tame(&error.to_string(), &[&key.token()]);
                 Err(Refusal::last(format!("{} does not let {} do this: {said}", self.api.who, key.source)))
             }
         }
     }
 
-    /// Asks all of these for a review; false when the forge refuses them together because of some of them.
-    async fn ask(
+    /// Asks all of these for a review. Where the forge refuses them together because of some of them, this is the pull request.
+    async fn refused_together(
         &self,
         repository: &Repository,
         number: &str,
         reviewers: &[&str],
         key: &Key,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Option<Pull>, Refusal> {
         let url = self.url(repository, &["pulls", number, "requested_reviewers"])?;
         let body = json!({"reviewers": reviewers});
         let answer = self.api.call(Method::POST, url, key, Some(&body)).await?;
         match answer.status.as_u16() {
-            200 | 201 => Ok(true),
-            422 => Ok(false),
+            200 | 201 => Ok(None),
+            422 => self.read(repository, number, key).await.map(Some),
             _ => Err(self.refusal(&answer, key, repository)),
         }
     }
@@ -274,20 +294,13 @@ impl GitHub {
         mark: &str,
         key: &Key,
     ) -> Result<bool, Refusal> {
-        for page in 1..=PAGES {
-            let mut url = self.url(repository, parts)?;
-            let pairs = [("per_page", PAGE.to_string()), ("page", page.to_string())];
-            url.query_pairs_mut().extend_pairs(pairs);
-            let answer = self.api.get(url, key).await?;
-            let said: Vec<Said> = self.api.expect(&answer, &[200], key, repository)?;
-            if said.iter().any(|said| said.body.as_deref().is_some_and(|body| body.contains(mark))) {
-                return Ok(true);
-            }
-            if said.len() < PAGE {
-                break;
-            }
-        }
-        Ok(false)
+        let list = pages(self.url(repository, parts)?);
+        let see = |said: Said| match said.body.is_some_and(|body| body.contains(mark)) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let seen = self.api.list::<Vec<Said>, _>(&list, (key, repository), see).await?;
+        Ok(seen == Seen::Enough)
     }
 }
 
@@ -295,7 +308,12 @@ impl GitHub {
 impl Keyring for GitHub {
     async fn login(&self, repository: &Repository) -> Result<Login, Refusal> {
         let key = self.key(repository).await?;
-        Ok(Login { user: "x-access-token".to_owned(), password: key.token })
+        if self.keys.are_kept() {
+            // Git cannot go on with another token, and a push is not begun with one that was taken back. What else is wrong with
+            // the answer is git's to find out.
+            drop(self.api.get(self.url(repository, &[])?, &key).await);
+        }
+        Ok(Login { user: "x-access-token".to_owned(), password: key.token() })
     }
 }
 
@@ -323,24 +341,26 @@ impl Forge for GitHub {
     }
 
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
-        let mut tried = None;
+        let (mut tried, mut theirs) = (None, None);
         if let Some(key) = super::key_of_person(wanted) {
             let answer = self.create(wanted, &key, shortened(&wanted.body, BODY_LIMIT)).await?;
-            if !super::is_shut_out(&answer) {
-                tried = Some((answer, key));
+            match super::is_refused(&answer) && !is_there(&answer) {
+                true => theirs = Some(self.refusal(&answer, &key, &wanted.repository).to_string()),
+                false => tried = Some((answer, key)),
             }
         }
         let (answer, key) = match tried {
             Some(tried) => tried,
             None => {
-                let key = self.key(&wanted.repository).await?;
+                let key = self.key(&wanted.repository).await;
+                let key = key.map_err(|ours| super::beside(ours, theirs.clone()))?;
                 (self.create(wanted, &key, body_by_us(wanted, BODY_LIMIT)).await?, key)
             }
         };
         match answer.status.as_u16() {
             201 => Ok(Some(self.api.read::<Pull>(&answer)?.into())),
-            422 if already_exists(&answer.body) => Ok(None),
-            _ => Err(self.refusal(&answer, &key, &wanted.repository)),
+            _ if is_there(&answer) => Ok(None),
+            _ => Err(super::beside(self.refusal(&answer, &key, &wanted.repository), theirs)),
         }
     }
 
@@ -400,56 +420,60 @@ impl Forge for GitHub {
         if !marks.labels.is_empty() {
             let body = json!({"labels": marks.labels});
             let put = self.put(Method::POST, (repository, &["issues", &number, "labels"]), &key, &body).await;
-            refused.note("the labels", put)?;
+            refused.note("the labels", put);
         }
         let reviewers: Vec<&str> = marks.reviewers.iter().map(String::as_str).collect();
-        if !reviewers.is_empty() && !self.ask(repository, &number, &reviewers, &key).await? {
+        let asked = match reviewers.is_empty() {
+            true => Ok(None),
+            false => self.refused_together(repository, &number, &reviewers, &key).await,
+        };
+        if let Ok(Some(pull)) = &asked {
             // One who cannot be asked keeps the others from being asked.
-            let author = self.read(repository, &number, &key).await?.user;
-            let author = author.as_ref().map(|author| author.login.as_str());
+            let author = pull.user.as_ref().map(|author| author.login.as_str());
             for name in reviewers.into_iter().filter(|name| !super::is_by(author, name)) {
                 let parts = ["pulls", &number, "requested_reviewers"];
                 let body = json!({"reviewers": [name]});
                 let asked = self.put(Method::POST, (repository, &parts), &key, &body).await;
-                refused.note(&format!("the reviewer {name}"), asked)?;
+                refused.note(&format!("the reviewer {name}"), asked);
             }
         }
+        refused.note("the reviewers", asked);
         refused.end()
     }
 
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
         let key = self.key(repository).await?;
         let mut url = self.url(repository, &["commits", commit, "check-runs"])?;
-        url.query_pairs_mut().extend_pairs([("filter", "latest"), ("per_page", "100")]);
-        let answer = self.api.get(url, &key).await?;
-        let runs: Runs = self.api.expect(&answer, &[200], &key, repository)?;
-        let mut url = self.url(repository, &["commits", commit, "status"])?;
-        url.query_pairs_mut().append_pair("per_page", "100");
-        let answer = self.api.get(url, &key).await?;
-        let combined: Combined = self.api.expect(&answer, &[200], &key, repository)?;
-        let runs = runs.check_runs.into_iter().map(|run| {
+        url.query_pairs_mut().append_pair("filter", "latest");
+        let mut checks = Vec::new();
+        let see = |run: Run| {
             let state = match (run.status.as_str(), run.conclusion.as_deref()) {
                 ("completed", Some("success" | "neutral" | "skipped")) => CheckState::Passed,
                 ("completed", _) => CheckState::Failed,
                 _ => CheckState::Pending,
             };
-            Check { name: run.name, state, url: run.html_url }
-        });
-        let statuses = combined.statuses.into_iter().map(|status| {
+            checks.push(Check { name: run.name, state, url: run.html_url });
+            ControlFlow::Continue(())
+        };
+        let runs = self.api.list::<Runs, _>(&pages(url), (&key, repository), see).await?;
+        let url = self.url(repository, &["commits", commit, "status"])?;
+        let see = |status: Status| {
             let state = match status.state.as_str() {
                 "success" => CheckState::Passed,
                 "pending" => CheckState::Pending,
                 _ => CheckState::Failed,
             };
-            Check { name: status.context, state, url: status.target_url }
-        });
-        Ok(runs.chain(statuses).collect())
+            checks.push(Check { name: status.context, state, url: status.target_url });
+            ControlFlow::Continue(())
+        };
+        let statuses = self.api.list::<Combined, _>(&pages(url), (&key, repository), see).await?;
+        let seen = if runs == Seen::Bound { runs } else { statuses };
+        Ok(super::told(checks, seen))
     }
 
     async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal> {
         let key = self.key(repository).await?;
-        let answer = self.api.get(self.url(repository, &["actions", "jobs", job, "logs"])?, &key).await?;
-        self.api.text_at(answer).await
+        self.api.log(self.url(repository, &["actions", "jobs", job, "logs"])?, &key).await
     }
 
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
@@ -485,6 +509,11 @@ fn graphql_url(base: &Url) -> Url {
     let path = url.path().trim_end_matches('/').to_owned();
     url.set_path(&format!("{}/graphql", path.strip_suffix("/v3").unwrap_or(&path)));
     url
+}
+
+/// Whether GitHub says that there is such a pull request.
+fn is_there(answer: &Answer) -> bool {
+    answer.status.as_u16() == 422 && already_exists(&answer.body)
 }
 
 fn already_exists(body: &[u8]) -> bool {

@@ -1,12 +1,14 @@
 //! GitLab's REST API, version 4. A project is named by its whole path, a merge request by its number in the project, and a
 //! draft by the beginning of its title.
 
+use std::ops::ControlFlow;
+
 use async_trait::async_trait;
 use reqwest::{Method, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{Api, Scheme};
+use super::api::{Api, End, List, Scheme, Seen};
 use super::keys::{Key, Keyring, Keys, Login};
 use super::text::{body_by_us, marker, plain_title, readiness, shortened, titled};
 use super::{
@@ -19,9 +21,9 @@ use crate::http::{Answer, Refusal};
 /// GitLab takes titles of 255 characters. It takes descriptions of a million, which nobody would read.
 const TITLE_LIMIT: usize = 255;
 const BODY_LIMIT: usize = 100_000;
-/// Most entries of a page, and the most pages that are read.
+/// Most entries of a page, and the most that are looked at.
 const PAGE: usize = 100;
-const PAGES: usize = 30;
+const MOST: usize = 3000;
 /// What makes a draft; the first is what we write.
 const DRAFT: &[&str] = &["Draft:", "[Draft]", "(Draft)"];
 
@@ -105,6 +107,11 @@ impl From<Merge> for PullRequest {
     }
 }
 
+/// A list as GitLab gives it.
+fn pages(url: Url) -> List {
+    List { url, by: "per_page", size: PAGE, most: MOST, end: End::Short }
+}
+
 impl GitLab {
     /// A forge with this API and token; `source` says where the token comes from, such as the name of a variable. Without a
     /// token everything is refused with words that say so.
@@ -150,19 +157,6 @@ impl GitLab {
         self.api.expect(&answer, &[200], key, repository)
     }
 
-    /// One page of a list.
-    async fn page<T: serde::de::DeserializeOwned>(
-        &self,
-        (repository, parts): (&Repository, &[&str]),
-        page: usize,
-        key: &Key,
-    ) -> Result<Vec<T>, Refusal> {
-        let mut url = self.url(repository, parts)?;
-        let pairs = [("per_page", PAGE.to_string()), ("page", page.to_string())];
-        url.query_pairs_mut().extend_pairs(pairs);
-        self.api.expect(&self.api.get(url, key).await?, &[200], key, repository)
-    }
-
     async fn user(&self, repository: &Repository, name: &str, key: &Key) -> Result<u64, Refusal> {
         let mut url = self.api.url(["users"])?;
         url.query_pairs_mut().append_pair("username", name);
@@ -181,7 +175,7 @@ impl GitLab {
 impl Keyring for GitLab {
     async fn login(&self, repository: &Repository) -> Result<Login, Refusal> {
         let key = self.key(repository).await?;
-        Ok(Login { user: "oauth2".to_owned(), password: key.token })
+        Ok(Login { user: "oauth2".to_owned(), password: key.token() })
     }
 }
 
@@ -207,25 +201,26 @@ impl Forge for GitLab {
     }
 
     async fn open(&self, wanted: &NewPullRequest) -> Result<Option<PullRequest>, Refusal> {
-        let mut tried = None;
+        let (mut tried, mut theirs) = (None, None);
         if let Some(key) = super::key_of_person(wanted) {
             let answer = self.create(wanted, &key, shortened(&wanted.body, BODY_LIMIT)).await?;
-            if !super::is_shut_out(&answer) {
-                tried = Some((answer, key));
+            match super::is_refused(&answer) && !is_there(&answer) {
+                true => theirs = Some(self.api.refusal(&answer, &key, &wanted.repository, "").to_string()),
+                false => tried = Some((answer, key)),
             }
         }
         let (answer, key) = match tried {
             Some(tried) => tried,
             None => {
-                let key = self.key(&wanted.repository).await?;
+                let key = self.key(&wanted.repository).await;
+                let key = key.map_err(|ours| super::beside(ours, theirs.clone()))?;
                 (self.create(wanted, &key, body_by_us(wanted, BODY_LIMIT)).await?, key)
             }
         };
         match answer.status.as_u16() {
             201 => Ok(Some(self.api.read::<Merge>(&answer)?.into())),
-            // The only conflict of a new one is with another of the same branches.
-            409 => Ok(None),
-            _ => Err(self.api.refusal(&answer, &key, &wanted.repository, "")),
+            _ if is_there(&answer) => Ok(None),
+            _ => Err(super::beside(self.api.refusal(&answer, &key, &wanted.repository, ""), theirs)),
         }
     }
 
@@ -258,14 +253,13 @@ impl Forge for GitLab {
     async fn comment(&self, repository: &Repository, number: u64, comment: &Comment) -> Result<(), Refusal> {
         let (key, number, mark) = (self.key(repository).await?, number.to_string(), marker(&comment.key));
         let parts = ["merge_requests", &number, "notes"];
-        for page in 1..=PAGES {
-            let notes: Vec<Note> = self.page((repository, &parts), page, &key).await?;
-            if notes.iter().any(|note| note.body.contains(&mark)) {
-                return Ok(());
-            }
-            if notes.len() < PAGE {
-                break;
-            }
+        let see = |note: Note| match note.body.contains(&mark) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let list = pages(self.url(repository, &parts)?);
+        if self.api.list::<Vec<Note>, _>(&list, (&key, repository), see).await? == Seen::Enough {
+            return Ok(());
         }
         let body = json!({"body": format!("{}\n\n{mark}", shortened(&comment.text, BODY_LIMIT))});
         if let Some(thread) = &comment.thread {
@@ -291,10 +285,13 @@ impl Forge for GitLab {
         }
         if !marks.reviewers.is_empty() {
             // The list replaces the one that is there.
-            let Merge { reviewers, author, .. } = self.read(repository, number, &key).await?;
-            let author = author.as_ref().map(|author| author.username.as_str());
-            let mut ids: Vec<u64> = reviewers.iter().map(|user| user.id).collect();
-            for name in marks.reviewers.iter().filter(|name| !super::is_by(author, name)) {
+            let there = self.read(repository, number, &key).await;
+            let author = there.as_ref().ok().and_then(|there| there.author.as_ref());
+            let author = author.map(|author| author.username.as_str());
+            let ids = there.as_ref().map(|there| there.reviewers.iter().map(|user| user.id).collect());
+            let mut ids: Vec<u64> = ids.unwrap_or_default();
+            let names = marks.reviewers.iter().filter(|name| there.is_ok() && !super::is_by(author, name));
+            for name in names {
                 let found = self.user(repository, name, &key).await;
                 if let Ok(id) = &found
                     && !ids.contains(id)
@@ -302,43 +299,48 @@ impl Forge for GitLab {
                     ids.push(*id);
                 }
                 wanted.extend(found.as_ref().ok().map(|id| (name, *id)));
-                refused.note(&format!("the reviewer {name}"), found)?;
+                refused.note(&format!("the reviewer {name}"), found);
             }
             if !wanted.is_empty() {
                 body["reviewer_ids"] = json!(ids);
             }
+            refused.note("the reviewers", there);
         }
         if !body.as_object().is_none_or(serde_json::Map::is_empty) {
-            let there = self.edit(repository, number, &key, &body).await?.reviewers;
+            let done = self.edit(repository, number, &key, &body).await;
+            let there = done.as_ref().map(|there| there.reviewers.as_slice());
             // Whoever may not review is passed over without a word, and so is a second one where only one can be.
-            for (name, _) in wanted.iter().filter(|(_, id)| !there.iter().any(|user| user.id == *id)) {
+            let passed_over = |id: u64| there.is_ok_and(|there| !there.iter().any(|user| user.id == id));
+            for (name, _) in wanted.iter().filter(|(_, id)| passed_over(*id)) {
                 let silent = Refusal::last("the forge passed over it without saying why");
-                refused.note::<()>(&format!("the reviewer {name}"), Err(silent))?;
+                refused.note::<()>(&format!("the reviewer {name}"), Err(silent));
             }
+            refused.note("the labels and reviewers", done);
         }
         refused.end()
     }
 
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal> {
         let key = self.key(repository).await?;
-        let parts = ["repository", "commits", commit, "statuses"];
-        let statuses: Vec<Status> = self.page((repository, &parts), 1, &key).await?;
-        let check = |status: Status| {
+        let mut checks = Vec::new();
+        let see = |status: Status| {
             let state = match status.status.as_str() {
                 "success" | "skipped" | "manual" => CheckState::Passed,
                 "failed" | "canceled" if status.allow_failure => CheckState::Passed,
                 "failed" | "canceled" => CheckState::Failed,
                 _ => CheckState::Pending,
             };
-            Check { name: status.name, state, url: status.target_url }
+            checks.push(Check { name: status.name, state, url: status.target_url });
+            ControlFlow::Continue(())
         };
-        Ok(statuses.into_iter().map(check).collect())
+        let list = pages(self.url(repository, &["repository", "commits", commit, "statuses"])?);
+        let seen = self.api.list::<Vec<Status>, _>(&list, (&key, repository), see).await?;
+        Ok(super::told(checks, seen))
     }
 
     async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal> {
         let key = self.key(repository).await?;
-        let answer = self.api.get(self.url(repository, &["jobs", job, "trace"])?, &key).await?;
-        self.api.text_at(answer).await
+        self.api.log(self.url(repository, &["jobs", job, "trace"])?, &key).await
     }
 
     async fn close(&self, repository: &Repository, number: u64) -> Result<PullRequest, Refusal> {
@@ -365,4 +367,9 @@ impl Forge for GitLab {
     fn is_told_in(&self, text: &str) -> bool {
         self.keys.is_told_in(text)
     }
+}
+
+/// Whether GitLab says that there is such a merge request: the only conflict of a new one is with another of the same branches.
+fn is_there(answer: &Answer) -> bool {
+    answer.status.as_u16() == 409
 }

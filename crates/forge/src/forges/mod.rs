@@ -21,6 +21,7 @@ use async_trait::async_trait;
 
 use crate::Token;
 use crate::http::{Answer, Refusal};
+use api::Seen;
 pub use hook::{CheckNews, CommentNews, Hook, News, PullNews, Told, Unheard};
 use keys::Key;
 pub use keys::{Keyring, Login};
@@ -226,10 +227,11 @@ pub trait Forge: Send + Sync + fmt::Debug {
     /// Adds labels and asks for reviews. What is there stays.
     async fn mark(&self, repository: &Repository, number: u64, marks: &Marks) -> Result<(), Refusal>;
 
-    /// The checks of a commit, each once, with its newest result.
+    /// The checks of a commit, each once, with its newest result, and those first that failed.
     async fn checks(&self, repository: &Repository, commit: &str) -> Result<Vec<Check>, Refusal>;
 
-    /// The log of a job of the forge's own machinery; None where it has none that can be read.
+    /// The log of a job of the forge's own machinery; None where it has none that can be read. Of a long one it is the end, and
+    /// says so at its beginning.
     async fn log(&self, repository: &Repository, job: &str) -> Result<Option<String>, Refusal>;
 
     /// Closes it without merging it. One that is closed or merged stays as it is.
@@ -250,27 +252,34 @@ pub fn open_fence(text: &str) -> Option<String> {
     said::open_fence(text)
 }
 
-/// What of some marks a forge did not take, with why. The others are there.
+/// What of some marks a forge did not take, with why. The others are there: one that is refused keeps none of them from being
+/// put.
 #[derive(Debug, Default)]
-struct Refused(Vec<String>);
+struct Refused {
+    finally: Vec<String>,
+    /// What may pass, and the first refusal of it.
+    later: Option<Refusal>,
+}
 
 impl Refused {
-    /// Remembers a refusal that stays one. One that may pass is given back: all of it is asked for again then.
-    fn note<T>(&mut self, what: &str, done: Result<T, Refusal>) -> Result<(), Refusal> {
+    /// Remembers a refusal.
+    fn note<T>(&mut self, what: &str, done: Result<T, Refusal>) {
         match done {
-            Ok(_) => Ok(()),
-            Err(Refusal::Final { message }) => {
-                self.0.push(format!("{what} ({message})"));
-                Ok(())
+            Ok(_) => {}
+            Err(Refusal::Final { message }) => self.finally.push(format!("{what} ({message})")),
+            Err(Refusal::Later { message, doubtful, wait }) => {
+                let message = format!("{what}: {message}");
+                self.later.get_or_insert(Refusal::Later { message, doubtful, wait });
             }
-            Err(later @ Refusal::Later { .. }) => Err(later),
         }
     }
 
+    /// One that may pass comes first: all of it is asked for again then, which changes nothing of what is there.
     fn end(self) -> Result<(), Refusal> {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => Err(Refusal::last(format!("not taken: {}", self.0.join("; ")))),
+        match (self.later, self.finally.is_empty()) {
+            (Some(later), _) => Err(later),
+            (None, true) => Ok(()),
+            (None, false) => Err(Refusal::last(format!("not taken: {}", self.finally.join("; ")))),
         }
     }
 }
@@ -293,12 +302,34 @@ fn chosen(mut ours: Vec<PullRequest>, wanted: &NewPullRequest) -> Option<PullReq
 fn key_of_person(wanted: &NewPullRequest) -> Option<Key> {
     let person = wanted.person.as_ref()?;
     let token = person.token.clone()?;
-    Some(Key { token, source: format!("the token of {}", person.name) })
+    Some(Key::new(token, format!("the token of {}", person.name)))
 }
 
-/// Whether a person's token is of no use here: it was revoked, or they may not open pull requests in this repository.
-fn is_shut_out(answer: &Answer) -> bool {
-    matches!(answer.status.as_u16(), 401 | 403 | 404) && !answer.limited
+/// Checks as they are told: the worst first, so that what failed is seen however many there are, and that there are more than
+/// were read, which nobody takes for a success.
+fn told(mut checks: Vec<Check>, seen: Seen) -> Vec<Check> {
+    checks.sort_by_key(|check| std::cmp::Reverse(check.state));
+    if seen == Seen::Bound {
+        let name = format!("(there are more than these {}, which were not read)", checks.len());
+        checks.push(Check { name, state: CheckState::Pending, url: None });
+    }
+    checks
+}
+
+/// Whether it is worth a try with our own key after a person's was refused: it was revoked, they may not open pull requests in
+/// this repository, or the forge has words of its own for that. What is wrong with the request itself is wrong with ours too.
+fn is_refused(answer: &Answer) -> bool {
+    answer.status.is_client_error() && !answer.limited && !matches!(answer.status.as_u16(), 408 | 425 | 429)
+}
+
+/// A refusal of ours, and why the person's token was of no use before.
+fn beside(ours: Refusal, theirs: Option<String>) -> Refusal {
+    match (ours, theirs) {
+        (Refusal::Final { message }, Some(theirs)) => {
+            Refusal::last(format!("{message}; and before, {theirs}"))
+        }
+        (ours, _) => ours,
+    }
 }
 
 /// The forges that are configured, each with the addresses that it serves.

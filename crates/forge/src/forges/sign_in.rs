@@ -111,7 +111,7 @@ impl SignIn {
 
     /// Whose token this is, by the name that they log in with.
     pub async fn who(&self, token: &Token) -> Result<String, Refusal> {
-        let key = Key { token: token.clone(), source: "this token".to_owned() };
+        let key = Key::new(token.clone(), "this token".to_owned());
         let answer = self.api.call(Method::GET, self.api.url(["user"])?, &key, None).await?;
         let nowhere = Repository { owner: String::new(), name: String::new() };
         let user: User = self.api.expect(&answer, &[200], &key, &nowhere)?;

@@ -258,6 +258,68 @@ async fn checks_are_told() {
 }
 
 #[tokio::test]
+async fn every_check_is_told_and_those_first_that_failed() {
+    for (kind, scene) in Scene::all().await {
+        let (repository, commit) = (scene.repository(), scene.wanted.commit.as_str());
+        for number in 0..260 {
+            let of = if number % 2 == 0 { "unit" } else { "ci/lint" };
+            scene.server.report("acme/shop", commit, &format!("{of}-{number}"), "success");
+        }
+        scene.server.report("acme/shop", commit, "ci/last", "failure");
+        scene.server.report("acme/shop", commit, "last", "failure");
+        let checks = scene.forge.checks(repository, commit).await.unwrap();
+        assert_eq!(checks.len(), 262, "{kind:?}");
+        let mut first: Vec<&str> = checks[..2].iter().map(|check| check.name.as_str()).collect();
+        first.sort_unstable();
+        assert_eq!(first, ["ci/last", "last"], "{kind:?}");
+        assert!(checks[2..].iter().all(|check| check.state == CheckState::Passed), "{kind:?}");
+        for number in 0..3000 {
+            let of = if number % 2 == 0 { "more" } else { "ci/more" };
+            scene.server.report("acme/shop", commit, &format!("{of}-{number}"), "success");
+            scene.server.report("acme/shop", commit, &format!("{of}-{number}/again"), "success");
+        }
+        // Nobody takes those that were read for all.
+        let checks = scene.forge.checks(repository, commit).await.unwrap();
+        let last = checks.last().unwrap();
+        assert!(last.name.contains("not read") && last.state == CheckState::Pending, "{kind:?}: {last:?}");
+        scene.understood(kind);
+    }
+}
+
+#[tokio::test]
+async fn long_texts_of_others_are_in_nobodys_way() {
+    for (kind, mut scene) in Scene::all().await {
+        let long = "\u{e4}".repeat(300_000);
+        let branches: Vec<String> = (0..3).map(|number| format!("other-{number}")).collect();
+        for branch in &branches {
+            scene.repo.commit(branch, &[("other.txt", branch)]);
+        }
+        // Together they are more than is read of one answer.
+        scene.server.fill("acme/shop", &branches, &long, 120);
+        assert_eq!(scene.forge.look_up(&scene.wanted).await.unwrap(), None, "{kind:?}");
+        let opened = scene.open().await;
+        scene.server.close(opened.number);
+        let found = scene.forge.look_up(&scene.wanted).await.unwrap().unwrap();
+        assert_eq!((found.number, found.state), (opened.number, State::Closed), "{kind:?}");
+
+        // Gitea has no pages of comments.
+        for _ in 0..(if kind == Kind::Gitea { 9 } else { 130 }) {
+            scene.server.say(opened.number, "bea", &long[..200_000]);
+        }
+        let comment = Comment { key: "ses_1.trn_2".to_owned(), text: "Done.".to_owned(), thread: None };
+        for _ in 0..2 {
+            scene.forge.comment(scene.repository(), opened.number, &comment).await.unwrap();
+        }
+        let ours = |pull: &testkit::forge::PullRequest| {
+            pull.comments.iter().filter(|said| said.text.starts_with("Done.")).count()
+        };
+        let pull = scene.server.pull_requests().into_iter().find(|pull| pull.number == opened.number);
+        assert_eq!(pull.as_ref().map(ours), Some(1), "{kind:?}");
+        scene.understood(kind);
+    }
+}
+
+#[tokio::test]
 async fn merged_and_closed_are_seen_and_decide_about_their_commit_only() {
     for (kind, scene) in Scene::all().await {
         let opened = scene.open().await;
@@ -373,6 +435,46 @@ async fn the_person_whose_prompt_it_was_opens_it_or_is_named() {
             assert_eq!((there.number, there.author.as_str()), (number, "slipway-bot"), "{kind:?}");
             assert_eq!(there.body, "It was 41.\n\nOpened for Ann.", "{kind:?}");
         }
+        // Each forge has words of its own for who may not; ours is tried, and both are named where ours is refused too.
+        scene.server.close(3);
+        scene.wanted.commit = scene.repo.commit(&scene.wanted.branch, &[("answer.txt", "4\n")]);
+        scene.wanted.person = Some(person(Some("ann-token")));
+        scene.server.fail_times(On::Open, Fault::Refuse(422), 2);
+        let said = last_words(scene.forge.open(&scene.wanted).await.unwrap_err());
+        assert!(
+            said.contains("the token in FORGE_TOKEN") && said.contains("the token of Ann"),
+            "{kind:?}: {said}"
+        );
+        scene.server.keep_out("ann");
+        scene.open().await;
+        let there = scene.server.pull_requests().pop().unwrap();
+        assert_eq!(there.author, "slipway-bot", "{kind:?}");
+        assert_eq!(there.body, "It was 41.\n\nOpened for Ann.", "{kind:?}");
+        assert_eq!(scene.forge.open(&scene.wanted).await.unwrap(), None, "{kind:?}");
+        scene.understood(kind);
+    }
+}
+
+#[tokio::test]
+async fn a_label_that_cannot_be_put_now_keeps_nobody_from_being_asked() {
+    for (kind, scene) in Scene::all().await {
+        scene.server.let_in("bea", "bea-token");
+        let number = scene.open().await.number;
+        let marks = Marks { labels: vec!["bug".to_owned()], reviewers: vec!["bea".to_owned()] };
+        let on = if kind == Kind::GitLab { On::Update } else { On::Mark };
+        scene.server.fail(on, Fault::Refuse(503));
+        let refused = scene.forge.mark(scene.repository(), number, &marks).await.unwrap_err();
+        assert!(matches!(refused, Refusal::Later { .. }), "{kind:?}: {refused}");
+        if kind != Kind::GitLab {
+            assert_eq!(scene.only().reviewers, ["bea"], "{kind:?}");
+        }
+        scene.forge.mark(scene.repository(), number, &marks).await.unwrap();
+        let there = scene.only();
+        assert_eq!(
+            (there.labels, there.reviewers),
+            (vec!["bug".to_owned()], vec!["bea".to_owned()]),
+            "{kind:?}"
+        );
         scene.understood(kind);
     }
 }
@@ -416,6 +518,20 @@ async fn the_log_of_a_job_is_read_and_no_token_is_carried_elsewhere() {
         scene.server.log(job, "error: it broke\n");
         let log = scene.forge.log(scene.repository(), &job.to_string()).await.unwrap();
         assert_eq!(log.as_deref(), Some("error: it broke\n"), "{kind:?}");
+        // The end of a long one says why it failed.
+        scene
+            .server
+            .log(job, &format!("{}error: it broke at the end\n", "line of the log\n".repeat(1_000_000)));
+        let log = scene.forge.log(scene.repository(), &job.to_string()).await.unwrap().unwrap();
+        assert!(
+            log.len() < 5_000_000 && log.ends_with("\nerror: it broke at the end\n"),
+            "{kind:?}: {}",
+            log.len()
+        );
+        let (first, rest) = log.split_once('\n').unwrap();
+        let left_out = 16_000_000 + "error: it broke at the end\n".len() - rest.len();
+        assert_eq!(first, format!("({left_out} bytes before this are left out)"), "{kind:?}");
+        assert!(rest.starts_with("line of the log\n"), "{kind:?}");
         scene.understood(kind);
     }
 }

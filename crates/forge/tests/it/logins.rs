@@ -49,7 +49,7 @@ async fn work(mirror: &forge::Mirror, directory: &Path) -> String {
     git_in(&clone, &["commit", "--quiet", "-am", "Mend the answer"]);
     let from = directory.join("from.bundle");
     git_in(&clone, &["bundle", "create", "--quiet", from.to_str().unwrap(), &format!("{base}..work")]);
-    mirror.take(&from, "work", &base, "ses_1", None).await.unwrap()
+    mirror.take(&from, "work", &base, ("ses_1", None), None).await.unwrap().commit
 }
 
 fn holds(directory: &Path, text: &str) -> bool {
@@ -134,6 +134,39 @@ async fn an_app_mints_tokens_for_git_and_for_pull_requests_and_again_when_they_e
     for place in ["mirrors", "more"] {
         assert!(!holds(&directory.path().join(place), "ghs_minted"), "a token is in {place}");
     }
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_token_of_an_app_that_was_taken_back_is_minted_anew() {
+    let server = Server::start(TOKEN).await;
+    let repo = Repo::plain();
+    server.serve("acme", "shop", &repo);
+    let directory = TempDir::new().unwrap();
+    let github = Arc::new(app(&server));
+    let mut forges = Forges::default();
+    forges.add_with_logins(server.url(), Arc::clone(&github)).unwrap();
+    let mirrors = Mirrors::new(&directory.path().join("mirrors")).with_logins(forges.clone());
+    let url = server.git_url("acme", "shop");
+    let mirror = mirrors.fetch(&url).await.unwrap();
+    let commit = work(&mirror, directory.path()).await;
+    let (_, repository) = forges.of(&url).unwrap();
+    server.revoke("ghs_minted001canary");
+    mirror.push(&commit, "slipway/mend").await.unwrap();
+    assert_eq!((repo.tip("slipway/mend"), server.minted()), (commit.clone(), 2));
+    server.revoke("ghs_minted002canary");
+    // One request is refused, and those after it have the new token at once.
+    assert_eq!(github.checks(&repository, &commit).await.unwrap(), []);
+    let refused = server.requests(On::Checks).iter().filter(|entry| entry.status == 401).count();
+    assert_eq!((refused, server.minted()), (1, 3));
+    server.revoke("ghs_minted003canary");
+    mirrors.fetch(&url).await.unwrap();
+    assert_eq!(server.minted(), 4);
+    // Where the app itself is shut out, that is what is said, and no token.
+    server.revoke("ghs_minted004canary");
+    server.fail_times(On::Mint, Fault::Refuse(401), 9);
+    let said = github.checks(&repository, &commit).await.unwrap_err().to_string();
+    assert!(said.contains("does not accept the key of app") && !said.contains("ghs_"), "{said}");
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 

@@ -172,6 +172,9 @@ fn create(
     ]);
     let new = schema::body(asked, &[("title", Is::Text), ("head", Is::Text), ("base", Is::Text)], &optional)?;
     let text = |key: &str| schema::text(&new, key).unwrap_or_default();
+    if store.kept_out.contains(&login.user) {
+        return Ok(said(asked, 403, "user should have permission to write code"));
+    }
     if text("head") == text("base") {
         return Ok(said(
             asked,
@@ -363,8 +366,10 @@ fn status(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> Res
     let statuses: Vec<Value> = of
         .map(|known| json!({"id": 1, "context": known.name, "status": known.state, "target_url": "", "description": ""}))
         .collect();
-    let count = statuses.len();
-    let statuses = if count == 0 { Value::Null } else { Value::Array(statuses) };
+    // The count is that of the page, and a page of none is null.
+    let page = asked.page(statuses, "limit");
+    let count = page.as_array().map_or(0, Vec::len);
+    let statuses = if count == 0 { Value::Null } else { page };
     Ok(Decided::new(200, json!({"state": "", "sha": commit, "total_count": count, "statuses": statuses})))
 }
 

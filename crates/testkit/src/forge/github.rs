@@ -196,6 +196,9 @@ fn create(
     let custom =
         |message: String| invalid(json!({"resource": "PullRequest", "code": "custom", "message": message}));
     let Some(commit) = tip(path, branch) else { return Ok(field("head")) };
+    if store.kept_out.contains(&login.user) {
+        return Ok(custom("must be a collaborator".to_owned()));
+    }
     let Some(base_commit) = tip(path, text("base")) else { return Ok(field("base")) };
     if let Some(refused) = too_long(&new) {
         return Ok(refused);
@@ -390,7 +393,8 @@ fn runs(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> Resul
             })
         })
         .collect();
-    Ok(Decided::new(200, json!({"total_count": runs.len(), "check_runs": runs})))
+    let count = runs.len();
+    Ok(Decided::new(200, json!({"total_count": count, "check_runs": asked.page(runs, "per_page")})))
 }
 
 fn status(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> Result<Decided, Wrong> {
@@ -402,7 +406,9 @@ fn status(store: &mut Store, asked: &Asked<'_>, name: &str, commit: &str) -> Res
         .collect();
     Ok(Decided::new(
         200,
-        json!({"state": "pending", "sha": commit, "total_count": statuses.len(), "statuses": statuses}),
+        json!({
+            "state": "pending", "sha": commit, "total_count": statuses.len(), "statuses": asked.page(statuses, "per_page"),
+        }),
     ))
 }
 

@@ -181,6 +181,9 @@ fn create(
     if let Some(refused) = too_long(&new) {
         return Ok(refused);
     }
+    if store.kept_out.contains(&login.user) {
+        return Ok(said(403, "403 Forbidden"));
+    }
     if text("source_branch") == text("target_branch") {
         let words = ["You can't use same project/branch for source and target"];
         return Ok(Decided::new(422, json!({"message": words})));

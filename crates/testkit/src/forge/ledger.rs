@@ -128,6 +128,8 @@ pub(super) struct Store {
     pub(super) people: Vec<String>,
     pub(super) statuses: Vec<Status>,
     pub(super) logins: Vec<Login>,
+    /// People who may look and no more.
+    pub(super) kept_out: Vec<String>,
     /// How long the tokens of the app last.
     pub(super) token_life: Duration,
     pub(super) minted: usize,

@@ -163,6 +163,29 @@ impl Server {
         lock(&self.shared.store).logins.retain(|login| login.token != token);
     }
 
+    /// Somebody may look and no more from now on: the forge takes no pull request of theirs.
+    pub fn keep_out(&self, user: &str) {
+        lock(&self.shared.store).kept_out.push(user.to_owned());
+    }
+
+    /// So many pull requests of others, into `main` from these branches in turn and all with this text. They are closed.
+    pub fn fill(&self, repository: &str, branches: &[String], body: &str, count: usize) {
+        let mut store = lock(&self.shared.store);
+        for branch in branches.iter().cycle().take(count) {
+            let number = store.pull_requests.len() as u64 + 1;
+            store.pull_requests.push(PullRequest {
+                number,
+                repository: repository.to_owned(),
+                branch: branch.clone(),
+                base: "main".to_owned(),
+                title: "Something else".to_owned(),
+                body: body.to_owned(),
+                author: BOT.to_owned(),
+                ..PullRequest::default()
+            });
+        }
+    }
+
     /// The tokens of the app last so long from now on.
     pub fn tokens_last(&self, life: Duration) {
         lock(&self.shared.store).token_life = life;
