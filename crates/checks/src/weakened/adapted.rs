@@ -1,6 +1,8 @@
 //! Tests that failed before the work began and ask for something else now. To write down what the code returns makes them pass,
 //! and says nothing of whether that is right.
 
+use std::collections::HashSet;
+
 use protocol::{Weakening, WeakeningKind as Kind};
 
 use super::assertion::Assertion;
@@ -29,9 +31,10 @@ pub(super) fn found(all: &[Sides<'_>], failed: &[String]) -> Vec<Weakening> {
 
 /// The first assertion that became another one.
 fn changed<'a>(before: &'a [Assertion], now: &'a [Assertion]) -> Option<(&'a Assertion, &'a Assertion)> {
-    let not_in = |one: &&Assertion, others: &[Assertion]| others.iter().all(|other| other.text != one.text);
-    let gone = before.iter().find(|one| not_in(one, now))?;
-    let come: Vec<&Assertion> = now.iter().filter(|one| not_in(one, before)).collect();
+    let texts = |list: &'a [Assertion]| list.iter().map(|one| one.text.as_str()).collect::<HashSet<_>>();
+    let (had, has) = (texts(before), texts(now));
+    let gone = before.iter().find(|one| !has.contains(one.text.as_str()))?;
+    let come: Vec<&Assertion> = now.iter().filter(|one| !had.contains(one.text.as_str())).collect();
     let to = come.iter().find(|one| one.subject == gone.subject).or(come.first())?;
     Some((gone, to))
 }

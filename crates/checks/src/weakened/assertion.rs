@@ -31,7 +31,7 @@ pub(super) struct Assertion {
 }
 
 /// Beginnings of the names of what checks something.
-const NAMES: [&str; 10] =
+pub(super) const NAMES: [&str; 10] =
     ["assert", "expect", "verify", "ensure", "check", "require", "refute", "should", "fail", "must"];
 /// What may stand before such a name.
 const PREFIXES: [&str; 9] = ["debug_", "prop_", "ck_", "cr_", "g_", "xct", "test_", "tap_", "static_"];

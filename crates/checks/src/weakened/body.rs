@@ -357,10 +357,12 @@ fn dead_in_braces(side: &Side, range: Range<usize>) -> Vec<Dead> {
             b"if" | b"while" | b"for" | b"else" => {
                 let (condition, then) = condition(side, word, after, range.end);
                 let block = side.next_code(then).filter(|(next, byte)| *byte == b'{' && *next < range.end);
-                let end = block.map_or_else(
-                    || side.statement_end(then, range.end),
-                    |(open, _)| side.closing(open, range.end),
-                );
+                let end = match block {
+                    Some((open, _)) => side.closing(open, range.end),
+                    // What it decides on is read next.
+                    None if word == b"else" => then,
+                    None => side.statement_end(then, range.end),
+                };
                 let falsified = condition.ends_with(b"&&false") || condition.starts_with(b"false&&");
                 match condition.as_slice() {
                     _ if falsified && matches!(word, b"if" | b"while") => {

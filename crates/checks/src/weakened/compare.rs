@@ -2,6 +2,7 @@
 //! ask for less. One that was renamed, moved or rewritten to ask as much is none of these.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use protocol::{Weakening, WeakeningKind as Kind};
 
@@ -17,8 +18,8 @@ use super::{finding, quote};
 #[derive(Default)]
 pub(super) struct Half {
     tests: Vec<Known>,
-    /// Marks of what is around tests: what, its line, and the tests in it.
-    blocks: Vec<(String, u32, Vec<usize>)>,
+    /// Marks of what is around tests: what, its line, and the tests in it, which stand one after the other.
+    blocks: Vec<(String, u32, Range<usize>)>,
     /// Marks outside of all tests: what and where.
     loose: Vec<(String, u32)>,
     only: Vec<(String, u32)>,
@@ -113,7 +114,7 @@ impl Half {
         for block in blocks {
             let begins = tests.partition_point(|test| test.at < block.range.start);
             let ends = tests.partition_point(|test| test.at < block.range.end);
-            let inside: Vec<usize> = (first + begins..first + ends.max(begins)).collect();
+            let inside = first + begins..first + ends.max(begins);
             for mark in block.marks {
                 self.blocks.push((mark.what, side.number(mark.at), inside.clone()));
             }
@@ -149,13 +150,36 @@ fn is_for_tests(path: &str, side: &Side) -> bool {
     by_itself || language::is_test_path(path) || frameworks.iter().any(|word| side.text.contains(word))
 }
 
+/// Words of Python by which tests can be kept from being run.
+pub(super) const WORDS_OF_LOOSE: [&[u8]; 10] = [
+    b"pytestmark",
+    b"__test__",
+    b"__unittest_skip__",
+    b"load_tests",
+    b"Exception",
+    b"collect_ignore",
+    b"collect_ignore_glob",
+    b"_exit",
+    b"del",
+    b"delattr",
+];
+
 /// What outside of tests keeps a file's tests from being run.
 fn loose(side: &Side) -> Vec<(String, u32)> {
     let mut found = Vec::new();
     let whole = 0..side.code.len();
     match side.language {
         Language::Python => {
+            // A line is read once for each word, however often that is on it.
+            let mut seen: HashSet<(usize, &[u8])> = HashSet::new();
             for (at, word) in side.words(whole) {
+                let assigned = word.starts_with(b"test")
+                    && side.next_code(at + word.len()).is_some_and(|(_, byte)| byte == b'=');
+                let known = WORDS_OF_LOOSE.contains(&word);
+                if !known && !assigned || !seen.insert((side.line_begin(at), if known { word } else { b"=" }))
+                {
+                    continue;
+                }
                 let line = || side.line_text(at);
                 let what = match word {
                     b"pytestmark" if line().contains("skip") || line().contains("xfail") => "pytestmark",
@@ -170,7 +194,7 @@ fn loose(side: &Side) -> Vec<(String, u32)> {
                         found.push((quote(line()), side.number(at)));
                         continue;
                     }
-                    _ if word.starts_with(b"test") && is_overwritten(line(), word) => {
+                    _ if assigned && is_overwritten(line(), word) => {
                         found.push((quote(line()), side.number(at)));
                         continue;
                     }
@@ -180,21 +204,13 @@ fn loose(side: &Side) -> Vec<(String, u32)> {
             }
         }
         Language::Script => {
-            for (at, word) in side.words(whole) {
-                if word == b"exit" && side.line_text(at).contains("process.exit(0)") {
-                    found.push(("process.exit(0)".to_owned(), side.number(at)));
-                }
-            }
+            found.extend(ends_well(side, b"exit", "process.exit(0)"));
         }
         Language::Go => {
             let tags = side.text.lines().take_while(|line| !line.starts_with("package ")).map(str::trim_end);
             let tags = tags.filter(|line| line.starts_with("//go:build") || line.starts_with("// +build"));
             found.extend(tags.map(|line| (line.to_owned(), side.number(0))));
-            for (at, word) in side.words(whole) {
-                if word == b"Exit" && side.line_text(at).contains("os.Exit(0)") {
-                    found.push(("os.Exit(0)".to_owned(), side.number(at)));
-                }
-            }
+            found.extend(ends_well(side, b"Exit", "os.Exit(0)"));
         }
         Language::Java | Language::CSharp | Language::Php => {
             let skips = |line: &str| skipping(side.language, line.trim());
@@ -205,6 +221,18 @@ fn loose(side: &Side) -> Vec<(String, u32)> {
         _ => {}
     }
     found
+}
+
+/// The first call in code that ends the program as if all were well.
+fn ends_well(side: &Side, word: &[u8], call: &str) -> Option<(String, u32)> {
+    let (at, _) = side.words(0..side.code.len()).find(|(at, found)| {
+        let before = call.find('(').map_or(0, |open| open - word.len());
+        *found == word
+            && at
+                .checked_sub(before)
+                .is_some_and(|at| side.text.as_bytes()[at..].starts_with(call.as_bytes()))
+    })?;
+    Some((call.to_owned(), side.number(at)))
 }
 
 /// Whether a line of Python takes tests away that were defined before it: `del Till.test_total`, `delattr(Till, "test_total")`.
@@ -267,8 +295,11 @@ impl Sides<'_> {
 /// What became of the tests of all files.
 pub(super) fn compare(all: &[Sides<'_>], found: &mut Vec<Weakening>) {
     let mut moved = Moved::of(all);
+    // The modules of Rust whose files are gone, or are called otherwise.
+    let left = all.iter().filter(|sides| sides.file.new != sides.file.old);
+    let left: HashSet<&str> = left.filter_map(|sides| module_of(sides.file.old)).collect();
     for (index, sides) in all.iter().enumerate() {
-        one(index, sides, all, &mut moved, found);
+        one(index, sides, all, &left, &mut moved, found);
     }
 }
 
@@ -302,7 +333,20 @@ impl Moved {
     }
 }
 
-fn one(index: usize, sides: &Sides<'_>, all: &[Sides<'_>], moved: &mut Moved, found: &mut Vec<Weakening>) {
+/// The module that a file of Rust is: `a` of `src/a.rs` and `src/a/mod.rs`.
+fn module_of(path: &str) -> Option<&str> {
+    let path = path.strip_suffix(".rs")?;
+    path.strip_suffix("/mod").unwrap_or(path).rsplit('/').next()
+}
+
+fn one(
+    index: usize,
+    sides: &Sides<'_>,
+    all: &[Sides<'_>],
+    left: &HashSet<&str>,
+    moved: &mut Moved,
+    found: &mut Vec<Weakening>,
+) {
     let Sides { file, old, new } = sides;
     if !file.new.is_empty()
         && file.old != file.new
@@ -374,9 +418,7 @@ fn one(index: usize, sides: &Sides<'_>, all: &[Sides<'_>], moved: &mut Moved, fo
     }
     for module in old.modules.difference(&new.modules) {
         let tests = language::is_test_path(file.new) || module.contains("test");
-        let goes = all.iter().any(|other| {
-            other.file.new != other.file.old && other.file.old.ends_with(&format!("{module}.rs"))
-        });
+        let goes = left.contains(module.as_str());
         if tests && !goes && !new.functions.contains(module) && new.tests.len() <= old.tests.len() {
             let what = format!("the module {module} is not part of the tests any more");
             found.push(finding(file, Kind::TestRemoved, None, what));
@@ -561,10 +603,15 @@ fn around(file: &File<'_>, old: &Half, new: &Half, kept: &HashSet<usize>, found:
         }
         None => false,
     };
+    // How many of the tests up to each are still there: blocks may stand in blocks, each with the same tests in it.
+    let mut still = vec![0_usize];
+    for at in 0..new.tests.len() {
+        still.push(still[at] + usize::from(kept.contains(&at)));
+    }
     for (what, line, inside) in &new.blocks {
         // Where nothing is known of what is inside, as of a module in another file, it counts.
         let counts =
-            inside.is_empty() && !old.modules.is_empty() || inside.iter().any(|at| kept.contains(at));
+            inside.is_empty() && !old.modules.is_empty() || still.get(inside.end) > still.get(inside.start);
         if !known(what) && counts {
             let what = format!("tests are not run, or may fail: {what}");
             found.push(finding(file, Kind::TestSkipped, Some(*line), what));

@@ -8,7 +8,7 @@ use protocol::WeakeningKind as Kind;
 use super::diff::{Change, File, Line};
 
 /// Comments that silence a finding, in many languages.
-const SILENCERS: &[&str] = &[
+pub(super) const SILENCERS: &[&str] = &[
     "# noqa",
     "# type: ignore",
     "# pyright: ignore",
@@ -56,7 +56,7 @@ const SILENCERS: &[&str] = &[
 ];
 
 /// What makes a command's failure count for nothing, or its tests not run.
-const IGNORED: &[&str] = &[
+pub(super) const IGNORED: &[&str] = &[
     "|| true",
     "||true",
     "|| :",
@@ -114,7 +114,7 @@ const IGNORED: &[&str] = &[
 ];
 
 /// Settings whose number is a floor: lower asks for less.
-const FLOORS: &[&str] = &[
+pub(super) const FLOORS: &[&str] = &[
     "fail_under",
     "fail-under",
     "threshold",
@@ -129,7 +129,7 @@ const FLOORS: &[&str] = &[
     "target",
 ];
 /// Settings whose number is a ceiling: higher asks for less.
-const CEILINGS: &[&str] = &[
+pub(super) const CEILINGS: &[&str] = &[
     "max-warnings",
     "max_warnings",
     "maxwarnings",
@@ -145,7 +145,7 @@ const CEILINGS: &[&str] = &[
     "reruns",
 ];
 /// Settings that switch something off: the added line has this value for a key that had another.
-const OFF: &[&str] = &["\"off\"", "'off'", ": off", "= \"allow\"", "= 'allow'", ": 0,", "false"];
+pub(super) const OFF: &[&str] = &["\"off\"", "'off'", ": off", "= \"allow\"", "= 'allow'", ": 0,", "false"];
 
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

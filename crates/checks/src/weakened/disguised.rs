@@ -108,9 +108,10 @@ fn of_tests(file: &File<'_>) -> Option<Told> {
             .map(not_run)
             .or_else(|| mocks_itself(file))
             .or_else(|| replaced::in_script(file).map(stand_in)),
-        Language::Go => {
-            added(file).find(|line| line.text.starts_with("func TestMain(") && !now(".Run()")).map(not_run)
-        }
+        Language::Go => added(file)
+            .find(|line| line.text.starts_with("func TestMain("))
+            .filter(|_| !now(".Run()"))
+            .map(not_run),
         Language::Java => {
             let before = lines_before(file);
             let hidden = added(file).find(|line| {

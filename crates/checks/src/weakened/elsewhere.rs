@@ -15,7 +15,7 @@ const ENDINGS: [&str; 26] = [
     "jl", "nim", "cr", "fs", "vb", "ps1", "sh", "bash", "m", "mm",
 ];
 /// Words that begin an assertion on a line, with what follows them.
-const ASSERTIONS: [&str; 22] = [
+pub(super) const ASSERTIONS: [&str; 22] = [
     "assert",
     "refute",
     "expect",
@@ -40,7 +40,7 @@ const ASSERTIONS: [&str; 22] = [
     "|| fail",
 ];
 /// Words that keep a test from being run, or its failure from counting.
-const SKIPS: [&str; 19] = [
+pub(super) const SKIPS: [&str; 19] = [
     "@tag :skip",
     "@tag skip:",
     "@moduletag :skip",

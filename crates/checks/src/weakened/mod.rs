@@ -211,4 +211,6 @@ mod forms_of_settings;
 #[cfg(test)]
 mod gamed;
 #[cfg(test)]
+mod linear;
+#[cfg(test)]
 mod tests;

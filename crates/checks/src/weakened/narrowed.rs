@@ -8,7 +8,7 @@ use super::language;
 use super::{finding, quote};
 
 /// Settings that say where and which tests are looked for, by the files that have them.
-const SETTINGS: [&str; 14] = [
+pub(super) const SETTINGS: [&str; 14] = [
     "testpaths",
     "python_files",
     "python_functions",
@@ -25,10 +25,10 @@ const SETTINGS: [&str; 14] = [
     "grep",
 ];
 /// The same on any part of a line, in settings that are code.
-const IN_CODE: [&str; 6] =
+pub(super) const IN_CODE: [&str; 6] =
     ["testPathIgnorePatterns", "passWithNoTests:true", "exclude:[", "\"grep\":", "grep:", "testIgnore"];
 /// What a `conftest.py` does to the tests that were found, or to how they end.
-const HOOKS: [&str; 17] = [
+pub(super) const HOOKS: [&str; 17] = [
     "collect_ignore",
     "items.clear(",
     "items[:]",
@@ -48,31 +48,25 @@ const HOOKS: [&str; 17] = [
     ".outcome =",
 ];
 /// Settings of a target in `Cargo.toml` that take its tests away.
-const CARGO: [&str; 5] =
+pub(super) const CARGO: [&str; 5] =
     ["test=false", "doctest=false", "harness=false", "autotests=false", "required-features="];
 
 /// What in a file makes runners find fewer tests.
 pub(super) fn narrowed(file: &File<'_>, files: &[File<'_>]) -> Option<Weakening> {
     let name = file.new.rsplit('/').next().unwrap_or_default();
-    let had = |words: &str| {
-        file.lines().any(|line| line.change != Change::Added && compact(line.text).contains(words))
-    };
     let added = || file.lines().filter(|line| line.change == Change::Added && !is_comment(line.text));
     match name {
         "Cargo.toml" => {
+            let words = come(file, &CARGO, Spaces::Dropped);
             let setting = added().find_map(|line| {
                 let text = compact(line.text);
-                let word = CARGO.iter().find(|word| text.starts_with(**word))?;
-                (!had(word)).then_some((line.number, line.text))
+                words.iter().any(|word| text.starts_with(*word)).then_some((line.number, line.text))
             });
-            let count = |change| {
-                file.lines().filter(|line| line.change == change && line.text.trim() == "[[test]]").count()
+            let targets = |change| {
+                file.lines().filter(move |line| line.change == change && line.text.trim() == "[[test]]")
             };
-            let target = file.lines().find(|line| {
-                line.change == Change::Removed
-                    && line.text.trim() == "[[test]]"
-                    && count(Change::Removed) > count(Change::Added)
-            });
+            let fewer = targets(Change::Removed).count() > targets(Change::Added).count();
+            let target = targets(Change::Removed).next().filter(|_| fewer);
             match (setting, target) {
                 (Some((line, text)), _) => {
                     let what = format!("cargo runs fewer tests: {}", quote(text));
@@ -104,21 +98,19 @@ pub(super) fn narrowed(file: &File<'_>, files: &[File<'_>]) -> Option<Weakening>
             Some(finding(file, Kind::CheckChanged, Some(line.number), what))
         }
         "conftest.py" => {
-            let (line, _) = added().find_map(|line| {
-                let word = HOOKS.iter().find(|word| line.text.contains(**word))?;
-                (!file.lines().any(|old| old.change != Change::Added && old.text.contains(word)))
-                    .then_some((line, word))
-            })?;
+            let words = come(file, &HOOKS, Spaces::Kept);
+            let line = added().find(|line| words.iter().any(|word| line.text.contains(*word)))?;
             let what = format!("tests are left out, or their result is changed: {}", quote(line.text));
             Some(finding(file, Kind::TestsNarrowed, Some(line.number), what))
         }
         _ if has_settings(name) => {
+            let code = ![".toml", ".ini", ".cfg"].iter().any(|end| name.ends_with(end))
+                && name != "package.json"
+                && !name.starts_with("vite.config.");
+            let words = if code { come(file, &IN_CODE, Spaces::Dropped) } else { Vec::new() };
             let in_code = added().find(|line| {
                 let text = compact(line.text);
-                let code = !name.ends_with(".toml") && !name.ends_with(".ini") && !name.ends_with(".cfg");
-                code && name != "package.json"
-                    && !name.starts_with("vite.config.")
-                    && IN_CODE.iter().any(|key| text.contains(key) && !had(key))
+                words.iter().any(|key| text.contains(*key))
             });
             if let Some(line) = in_code {
                 let what = format!("tests are looked for elsewhere, or fewer: {}", quote(line.text));
@@ -139,7 +131,7 @@ pub(super) fn narrowed(file: &File<'_>, files: &[File<'_>]) -> Option<Weakening>
                         && language::is_test_path(other.new)
                         && other.new.split('/').next().is_some_and(|folder| line.text.contains(folder))
                 });
-            if begins || had(key) && file.old.is_empty() {
+            if begins || file.old.is_empty() && come(file, &[key], Spaces::Dropped).is_empty() {
                 return None;
             }
             let what = format!("tests are looked for elsewhere, or fewer: {}", quote(line.text));
@@ -147,6 +139,32 @@ pub(super) fn narrowed(file: &File<'_>, files: &[File<'_>]) -> Option<Weakening>
         }
         _ => None,
     }
+}
+
+/// Whether the spaces of a line count.
+#[derive(Clone, Copy)]
+enum Spaces {
+    Kept,
+    Dropped,
+}
+
+/// Those of the words that no line said before. They are looked for once, not again for each line that has one: the diff of a
+/// long file would be read as often as it has lines.
+fn come(file: &File<'_>, words: &[&'static str], spaces: Spaces) -> Vec<&'static str> {
+    let mut words = words.to_vec();
+    for line in file.lines().filter(|line| line.change != Change::Added) {
+        if words.is_empty() {
+            break;
+        }
+        match spaces {
+            Spaces::Kept => words.retain(|word| !line.text.contains(word)),
+            Spaces::Dropped => {
+                let text = compact(line.text);
+                words.retain(|word| !text.contains(word));
+            }
+        }
+    }
+    words
 }
 
 /// Whether a line that was there before begins so.

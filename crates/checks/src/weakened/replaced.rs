@@ -1,7 +1,7 @@
 //! What a test calls by itself, and what is put in its place: then the test tests the stand-in. What the tested code calls may be
 //! replaced, as most stand-ins are there for that.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::diff::{Change, File, Line};
 
@@ -56,22 +56,15 @@ pub(super) fn in_script<'a, 'b>(file: &'b File<'a>) -> Option<&'b Line<'a>> {
     let partly = added(file).any(|line| {
         ["importActual", "requireActual", "importOriginal"].iter().any(|word| line.text.contains(word))
     });
-    let named = |name: &str| {
-        added(file).any(|line| {
-            let text = line.text.trim_start().trim_start_matches("...").trim_start_matches("({").trim_start();
-            text.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', ',', '(']))
-                || line.text.contains(&format!(" {name}:"))
-        })
-    };
+    let named: HashSet<&str> = added(file).flat_map(|line| keys(line.text)).collect();
     added(file).find(|line| {
         if let Some(path) = quoted_after(line.text, &["vi.mock(", "jest.mock(", "vi.doMock(", "mock.module("])
         {
             // What has no path is a package of others.
             return path.starts_with(['.', '@', '~', '/'])
-                && before
-                    .names_from(path)
-                    .iter()
-                    .any(|name| (before.calls(name) || before.calls_of(name)) && (!partly || named(name)));
+                && before.names_from(path).iter().any(|name| {
+                    (before.calls(name) || before.calls_of(name)) && (!partly || named.contains(name))
+                });
         }
         let spied = ["spyOn(", "mock.method("].iter().find_map(|call| line.text.split_once(call));
         spied.is_some_and(|(_, rest)| {
@@ -92,11 +85,28 @@ fn added<'a, 'b>(file: &'b File<'a>) -> impl Iterator<Item = &'b Line<'a>> {
     })
 }
 
-/// The lines that were there before.
+/// The names on a line that could be those of properties: what it begins with, and what stands before a colon.
+fn keys(line: &str) -> impl Iterator<Item = &str> {
+    let text = line.trim_start().trim_start_matches("...").trim_start_matches("({").trim_start();
+    let length = text.find(|c: char| !is_word(c)).unwrap_or(text.len());
+    let first = text[length..].starts_with([':', ',', '(']).then(|| &text[..length]);
+    let before = line.match_indices(':').filter_map(|(at, _)| {
+        let begin = line[..at].rfind(|c: char| !is_word(c))?;
+        line[begin..].starts_with(' ').then(|| &line[begin + 1..at])
+    });
+    first.into_iter().chain(before).filter(|name| !name.is_empty())
+}
+
+/// The lines that were there before, as what is looked for in them: each is read once, however much is asked.
 struct Before<'a> {
-    imports: Vec<&'a str>,
+    /// The words of the lines that import something.
+    imports: HashSet<&'a str>,
+    /// The names that are imported, by the path in quotes.
+    paths: HashMap<&'a str, Vec<&'a str>>,
     /// The names of what is called in the others: each as it stands there, and without what is before its last dot but one.
     calls: HashSet<&'a str>,
+    /// The first names of those with dots.
+    owners: HashSet<&'a str>,
 }
 
 impl<'a> Before<'a> {
@@ -107,47 +117,54 @@ impl<'a> Before<'a> {
                 && (line.contains("import ") || line.contains("require("))
         };
         let (imports, rest): (Vec<&str>, Vec<&str>) = lines.partition(is_import);
-        let mut calls = HashSet::new();
+        let (mut calls, mut owners) = (HashSet::new(), HashSet::new());
         for line in rest.iter().filter(|line| !line.starts_with("def ") && !line.starts_with("function ")) {
             for (at, _) in line.match_indices('(') {
-                let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$');
+                let word = |c: char| is_word(c) || c == '.';
                 let begin = line[..at]
                     .rfind(|c: char| !word(c))
                     .map_or(0, |before| before + line[before..].chars().next().map_or(1, char::len_utf8));
-                calls.insert(&line[begin..at]);
+                let call = &line[begin..at];
+                calls.insert(call);
+                let mut dots = call.rmatch_indices('.');
+                let last_but_one = (dots.next(), dots.next()).1;
+                calls.extend(last_but_one.map(|(dot, _)| &call[dot + 1..]));
+                owners.extend(call.split_once('.').map(|(owner, _)| owner));
             }
         }
-        Self { imports, calls }
+        let mut paths: HashMap<&str, Vec<&str>> = HashMap::new();
+        let keyword =
+            |word: &&str| !matches!(*word, "import" | "from" | "as" | "const" | "let" | "var" | "type");
+        for line in &imports {
+            let mut parts = line.splitn(3, ['\'', '"', '`']);
+            if let (Some(names), Some(path)) = (parts.next(), parts.next()) {
+                paths.entry(path).or_default().extend(words(names).filter(keyword));
+            }
+        }
+        Self { imports: imports.iter().flat_map(|line| words(line)).collect(), paths, calls, owners }
     }
 
     fn calls(&self, name: &str) -> bool {
         self.calls.contains(name)
-            || name.contains('.')
-                && self
-                    .calls
-                    .iter()
-                    .any(|call| call.strip_suffix(name).is_some_and(|before| before.ends_with('.')))
     }
 
     /// Whether something of this object is called.
     fn calls_of(&self, owner: &str) -> bool {
-        self.calls.iter().any(|call| call.strip_prefix(owner).is_some_and(|rest| rest.starts_with('.')))
+        self.owners.contains(owner)
     }
 
     fn imports(&self, name: &str) -> bool {
-        !name.is_empty() && self.imports.iter().any(|line| words(line).any(|word| word == name))
+        self.imports.contains(name)
     }
 
     /// The names that are imported from a path.
-    fn names_from(&self, path: &str) -> Vec<&'a str> {
-        let from = |line: &&&str| {
-            ["'", "\"", "`"].iter().any(|quote| line.contains(&format!("{quote}{path}{quote}")))
-        };
-        let lines = self.imports.iter().filter(from);
-        let keyword =
-            |word: &&str| !matches!(*word, "import" | "from" | "as" | "const" | "let" | "var" | "type");
-        lines.flat_map(|line| words(line.split(path).next().unwrap_or_default()).filter(keyword)).collect()
+    fn names_from(&self, path: &str) -> &[&'a str] {
+        self.paths.get(path).map_or(&[], Vec::as_slice)
     }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$')
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

@@ -61,11 +61,17 @@ impl Side {
         self.text.get(range).unwrap_or_default()
     }
 
+    /// Where the line at an offset begins.
+    pub(super) fn line_begin(&self, at: usize) -> usize {
+        self.lines.get(self.line_at(at)).map_or(0, |line| line.at)
+    }
+
     /// The line at an offset.
     pub(super) fn line_text(&self, at: usize) -> &str {
-        let at = at.min(self.text.len());
-        let begin = self.lines.get(self.line_at(at)).map_or(0, |line| line.at);
-        self.text.get(begin..).unwrap_or_default().lines().next().unwrap_or_default()
+        let line = self.line_at(at);
+        let of = |line: usize| self.lines.get(line).map(|line| line.at);
+        let end = of(line + 1).unwrap_or(self.text.len());
+        self.text.get(of(line).unwrap_or(0)..end).unwrap_or_default().trim_end_matches(['\n', '\r'])
     }
 
     /// The words of the code in a range, with where they begin.

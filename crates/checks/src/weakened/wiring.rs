@@ -10,7 +10,7 @@ use super::diff::{Change, File};
 use super::{finding, quote};
 
 /// Programs that check something.
-const PROGRAMS: [&str; 26] = [
+pub(super) const PROGRAMS: [&str; 26] = [
     "pytest",
     "unittest",
     "tox",
@@ -39,7 +39,7 @@ const PROGRAMS: [&str; 26] = [
     "ctest",
 ];
 /// Keys of CI files that say when something runs.
-const WHEN: [&str; 7] = [
+pub(super) const WHEN: [&str; 7] = [
     "branches:",
     "branches-ignore:",
     "paths:",
@@ -49,7 +49,7 @@ const WHEN: [&str; 7] = [
     "only:",
 ];
 /// Flags and settings that make an error of each warning.
-const STRICT: [&str; 4] = ["-Werror", "<TreatWarningsAsErrors>true", "-D warnings", "/WX"];
+pub(super) const STRICT: [&str; 4] = ["-Werror", "<TreatWarningsAsErrors>true", "-D warnings", "/WX"];
 /// More scripts than people write.
 const MANY_SCRIPTS: usize = 500;
 /// Scripts that check.
@@ -162,8 +162,8 @@ fn package(file: &File<'_>) -> Option<Weakening> {
     let mut at = 0;
     while let Some(name) = reached.get(at).copied() {
         let runs = text(&before, name).unwrap_or_default();
-        let calls = |other: &&String| runs.split([' ', '&', ';', '|']).any(|word| word == other.as_str());
-        for other in scripts.keys().filter(calls) {
+        let words: HashSet<&str> = runs.split([' ', '&', ';', '|']).collect();
+        for other in scripts.keys().filter(|other| words.contains(other.as_str())) {
             if !reached.contains(&other.as_str()) {
                 reached.push(other);
             }

@@ -2,12 +2,15 @@
 //! because the checks that passed cannot tell it.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use protocol::{TestStatus, Weakening, WeakeningKind};
 
 use super::Runner;
 use crate::state::One;
 
+/// How long the diff may be looked through. It takes seconds at most; the end of a turn must not hang on it.
+const LOOKING: Duration = Duration::from_secs(60);
 /// Most of them that are told in words; the receipt has more.
 const TOLD: usize = 10;
 /// How the notice for people begins. Whoever describes the work finds it by this.
@@ -28,14 +31,17 @@ impl Runner {
         };
         match patch {
             Ok(patch) => {
-                self.weakened = not_looked_at(&patch).into_iter().collect();
-                self.weakened.extend(::checks::weakened(&patch));
-                for one in ::checks::adapted(&patch, &self.failed_before()) {
-                    // What was told of a line is told once.
-                    if !self.weakened.iter().any(|other| (&other.file, other.line) == (&one.file, one.line)) {
-                        self.weakened.push(one);
+                let failed = self.failed_before();
+                // A diff can have megabytes. To read it takes a thread of its own, so that other sessions do not wait.
+                let looked = tokio::task::spawn_blocking(move || look(&patch, &failed));
+                self.weakened = match tokio::time::timeout(LOOKING, looked).await {
+                    Ok(Ok(found)) => found,
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "the diff could not be looked through for weakened tests");
+                        vec![nothing_looked_at("it could not be read to its end")]
                     }
-                }
+                    Err(_) => vec![nothing_looked_at("it took too long")],
+                };
                 self.weakened.extend(self.says_less());
             }
             Err(error) => {
@@ -76,6 +82,24 @@ impl Runner {
         }
         self.record_notice(words(&self.weakened)).await
     }
+}
+
+/// What a diff makes say less, each line told once.
+fn look(patch: &str, failed: &[String]) -> Vec<Weakening> {
+    let mut found: Vec<Weakening> = not_looked_at(patch).into_iter().collect();
+    found.extend(::checks::weakened(patch));
+    for one in ::checks::adapted(patch, failed) {
+        if !found.iter().any(|other| (&other.file, other.line) == (&one.file, one.line)) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// What is said where the diff was not looked through.
+fn nothing_looked_at(why: &str) -> Weakening {
+    let what = format!("whether tests and checks say less now was not looked at: {why}");
+    Weakening { kind: WeakeningKind::NotLookedAt, file: "the diff".to_owned(), line: None, what }
 }
 
 /// What is said of a diff that was cut: its last line says so.

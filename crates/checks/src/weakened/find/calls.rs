@@ -87,8 +87,9 @@ fn call(side: &Side, at: usize, word: &[u8], own: Option<&'static str>) -> Optio
         let list = if own.starts_with('f') { &mut only } else { &mut marks };
         list.push(Mark { what: own.to_owned(), at });
     }
-    let before = &side.code[..at];
-    let line = &before[before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)..];
+    let line = &side.code[side.line_begin(at)..at];
+    // Of a line without end only what is near is looked at, each time.
+    let line = if line.len() > HEADER { &[][..] } else { line };
     if line.trim_ascii_start().starts_with(b"if") && line.trim_ascii_end().ends_with(b")") {
         marks.push(Mark { what: "if (…)".to_owned(), at });
     }
@@ -136,7 +137,8 @@ fn call(side: &Side, at: usize, word: &[u8], own: Option<&'static str>) -> Optio
             let block = if arrow.map(|arrow| open + arrow) == Some(from) {
                 side.next_code(from).filter(|(_, byte)| *byte == b'{').map(|(at, _)| at)
             } else {
-                side.code[from..close].iter().position(|byte| *byte == b'{').map(|ahead| from + ahead)
+                let near = &side.code[from..close.min(from + HEADER)];
+                near.iter().position(|byte| *byte == b'{').map(|ahead| from + ahead)
             };
             block.map_or(from..close, |block| block + 1..side.closing(block, close))
         }
