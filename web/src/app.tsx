@@ -1,7 +1,7 @@
 // The frame: who one is, the sidebar, and the page that the address names. A page is one line in `pages` below.
 import { type ComponentType, useEffect, useState } from 'react';
 import { ApiError } from './api/client';
-import { useMe } from './api/queries';
+import { useMe, useSessions } from './api/queries';
 import { askAgainWhenBack, keepListFresh } from './live/list';
 import { watchForNotifications } from './live/notify';
 import { keepSending } from './live/outbox';
@@ -103,25 +103,30 @@ function Frame() {
 					<Away />
 					{sheet && (
 						<Dialog open side="left" onClose={() => setSheet(false)} label="Menu">
-							<Sidebar
-								openPalette={() => {
-									setSheet(false);
-									setPalette(true);
-								}}
-								close={() => setSheet(false)}
-							/>
+							<Safe>
+								<Sidebar
+									openPalette={() => {
+										setSheet(false);
+										setPalette(true);
+									}}
+									close={() => setSheet(false)}
+								/>
+							</Safe>
 						</Dialog>
 					)}
 				</>
 			) : (
 				<div className="w-[264px] shrink-0 border-r border-line max-lg:w-[224px]">
-					<Sidebar openPalette={() => setPalette(true)} />
+					<Safe>
+						<Sidebar openPalette={() => setPalette(true)} />
+					</Safe>
 				</div>
 			)}
 			<main id="main" tabIndex={-1} className="flex min-h-0 min-w-0 flex-1 flex-col outline-none">
 				<NewVersion />
+				<KeptList />
 				{found ? (
-					<Safe key={found.pattern}>
+					<Safe key={found.pattern} of={path}>
 						<Arrival path={path} />
 						<found.page {...found.values} />
 					</Safe>
@@ -142,6 +147,12 @@ function Frame() {
 			<Toasts />
 		</div>
 	);
+}
+
+/** The list is asked for whatever page there is: what needs somebody is told of from it, also where it is out of sight. */
+function KeptList() {
+	useSessions();
+	return null;
 }
 
 /** Whoever followed a link that is gone with its page goes on in the page that came, not at the top of everything. */

@@ -17,8 +17,17 @@ export function keepToken(value: string | null) {
 export function takeTokenFromAddress() {
 	const match = /^#token=([\x21-\x7e]+)$/.exec(location.hash);
 	if (!match?.[1]) return;
-	keepToken(decodeURIComponent(match[1]));
+	keepToken(decoded(match[1]));
 	history.replaceState(null, '', location.pathname + location.search);
+}
+
+/** What an address has behind escapes; where they are none, as it stands. */
+function decoded(text: string): string {
+	try {
+		return decodeURIComponent(text);
+	} catch {
+		return text;
+	}
 }
 
 export class ApiError extends Error {

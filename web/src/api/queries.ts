@@ -2,7 +2,7 @@
 import { keepPreviousData, QueryClient, useQuery } from '@tanstack/react-query';
 import { knowModels } from '../live/limits';
 import { ApiError, get, query } from './client';
-import type { Me, Model, NamedEnvironment, Session, SessionList } from './types';
+import type { Me, Model, NamedEnvironment, Problem, Session, SessionList } from './types';
 
 export const queries = new QueryClient({
 	defaultOptions: {
@@ -42,15 +42,27 @@ export function useSessions(filters: Filters = {}) {
 
 /** A session as lists show it: from the list, or where it is none of that, such as one that was put away, by itself. */
 export function useListed(id: string): Session | undefined {
+	const { there, alone } = useFound(id);
+	return there ?? alone.data;
+}
+
+/** Why a session cannot be had, where the server said so of itself: there is none of this name, or it is not for this person. */
+export function useListedProblem(id: string): Problem | null {
+	const { there, alone } = useFound(id);
+	const { error } = alone;
+	return !there && error instanceof ApiError && error.status >= 400 && error.status < 500 ? error.problem : null;
+}
+
+function useFound(id: string) {
 	const list = useSessions();
 	const there = list.data?.sessions.find((session) => session.id === id);
 	const alone = useQuery({
 		queryKey: ['session', id],
-		queryFn: ({ signal }) => get<Session>(`/sessions/${id}`, signal),
+		queryFn: ({ signal }) => get<Session>(`/sessions/${encodeURIComponent(id)}`, signal),
 		enabled: list.isSuccess && !there,
 		refetchInterval: 30_000,
 	});
-	return there ?? alone.data;
+	return { there, alone };
 }
 
 export function useEnvironments() {

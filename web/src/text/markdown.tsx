@@ -1,9 +1,13 @@
 // What a model wrote, as markup that can do no harm: no scripts, no styles, no images from elsewhere, and links that
-// open on their own. Blocks that are finished are not read again while more comes.
+// open on their own. It is read piece by piece: what is finished is not read again while more comes, and one piece that
+// cannot be read is shown as it was written and takes nothing else with it.
 import DOMPurify from 'dompurify';
 import { Marked } from 'marked';
-import { memo, useMemo } from 'react';
+import { memo, useEffect, useMemo, useReducer, useRef } from 'react';
+import { BoundedLexer, type Links } from './bounded';
 import { visible } from './hidden';
+import { definitions, pieces } from './pieces';
+import { inTurn, later } from './turn';
 
 const escaped = (text: string) =>
 	text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
@@ -70,23 +74,80 @@ const allowed = {
 	ALLOW_ARIA_ATTR: false,
 };
 
-export function toHtml(markdown: string): string {
-	return purifier.sanitize(reader.parse(markdown, { async: false }), allowed);
+/** More markup than this one piece does not become: what is short can stand for much. */
+const MOST_MARKUP = 400_000;
+
+/** A piece as markup; null where it cannot be read in time, or cannot be read. */
+export function toHtml(markdown: string, addresses: Record<string, string> = {}): string | null {
+	try {
+		const links: Links = {};
+		for (const [label, href] of Object.entries(addresses)) links[label] = { href, title: undefined };
+		const html = reader.parser(new BoundedLexer(reader.defaults, links).lex(markdown));
+		return html.length > MOST_MARKUP ? null : purifier.sanitize(html, allowed);
+	} catch {
+		// It is shown as it was written, which is worth more than a page that is gone.
+		return null;
+	}
 }
 
-const Block = memo(function Block({ raw }: { raw: string }) {
-	const html = useMemo(() => toHtml(raw), [raw]);
+/** Markup of a piece, or what there is of it until the page has time: what it was a moment ago, or nothing yet. */
+function useHtml(raw: string, links: string): string | null {
+	const known = useRef<{ raw: string; links: string; html: string | null } | null>(null);
+	const [, again] = useReducer((times: number) => times + 1, 0);
+	const current = () => known.current?.raw === raw && known.current.links === links;
+	if (!current()) {
+		const html = inTurn(() => toHtml(raw, links ? (JSON.parse(links) as Record<string, string>) : {}));
+		if (html !== undefined) known.current = { raw, links, html };
+	}
+	const late = !current();
+	// biome-ignore lint/correctness/useExhaustiveDependencies: each text that is late waits anew.
+	useEffect(() => (late ? later(again) : undefined), [late, raw, links]);
+	return known.current?.html ?? null;
+}
+
+const Block = memo(function Block({ raw, links }: { raw: string; links: string }) {
+	const html = useHtml(raw, links);
+	if (html === null) return <div className="block break-words whitespace-pre-wrap">{raw}</div>;
 	return <div className="block" dangerouslySetInnerHTML={{ __html: html }} />;
 });
 
-/** Longer texts than this are shown as they are: reading them would hold up the page. */
+const Code = memo(function Code({ text }: { text: string }) {
+	return (
+		<div className="block">
+			{/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable from the keyboard. */}
+			<pre tabIndex={0}>
+				<code>{text}</code>
+			</pre>
+		</div>
+	);
+});
+
+/** Longer texts than this are shown as they are: they are no messages that somebody reads. */
 const READABLE = 100_000;
+/** A piece that is longer is no paragraph, list or table that somebody reads, either. */
+const LONGEST = 16_000;
 
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
-	const blocks = useMemo(
-		() => (text.length > READABLE ? null : reader.lexer(visible(text)).map((token) => token.raw)),
-		[text],
+	const read = useMemo(() => {
+		if (text.length > READABLE) return null;
+		const shown = visible(text);
+		const addresses = definitions(shown);
+		return { all: pieces(shown), links: Object.keys(addresses).length ? JSON.stringify(addresses) : '' };
+	}, [text]);
+	if (!read) return <pre className="code whitespace-pre-wrap break-words">{visible(text)}</pre>;
+	return (
+		<div className="prose">
+			{read.all.map(({ raw, code }, at) =>
+				code ? (
+					<Code key={at} text={raw} />
+				) : raw.length > LONGEST ? (
+					<div key={at} className="block break-words whitespace-pre-wrap">
+						{raw}
+					</div>
+				) : (
+					<Block key={at} raw={raw} links={raw.includes('[') ? read.links : ''} />
+				),
+			)}
+		</div>
 	);
-	if (!blocks) return <pre className="code whitespace-pre-wrap break-words">{visible(text)}</pre>;
-	return <div className="prose">{blocks.map((raw, at) => (raw.trim() ? <Block key={at} raw={raw} /> : null))}</div>;
 });

@@ -2,10 +2,19 @@
 import { Component, type ReactNode } from 'react';
 import { Failure } from './parts';
 
-export class Safe extends Component<{ children: ReactNode }, { error: unknown }> {
-	override state = { error: null as unknown };
+interface Props {
+	children: ReactNode;
+	/** What is shown: what broke in one thing is not said of the next. */
+	of?: string;
+}
+
+export class Safe extends Component<Props, { error: unknown; of: string | undefined }> {
+	override state = { error: null as unknown, of: this.props.of };
 	static getDerivedStateFromError(error: unknown) {
 		return { error };
+	}
+	static getDerivedStateFromProps({ of }: Props, state: { of: string | undefined }) {
+		return of === state.of ? null : { error: null, of };
 	}
 	override render() {
 		if (this.state.error === null) return this.props.children;

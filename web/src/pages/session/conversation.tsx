@@ -6,6 +6,7 @@ import { Rows } from '../../live/rows';
 import { type SessionStore, useLive } from '../../live/store';
 import { Icon } from '../../ui/icons';
 import { useKeys } from '../../ui/keys';
+import { Safe } from '../../ui/safe';
 import { RowView } from './rows';
 
 export function Conversation({ store, since }: { store: SessionStore; since: number | null }) {
@@ -93,7 +94,9 @@ export function Conversation({ store, since }: { store: SessionStore; since: num
 			>
 				{(row) => (
 					<div key={row.key} className="mx-auto w-full max-w-[820px] px-4">
-						<RowView row={row} store={store} />
+						<Safe>
+							<RowView row={row} store={store} />
+						</Safe>
 					</div>
 				)}
 			</VList>

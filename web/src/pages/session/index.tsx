@@ -1,7 +1,7 @@
 // A session: its header, its tabs, and beside them the plan, the queue, the people and the budget.
 import { useEffect, useState } from 'react';
 import { send } from '../../api/client';
-import { useListed } from '../../api/queries';
+import { useListed, useListedProblem } from '../../api/queries';
 import { lastReports, statusOf, turnElapsed } from '../../live/derive';
 import { markSeen, seenOf } from '../../live/seen';
 import { currentTurn } from '../../live/state';
@@ -89,15 +89,18 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 		a: () => document.querySelector<HTMLElement>('[data-approve]')?.focus(),
 		e: () => archive({ id, archived: listed?.archived ?? false }),
 	});
-	if (problem && !known) {
-		return problem.status === 404 ? (
+	// What is no session at all cannot be followed either, so nobody would ever tell of it.
+	const missing = useListedProblem(id);
+	const trouble = problem ?? missing;
+	if (trouble && !known) {
+		return trouble.status === 404 || trouble.status === 400 ? (
 			<Empty title="There is no such session">
 				<Link to="/" className="text-accent underline">
 					All sessions
 				</Link>
 			</Empty>
 		) : (
-			<Failure error={new Error(problem.title)} className="m-4" />
+			<Failure error={new Error(trouble.title)} className="m-4" />
 		);
 	}
 	return (
@@ -109,8 +112,12 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 					<Reading store={store} />
 				) : tab === 'session' ? (
 					<>
-						<Conversation store={store} since={since} />
-						<Composer store={store} />
+						<Safe>
+							<Conversation store={store} since={since} />
+						</Safe>
+						<Safe>
+							<Composer store={store} />
+						</Safe>
 					</>
 				) : (
 					<Safe key={tab}>
@@ -126,11 +133,15 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 				known &&
 				(phone || !wide ? (
 					<Dialog open side="right" onClose={() => setInspector(false)} label="Details">
-						<Inspector store={store} close={() => setInspector(false)} />
+						<Safe>
+							<Inspector store={store} close={() => setInspector(false)} />
+						</Safe>
 					</Dialog>
 				) : (
 					<aside aria-label="Details" className="w-[272px] shrink-0 overflow-y-auto border-l border-line">
-						<Inspector store={store} />
+						<Safe>
+							<Inspector store={store} />
+						</Safe>
 					</aside>
 				))}
 		</div>
