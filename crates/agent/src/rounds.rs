@@ -15,6 +15,7 @@ pub(crate) struct Rounds {
     last: Option<BTreeSet<Failure>>,
     best: usize,
     stale: u32,
+    all: u32,
     /// Whether the last round saw only a part of the checks.
     partial: bool,
 }
@@ -43,6 +44,7 @@ impl Rounds {
     /// Adds a round and gives the number of rounds without progress up to now. The first round is the mark that later
     /// ones are measured by.
     pub(crate) fn add(&mut self, failing: &[&CheckResult]) -> u32 {
+        self.all += 1;
         let now: BTreeSet<Failure> = failing.iter().flat_map(|check| failures(check)).collect();
         let total = failing.iter().map(|check| count(check)).sum();
         // A part and the whole are not measured by each other. That the part fails after the whole was run is no progress; that
@@ -59,6 +61,32 @@ impl Rounds {
         self.last = Some(now);
         self.stale
     }
+
+    /// How many rounds there were.
+    pub(crate) fn all(&self) -> u32 {
+        self.all
+    }
+}
+
+/// The failures of a check by name, each with its place.
+pub(crate) fn named(check: &CheckResult) -> Vec<String> {
+    let place = |file: Option<&str>, line: Option<u32>| match (file, line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        (file, _) => file.unwrap_or_default().to_owned(),
+    };
+    let tests = check.report.tests.iter().filter(|test| test.status == TestStatus::Failed);
+    let tests = tests.map(|test| match place(test.file.as_deref(), test.line) {
+        at if at.is_empty() => test.name.clone(),
+        at => format!("{} ({at})", test.name),
+    });
+    let findings = findings(&check.report).into_iter().map(|finding| {
+        let said = finding.message.lines().next().unwrap_or_default();
+        match place(finding.file.as_deref(), finding.line) {
+            at if at.is_empty() => said.to_owned(),
+            at => format!("{at}: {said}"),
+        }
+    });
+    tests.chain(findings).collect()
 }
 
 /// How many failures a failing check has; at least one, because it failed.

@@ -3,6 +3,8 @@
 
 mod gate;
 
+use std::collections::BTreeSet;
+
 use protocol::chat::{Call, Completion, Message, Part, Request, Stop, ToolResult, ToolSpec, UNREADABLE_CALL};
 use protocol::event::CompactionLevel;
 use protocol::{Check, EditFormat, McpTool, Mistake, Outcome};
@@ -105,6 +107,8 @@ pub struct Turn {
     left_out: Option<String>,
     /// Rounds in a row that changed nothing.
     unchanged: u32,
+    /// Files that this turn wrote with tools.
+    wrote: BTreeSet<String>,
     /// Files of the last answer that were not written.
     unwritten: Vec<String>,
     /// How often the model was told that not everything was written.
@@ -151,6 +155,7 @@ impl Turn {
             noticed: Vec::new(),
             left_out: None,
             unchanged: 0,
+            wrote: BTreeSet::new(),
             unwritten: Vec::new(),
             incomplete: 0,
             untouched: false,
@@ -482,6 +487,7 @@ impl Turn {
         let writes = batch.calls.iter().zip(&results).filter(|(call, _)| tools::changes_files(&call.tool));
         let (refused, written): (Vec<_>, Vec<_>) = writes.partition(|(_, result)| result.is_error);
         self.unwritten = refused.into_iter().map(|(call, _)| path_of(call)).collect();
+        self.wrote.extend(written.iter().map(|(call, _)| path_of(call)));
         let wrote = !written.is_empty();
         self.messages.push(Message::Tools { results });
         self.messages.extend(std::mem::take(&mut self.noticed).into_iter().map(Message::user));

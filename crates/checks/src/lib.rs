@@ -36,6 +36,7 @@ mod source;
 mod tap;
 mod traces;
 mod tsc;
+mod unexplained;
 mod unittest;
 mod verdict;
 mod vitest;
@@ -52,6 +53,7 @@ pub use leaked::{Leak, leaked, leaked_or_known, secret_in};
 pub use missing::missing_program;
 pub use since::{Known, changes, count, digest_since, failed_before, is_as_silent, is_cut, line, outline};
 pub use source::{files_of, locate, show_sources};
+pub use unexplained::{digest_failed, explain, names_a_failure, unexplained};
 pub use verdict::{ignores_failures, says_less, tally, unbelieved};
 pub use weakened::{adapted, weakened};
 

@@ -45,10 +45,14 @@ impl Mirror {
         Ok(Patches { text: String::from_utf8_lossy(&output.stdout).into_owned(), cut: output.cut })
     }
 
-    /// The messages of the same commits, each with its commit.
+    /// The messages of the same commits, each with its commit, below the names that stand in it.
     pub async fn messages(&self, commit: &str, others: &[&str]) -> Result<Vec<(String, String)>, Error> {
-        let mut git =
-            self.git("log").args(["-z", "--no-show-signature", "--format=%H%n%B", name::commit(commit)?]);
+        let mut git = self.git("log").args([
+            "-z",
+            "--no-show-signature",
+            "--format=%H%n%an <%ae>%n%cn <%ce>%n%B",
+            name::commit(commit)?,
+        ]);
         for other in others {
             git = git.arg(format!("^{}", name::commit(other)?));
         }

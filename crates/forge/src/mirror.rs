@@ -33,6 +33,8 @@ pub struct Mirrors {
     dir: PathBuf,
     locks: Arc<Mutex<HashMap<String, Arc<Locks>>>>,
     forges: Forges,
+    /// Where repositories are now, by the keys of the addresses that they had.
+    moved: Arc<Mutex<HashMap<String, String>>>,
 }
 
 /// What keeps the work of one process on one mirror in order.
@@ -50,7 +52,7 @@ impl Mirrors {
     /// Mirrors in this directory, which is made when the first is needed.
     pub fn new(dir: &Path) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        Self { dir, locks: Arc::default(), forges: Forges::default() }
+        Self { dir, locks: Arc::default(), forges: Forges::default(), moved: Arc::default() }
     }
 
     /// Where the logins of git come from for addresses that bring none. They are asked for whenever git goes to the remote,
@@ -58,6 +60,42 @@ impl Mirrors {
     #[must_use]
     pub fn with_logins(self, forges: Forges) -> Self {
         Self { forges, ..self }
+    }
+
+    /// The same mirrors for somebody who knows of repositories that moved, which the others need not know.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { moved: Arc::default(), ..self.clone() }
+    }
+
+    /// From now on the mirror of a repository goes to another address, and stays where it is, with everything that was kept in
+    /// it. An address that cannot be read changes nothing: git says of the old one what is wrong with it.
+    pub fn follow(&self, url: &str, now: &str) {
+        let (Ok(url), Ok(_)) = (Url::parse(url), Url::parse(now)) else { return };
+        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        moved.insert(url.key, now.to_owned());
+    }
+
+    /// Whether the repository at an address is at another one now, as far as that can be known: the forge says so; or there is
+    /// none any more at the old address, and the one at the new one has the commit that work began from.
+    pub async fn is_now(&self, url: &str, now: &str, base: &str) -> bool {
+        if let Some(told) = self.forges.moved(url).await {
+            return self.forges.is_same(&told, now);
+        }
+        let there = match Url::parse(url) {
+            Ok(url) => remote::list(&self.mirror(url).url, "*").await,
+            Err(_) => return false,
+        };
+        if !there.is_err_and(|error| !error.is_passing()) {
+            return false;
+        }
+        match self.fetch(now).await {
+            Ok(mirror) => mirror.is_at_remote(base).await.unwrap_or(false),
+            Err(error) => {
+                tracing::debug!(url = public_url(now), %error, "a new address of a repository cannot be read");
+                false
+            }
+        }
     }
 
     /// The mirror of this repository, fetched anew.
@@ -96,10 +134,12 @@ impl Mirrors {
     }
 
     fn mirror(&self, url: Url) -> Mirror {
+        let now = self.moved.lock().unwrap_or_else(PoisonError::into_inner).get(&url.key).cloned();
+        let now = now.and_then(|now| Url::parse(&now).ok());
         Mirror {
             path: self.path_of(&url.key),
             locks: self.locks_of(&url.key),
-            url: Arc::new(url.known_to(&self.forges)),
+            url: Arc::new(now.unwrap_or(url).known_to(&self.forges)),
             forges: self.forges.clone(),
             listing: None,
             place: Arc::from(""),

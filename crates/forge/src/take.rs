@@ -11,6 +11,7 @@ use crate::confined::{self, ONE_THREAD, outgrown};
 use crate::git::{Failure, Git, LARGE, LONG, Output, Overflow};
 use crate::mirror::is_ancestor;
 use crate::scratch::Scratch;
+use crate::signing::{Renewed, Signing};
 use crate::{Error, Mirror, dot_git, name, remote, unfolds};
 
 /// Larger bundles are refused.
@@ -25,18 +26,28 @@ const SUBMODULE: &str = "160000";
 /// Where the scratch repository has what came.
 const INCOMING: &str = "refs/slipway/incoming";
 
+/// What was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The commit, as it is here.
+    pub commit: String,
+    /// The commits that are not what they were in the sandbox, the oldest first.
+    pub renewed: Vec<Renewed>,
+}
+
 impl Mirror {
     /// Takes the branch out of a bundle from a sandbox, verified: only that ref, descends from `base`, fsck, size
     /// limits, no new submodules, no links out of the repository. Stores it under `refs/slipway/<name>`, and under
-    /// the name of a turn beside that, and gives the commit. The bundle needs to hold no more than `base..branch`.
+    /// the name of a turn beside that, and gives the commit. The bundle needs to hold no more than `base..branch`. With
+    /// somebody to sign them the commits that were made in there are written anew.
     pub async fn take(
         &self,
         bundle: &Path,
         branch: &str,
         base: &str,
-        name: &str,
-        turn: Option<&str>,
-    ) -> Result<String, Error> {
+        (name, turn): (&str, Option<&str>),
+        signing: Option<Signing<'_>>,
+    ) -> Result<Taken, Error> {
         let base = name::commit(base)?;
         let kept = name::kept(name)?;
         let of_turn = match turn {
@@ -56,8 +67,9 @@ impl Mirror {
 
         // Git takes a bundle's prerequisites for granted only if some ref of the repository leads to them.
         scratch.point("refs/slipway/base", base).await?;
-        if let Some(before) = self.resolve(&kept).await? {
-            scratch.point("refs/slipway/before", &before).await?;
+        let before = self.resolve(&kept).await?;
+        if let Some(before) = &before {
+            scratch.point("refs/slipway/before", before).await?;
         }
         unpack(&scratch, &copy, branch).await?;
         let commit = incoming(&scratch).await?;
@@ -69,8 +81,18 @@ impl Mirror {
         }
         has_an_end(&scratch, &commit).await?;
         examine(&scratch, base, &commit).await?;
+        let mut taken = Taken { commit, renewed: Vec::new() };
+        if let Some(signing) = signing {
+            let known: Vec<&str> = signing.known.iter().copied().chain(before.as_deref()).collect();
+            let signing = Signing { known: &known, ..signing };
+            taken.renewed = self.sign(&scratch, (base, &taken.commit), &signing).await?;
+        }
+        if let Some(Renewed { is, .. }) = taken.renewed.iter().find(|one| one.was == taken.commit) {
+            scratch.point(INCOMING, is).await?;
+            taken.commit.clone_from(is);
+        }
         self.accept(&scratch, &kept, of_turn.as_deref()).await?;
-        Ok(commit)
+        Ok(taken)
     }
 
     /// The mirror holds everything else already, so this moves the new objects only, through git's fsck.

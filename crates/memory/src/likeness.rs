@@ -43,6 +43,19 @@ pub(crate) fn compare(old: &Told<'_>, new: &Told<'_>) -> Likeness {
         (Some(one), Some(other)) if one != other => match texts {
             // A subject tells apart what the texts do not.
             Likeness::Same if pair.has_both(one.symmetric_difference(&other)) => Likeness::Same,
+            // Nobody words a subject twice in the same way. Two that are nearly one are one where the texts leave no other choice.
+            Likeness::Same | Likeness::Contrary
+                if pair.are_one(&one, &other) && !pair.speaks_of_two(an_error) =>
+            {
+                texts
+            }
+            Likeness::Other
+                if !an_error
+                    && (pair.are_one(&one, &other) && pair.differs_in_one()
+                        || !one.is_disjoint(&other) && pair.takes_back()) =>
+            {
+                Likeness::Contrary
+            }
             Likeness::Same | Likeness::Contrary | Likeness::Other => Likeness::Other,
         },
         (one, other) => {
@@ -71,6 +84,18 @@ fn words(subject: &str) -> BTreeSet<String> {
     let telling = content(subject).into_iter().filter(|word| part(word) != Part::Filler);
     telling.map(|word| root(&word)).collect()
 }
+
+/// Whether two words of subjects are one: "lint" and "linter", "format" and "formatting".
+fn is_form_of(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    let Some(ending) = long.strip_prefix(short) else { return false };
+    // The last letter may be there twice.
+    let single = ending.strip_prefix(short.chars().next_back().unwrap_or_default()).unwrap_or(ending);
+    ending.is_empty() || short.len() >= 4 && (ENDINGS.contains(&ending) || ENDINGS.contains(&single))
+}
+
+/// Endings that make another word of the same thing.
+const ENDINGS: [&str; 6] = ["er", "or", "ing", "ion", "ation", "ment"];
 
 /// Two texts side by side.
 struct Pair<'a> {
@@ -173,6 +198,63 @@ impl<'a> Pair<'a> {
     fn has_both<'w>(&self, mut wanted: impl Iterator<Item = &'w String>) -> bool {
         let has = self.texts.map(words);
         wanted.all(|word| has.iter().all(|has| has.contains(word)))
+    }
+
+    /// Whether two subjects are one in other words: the one says more exactly what the other says, or what only one of them has
+    /// is said by the texts.
+    fn are_one(&self, one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+        let within = |one: &BTreeSet<String>, other: &BTreeSet<String>| {
+            one.iter().all(|word| other.iter().any(|same| is_form_of(word, same)))
+        };
+        let core = |subject: &BTreeSet<String>| -> BTreeSet<String> {
+            subject.iter().filter(|word| !is_attribute(word)).cloned().collect()
+        };
+        let (a, b) = (core(one), core(other));
+        let finer = !a.is_empty() && !b.is_empty() && (within(&a, &b) || within(&b, &a));
+        let apart = one.iter().any(|word| other.iter().any(|other| are_neighbours(word, other)));
+        let (own, others) = self.own();
+        let said = |subject: &BTreeSet<String>, beside: &BTreeSet<String>, own: &[&Word]| {
+            subject
+                .difference(beside)
+                .all(|word| self.has_both([word].into_iter()) || own.iter().any(|own| own.key == *word))
+        };
+        !apart
+            && (finer
+                || within(one, other)
+                || within(other, one)
+                || !one.is_disjoint(other) && said(one, other, &own) && said(other, one, &others))
+    }
+
+    /// Whether the one has another word than the other in one place, and all else is the same. What is in the first place is
+    /// what it is said of, and two things are two.
+    fn differs_in_one(&self) -> bool {
+        let (own, others) = self.own();
+        let ([one], [other]) = (own.as_slice(), others.as_slice()) else { return false };
+        let (a, b) = (&self.a, &self.b);
+        let place = |gist: &Gist, word: &Word| gist.words.iter().position(|known| known.key == word.key);
+        let same_place = place(a, one).filter(|place| *place > 0) == place(b, other);
+        let same_role = (one.role, one.after_be, one.denied) == (other.role, other.after_be, other.denied);
+        a.words.len() > 2
+            && same_place
+            && place(a, one) != Some(0)
+            && same_role
+            && (a.denies, a.permits, &a.sides) == (b.denies, b.permits, &b.sides)
+            && self.has_equal_values()
+            && !are_neighbours(&one.key, &other.key)
+            && !self.is_turned()
+            && !self.is_reordered()
+    }
+
+    /// Whether the one names something else in the place of what the other says, and says so: "httpx, not requests".
+    fn takes_back(&self) -> bool {
+        let (own, others) = self.own();
+        let (new, old, more) = match (own.as_slice(), others.as_slice()) {
+            ([], [one]) => (&self.b, &self.a, one),
+            ([one], []) => (&self.a, &self.b, one),
+            _ => return false,
+        };
+        let denied = |word: &&Word| word.denied && old.word(&word.key).is_some_and(|old| !old.denied);
+        new.has_clauses && !more.denied && new.words.iter().any(|word| denied(&word))
     }
 
     /// Whether two notes with one subject speak of two things all the same.

@@ -214,4 +214,6 @@ pub enum WeakeningKind {
     FailureIgnored,
     /// A part of the changes could not be looked at, so what is in it is not known; or there is more than is listed.
     NotLookedAt,
+    /// What tests compare with was changed; whether that is right cannot be seen from the change.
+    TestDataChanged,
 }

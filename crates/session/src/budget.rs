@@ -13,7 +13,7 @@ use crate::Sessions;
 use crate::state::State;
 
 /// What goes into the queue when a budget was raised for work that it had ended.
-const GO_ON: &str = "The budget was raised. Go on with what it interrupted.";
+pub(crate) const GO_ON: &str = "The budget was raised. Go on with what it interrupted.";
 
 /// What the reason of a turn goes on with that ended for lack of a budget while checks failed.
 pub(crate) const STILL_FAIL: &str = "; checks still fail: ";
@@ -36,6 +36,18 @@ impl Used {
     pub(crate) fn shown(self) -> protocol::Used {
         let Self { usd, tokens, millis, steps } = self;
         protocol::Used { usd: usd.dollars(), tokens, seconds: millis as f64 / 1000.0, steps }
+    }
+
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let mut usd = self.usd;
+        usd += other.usd;
+        Self {
+            usd,
+            tokens: self.tokens.saturating_add(other.tokens),
+            millis: self.millis.saturating_add(other.millis),
+            steps: self.steps.saturating_add(other.steps),
+        }
     }
 
     /// Money and tokens, with steps and time.

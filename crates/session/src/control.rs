@@ -204,6 +204,8 @@ impl Sessions {
         request: DeliverSession,
     ) -> Result<Delivery, Problem> {
         let handle = self.registry.open(id).await?;
+        // Whoever delivers has put right what was wrong at the forge.
+        handle.recorder().reply_again();
         if let Some(then) = cause.done(&handle).await?
             && let Some(ended) = then.delivery().filter(|delivery| !delivery.state.is_pending())
         {

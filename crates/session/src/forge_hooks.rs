@@ -2,8 +2,7 @@
 //! is named by what it is about, so that it happens once also when the forge tells it under another name, later or in another
 //! order.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod early;
 
 use forge::{CheckNews, CommentNews, Comments, News, PullNews, Repository, Site, Told, Unheard};
 use protocol::event::{Delivery, Reply, ReplyState, Review, ReviewState};
@@ -12,7 +11,6 @@ use sha2::{Digest, Sha256};
 use store::Claim;
 
 use crate::actor::{Asked, Handle};
-use crate::feed::Stream;
 use crate::pull_requests::{Clock, reviewed, state_of};
 use crate::registry::check_prompt;
 use crate::workspace::prefix;
@@ -23,10 +21,9 @@ const OURS: &str = "<!-- slipway:";
 /// Most bytes of the end of a log that a model is given, and most findings of it.
 const LOG_TAIL: usize = 6 * 1024;
 const FINDINGS: usize = 30;
-/// How long news of a pull request waits that is being opened: longer than anybody tries to open one.
-const LATER: Duration = Duration::from_secs(15 * 60);
-/// How often it is looked at meanwhile, at least.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// What the keys of webhooks begin with, and the name of work that needs none: it is done before anybody hears of it.
+const KEYS: &str = "hook ";
+const NAMELESS: &str = "0";
 
 /// What came of a webhook.
 enum Came {
@@ -61,9 +58,9 @@ impl Sessions {
             }
         })?;
         let store = &self.registry.options.store;
-        let key = format!("hook {} {}", site.name, told.id);
+        let key = format!("{KEYS}{} {}", site.name, told.id);
         let sum: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
-        match store.claim_key(&key, &sum, "0").await.map_err(problem::store)? {
+        match store.claim_key(&key, &sum, NAMELESS).await.map_err(problem::store)? {
             Claim::New | Claim::Again { .. } | Claim::Done { .. } => {}
             Claim::Settled { body, .. } => {
                 let before: Option<HookTaken> = serde_json::from_str(&body).ok();
@@ -93,18 +90,10 @@ impl Sessions {
     /// Takes in what is told under a key that is claimed. What can be about a pull request of which the number is not known
     /// yet waits for that, and the forge does not wait with it.
     async fn hear(self, site: Site, told: Told, key: String) -> Result<HookTaken, Problem> {
-        let came = self.take_in(&site, &told).await;
-        let Ok(Came::Early) = came else { return self.settle(&key, came).await };
-        let later = async move {
-            let came = self.take_in_later(&site, &told).await;
-            match self.settle(&key, came).await {
-                Ok(taken) => tracing::info!(forge = site.name, ?taken, "a webhook that came early"),
-                Err(problem) => tracing::warn!(forge = site.name, %problem, "a webhook that came early"),
-            }
-        };
-        tokio::spawn(later);
-        let what = "a pull request is being opened there: it is looked at when that is done";
-        Ok(HookTaken { taken: true, what: what.to_owned(), session: None })
+        match self.take_in(&site, &told).await {
+            Ok(Came::Early) => self.wait_with(site, told, key).await,
+            came => self.settle(&key, came).await,
+        }
     }
 
     /// Keeps what came of a webhook, so that it comes of it once. What was not taken can be told again: somebody may be known
@@ -133,43 +122,6 @@ impl Sessions {
             News::Pull(news) => self.pull_told(site, repository, news).await,
             News::Comment(news) => self.comment_told(site, repository, news).await,
             News::Failed(news) => self.failure_told(site, repository, news).await,
-        }
-    }
-
-    /// Takes it in once the pull request that it can be about is known, or there is none on its way any more.
-    async fn take_in_later(&self, site: &Site, told: &Told) -> Result<Came, Problem> {
-        let end = tokio::time::Instant::now() + LATER;
-        loop {
-            let opening = told.repository.as_ref().and_then(|repository| self.opening(site, repository));
-            if let Some(stream) = opening {
-                let news = stream.news();
-                // Between the look and this it may have come; then the next look is not far.
-                drop(tokio::time::timeout(LOOK_AGAIN, news).await);
-            }
-            let came = self.take_in(site, told).await;
-            let over = self.registry.closed.is_cancelled() || tokio::time::Instant::now() > end;
-            match came {
-                Ok(Came::Early) if !over => {}
-                came => return came,
-            }
-        }
-    }
-
-    /// A session that is opening a pull request in this repository, of which nobody knows the number yet.
-    fn opening(&self, site: &Site, repository: &Repository) -> Option<Arc<Stream>> {
-        let opens = |one: &Delivery| one.state.is_pending() && site.has(&one.remote, repository);
-        self.registry.live().into_values().find_map(|handle| {
-            let stream = handle.recorder().stream();
-            let found = stream.with_state(|state| state.all_deliveries().iter().any(opens));
-            found.then(|| Arc::clone(stream))
-        })
-    }
-
-    /// What becomes of news of a pull request that no session is known to have.
-    fn of_nobody(&self, site: &Site, repository: &Repository) -> Came {
-        match self.opening(site, repository) {
-            Some(_) => Came::Early,
-            None => Came::Open(unknown()),
         }
     }
 
@@ -216,7 +168,7 @@ impl Sessions {
         news: &PullNews,
     ) -> Result<Came, Problem> {
         let Some((handle, delivery)) = self.of_number(site, repository, news.number).await? else {
-            return Ok(self.of_nobody(site, repository));
+            return self.of_nobody(site, repository).await;
         };
         let at = news.at.unwrap_or_else(Timestamp::now);
         let review = Review { state: state_of(news.state), at, draft: news.draft };
@@ -247,7 +199,7 @@ impl Sessions {
             return Ok(nothing("it does not mention us"));
         }
         let Some((handle, delivery)) = self.of_number(site, repository, news.number).await? else {
-            return Ok(self.of_nobody(site, repository));
+            return self.of_nobody(site, repository).await;
         };
         let session = handle.recorder().session();
         let Some(person) = self.who(site, news) else {

@@ -22,6 +22,7 @@ const FORMAT: u64 = fingerprint(&[
     include_bytes!("state/processes.rs"),
     include_bytes!("state/offered.rs"),
     include_bytes!("state/left.rs"),
+    include_bytes!("state/used.rs"),
     include_bytes!("budget.rs"),
     env!("CARGO_PKG_VERSION").as_bytes(),
 ]);

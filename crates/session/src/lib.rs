@@ -185,7 +185,11 @@ pub struct Sessions {
 impl Sessions {
     /// Opens the sessions: unfinished turns go on, and sandboxes that belong to no session are removed.
     pub async fn start(options: Options) -> Result<Self, Problem> {
-        Ok(Self { registry: Registry::start(options).await? })
+        let this = Self { registry: Registry::start(options).await? };
+        if this.registry.options.duty == Duty::Work {
+            this.take_up_news().await?;
+        }
+        Ok(this)
     }
 
     /// Makes a session with its first prompt. It answers before the repository is read: what is wrong with that shows

@@ -67,6 +67,13 @@ impl Recorder {
         &self.remembered
     }
 
+    /// Has said what could not be said below pull requests so far.
+    pub(crate) fn reply_again(self: &Arc<Self>) {
+        if let Some(voice) = self.replies.get() {
+            voice.say_again(self);
+        }
+    }
+
     /// The session.
     pub(crate) fn session(&self) -> SessionId {
         self.stream.session()

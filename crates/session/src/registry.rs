@@ -333,6 +333,7 @@ impl Registry {
         for reply in pending.into_iter().filter(|reply| reply.state == ReplyState::Intended) {
             self.replier.voice().say(recorder, reply);
         }
+        self.replier.voice().say_again(recorder);
     }
 
     /// Every session, newest first. Those with an actor are as they are now; the others as the index has them, unless they

@@ -83,6 +83,14 @@ impl Options {
         self.models.iter().find(|model| model.name == name)
     }
 
+    /// The models for a task, in the order in which they are asked: the route's, and then those that take over from it. None
+    /// where the configuration names no model for it.
+    pub(crate) fn line(&self, task: Task) -> Vec<llm::Model> {
+        let Some(first) = self.routed(task) else { return Vec::new() };
+        let find = |name: &str| self.models.iter().find(|model| model.name == name);
+        succession(&self.models, &first.name).into_iter().filter_map(find).cloned().collect()
+    }
+
     /// The model for a task: the route's, or else the one that works on the session.
     pub fn model_for<'a>(&'a self, task: Task, otherwise: &'a llm::Model) -> &'a llm::Model {
         self.routed(task).unwrap_or(otherwise)

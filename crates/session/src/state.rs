@@ -10,6 +10,7 @@ mod outside;
 mod permits;
 mod processes;
 mod shown;
+mod used;
 
 use protocol::event::{CheckOutcome, Delivery, Judgement, PlanItem, Reply, SandboxState, Work};
 use protocol::item::ToolCall;
@@ -80,6 +81,9 @@ pub(crate) struct TurnState {
     /// What a model that had no part in the work said of it last.
     #[serde(default)]
     pub(crate) judgement: Option<Judgement>,
+    /// After how many steps that one doubted first.
+    #[serde(default)]
+    doubted_after: Option<u32>,
     /// Whether a tool was called that can change files.
     #[serde(default)]
     pub(crate) may_have_changed: bool,
@@ -97,6 +101,9 @@ pub(crate) struct TurnState {
     tools_skipped: u32,
     checks: Vec<CheckOutcome>,
     spend: Spend,
+    /// What the work had used before that this turn goes on with, because more was allowed for it.
+    #[serde(default)]
+    carried: Used,
     /// Calls that were made one after the other, without those beside them.
     calls_in_line: u32,
     model_ms: u64,
@@ -234,42 +241,6 @@ impl TurnState {
         let list = if ran { &mut self.completed } else { &mut self.skipped };
         if list.len() < LISTED {
             list.push(Work { item: item.id, what, status: item.status });
-        }
-    }
-
-    fn count_time(&mut self, duration_ms: Option<u64>) {
-        self.tools_ms = self.tools_ms.saturating_add(duration_ms.unwrap_or(0));
-        // The next answer says how long it was in all; until then this is what is known.
-        self.elapsed_ms = self.elapsed_ms.saturating_add(duration_ms.unwrap_or(0));
-    }
-
-    /// How many calls of the work itself are recorded, with those for summaries and without one for a title.
-    pub(crate) fn calls_in_line(&self) -> u32 {
-        self.calls_in_line
-    }
-
-    /// What it used so far, `millis` of time at least.
-    fn used(&self, millis: u64) -> Used {
-        Used::new(&self.spend, self.steps, millis.max(self.elapsed_ms))
-    }
-
-    fn count_call(&mut self, status: ItemStatus, call: &ToolCall) {
-        match (call.duration_ms, call.elapsed_ms) {
-            // A command goes on while no server runs, and that time is not the turn's.
-            (Some(duration), Some(elapsed)) => {
-                let here = duration.min(elapsed.saturating_sub(self.elapsed_ms));
-                self.tools_ms = self.tools_ms.saturating_add(here);
-                self.elapsed_ms = self.elapsed_ms.max(elapsed);
-            }
-            (duration, _) => self.count_time(duration),
-        }
-        // A call that was refused for its arguments has no duration: it never ran.
-        let ran = matches!(status, ItemStatus::Completed | ItemStatus::Failed) && call.duration_ms.is_some();
-        if ran {
-            self.tools_completed += 1;
-            self.actions += u32::from(agent::policy::is_action(&call.tool, &call.input));
-        } else {
-            self.tools_skipped += 1;
         }
     }
 }
@@ -413,6 +384,7 @@ impl State {
             EventBody::SessionRestored { lineage } => self.lineages.push((*lineage, event.seq)),
             EventBody::PromptQueued { prompt, text, now, images } => {
                 let author = event.actor.id.clone();
+                self.note_going_on(*prompt, text, *now);
                 let place = if *now { 0 } else { self.queue.len() };
                 let (text, images) = (text.clone(), images.clone());
                 let queued = QueuedPrompt { id: *prompt, text, author, editors: Vec::new(), images };
@@ -445,7 +417,7 @@ impl State {
                 if let Some(open) = self.turn.take_if(|open| open.id == *turn) {
                     // What the session before it did is on that one's account.
                     if self.inherits_until.is_none() {
-                        self.ledger.finish(*outcome, open.used(receipt.duration_ms), open.spend);
+                        self.ledger.finish(*outcome, &open, receipt.duration_ms);
                     }
                     if let Some(tree) = open.handed_over(*outcome) {
                         self.passed = Some(tree.clone());
@@ -527,7 +499,7 @@ impl State {
                 open.passed = Some(Passed { tree: tree.clone(), left: left.clone() });
             }),
             EventBody::WorkJudged { turn, judgement } => {
-                self.in_turn(*turn, |open| open.judgement = Some(judgement.clone()));
+                self.in_turn(*turn, |open| open.judge(judgement));
             }
             EventBody::ChecksKnown { turn, checks, .. } => self.in_turn(*turn, |open| open.know(checks)),
             EventBody::MistakeMade { turn, mistake } => {
@@ -578,7 +550,7 @@ impl State {
         if self.queue.is_empty() {
             self.queue = Vec::new();
         }
-        self.ledger.begin();
+        let carried = self.ledger.begin(prompt);
         let left = std::mem::take(&mut self.left);
         self.turn = Some(Box::new(TurnState {
             id: turn,
@@ -595,6 +567,7 @@ impl State {
             before: left.known,
             passed: None,
             judgement: None,
+            doubted_after: None,
             may_have_changed: false,
             mistakes: Mistakes::default(),
             model: None,
@@ -605,6 +578,7 @@ impl State {
             tools_skipped: 0,
             checks: Vec::new(),
             spend: Spend::default(),
+            carried,
             calls_in_line: 0,
             model_ms: 0,
             tools_ms: 0,

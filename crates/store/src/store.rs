@@ -272,6 +272,18 @@ impl Store {
         self.inner.catalogue.call(move |db| keys::abandon(db, &key)).await
     }
 
+    /// Gives the work of a claimed key another name, under which it is found when this server is gone.
+    pub async fn rename_key(&self, key: &str, name: &str) -> Result<(), Error> {
+        let (key, name) = (key.to_owned(), name.to_owned());
+        self.inner.catalogue.call(move |db| keys::rename(db, &key, &name)).await
+    }
+
+    /// The keys that begin so and that an earlier server gave no answer to, the oldest first, with the names of their work.
+    pub async fn left_keys(&self, begin: &str) -> Result<Vec<(String, String)>, Error> {
+        let begin = begin.to_owned();
+        self.inner.catalogue.call(move |db| keys::left(db, &begin)).await
+    }
+
     /// To be asked before anything is copied for a backup.
     pub async fn keys_before(&self) -> Result<KeysBefore, Error> {
         let answered = Arc::clone(&self.inner.answered);

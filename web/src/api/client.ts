@@ -1,4 +1,5 @@
 // Commands and questions over HTTP. Every failure is a problem with a sentence and, where there is one, what to do.
+import { visible } from '../text/hidden';
 import type { Problem } from './types';
 
 const TOKEN = 'slipway.token';
@@ -43,8 +44,11 @@ export class ApiError extends Error {
 
 /** What went wrong, for people. */
 export function inWords(error: unknown): { title: string; hint?: string } {
-	if (error instanceof ApiError) return { title: error.problem.title, hint: error.problem.hint ?? undefined };
-	if (error instanceof Error) return { title: error.message };
+	if (error instanceof ApiError) {
+		const { title, hint } = error.problem;
+		return { title: visible(title), hint: hint ? visible(hint) : undefined };
+	}
+	if (error instanceof Error) return { title: visible(error.message) };
 	return { title: 'Something went wrong that has no name' };
 }
 

@@ -14,12 +14,20 @@ const names = {
 
 /** A text that a call was given, under whichever of its names. */
 export function given(input: unknown, what: keyof typeof names): string | null {
+	const name = nameIn(input, what);
+	return name === null ? null : ((input as Record<string, string>)[name] ?? null);
+}
+
+function nameIn(input: unknown, what: keyof typeof names): string | null {
 	if (!input || typeof input !== 'object') return null;
-	for (const name of names[what]) {
-		const value = (input as Record<string, unknown>)[name];
-		if (typeof value === 'string') return value;
-	}
-	return null;
+	return names[what].find((name) => typeof (input as Record<string, unknown>)[name] === 'string') ?? null;
+}
+
+/** What a call was given beside what is shown of it: whoever decides about it sees all that would run. */
+export function besides(input: unknown, shown: (keyof typeof names)[]): [string, unknown][] {
+	if (!input || typeof input !== 'object') return [];
+	const known = shown.map((what) => nameIn(input, what));
+	return Object.entries(input).filter(([name]) => !known.includes(name));
 }
 
 /** The changes of a call; null where it changes no files, or where that cannot be read from it. */

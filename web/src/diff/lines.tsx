@@ -40,8 +40,17 @@ export function wordsOf(lines: Line[]): Map<Line, Piece[]> {
 /** Longer lines, such as those of code that was made small, are cut. */
 const LONG = 4000;
 
-export const LineText = memo(function LineText({ line, words }: { line: Line; words?: Piece[] | undefined }) {
-	if (line.text.length > LONG) {
+/** `whole`: also a long line is shown to its end. */
+export const LineText = memo(function LineText({
+	line,
+	words,
+	whole = false,
+}: {
+	line: Line;
+	words?: Piece[] | undefined;
+	whole?: boolean;
+}) {
+	if (line.text.length > LONG && !whole) {
 		return (
 			<>
 				{visible(line.text.slice(0, LONG))}{' '}

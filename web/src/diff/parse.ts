@@ -16,6 +16,8 @@ export interface FilePatch {
 	binary: boolean;
 	/** Where only or also the mode is another one: `100644 to 100755`. */
 	mode: string | null;
+	/** What git calls the content before and after, where it says so. */
+	content: string | null;
 	/** Another repository, of which only the commit changed. */
 	submodule: boolean;
 	insertions: number;
@@ -62,6 +64,18 @@ const named = (text: string) => {
 	return name === '/dev/null' ? null : name.replace(/^[ab]\//, '');
 };
 
+/**
+ * The name in `a/NAME b/NAME`. Nothing says where the first one ends, and a name may have ` b/` in it; but both are the same,
+ * so the second one begins in the middle. Where they are not, what follows says which name it has.
+ */
+function nameOf(names: string): string {
+	const middle = (names.length - 1) / 2;
+	const [first, second] = [names.slice(0, middle), names.slice(middle + 1)];
+	if (names[middle] === ' ' && named(first) === named(second)) return named(second) ?? '';
+	const after = /^(?:"(?:[^"\\]|\\.)*"|.*?) ("b\/.*"|b\/.*)$/.exec(names);
+	return named(after?.[1] ?? '') ?? '';
+}
+
 /** The last line of a patch that was too long, as the server writes it. */
 const CUT = /\n\[the rest is left out: ([^\n]*)\]\n?$/;
 
@@ -78,6 +92,7 @@ export const blank = (path: string): FilePatch => ({
 	status: 'modified',
 	binary: false,
 	mode: null,
+	content: null,
 	submodule: false,
 	insertions: 0,
 	deletions: 0,
@@ -118,8 +133,7 @@ export function parsePatch(patch: string): FilePatch[] {
 			continue;
 		}
 		if (line.startsWith('diff --git ')) {
-			const names = /^diff --git (?:"?a\/.*?"?) ("b\/.*"|b\/.*)$/.exec(line);
-			file = blank(named(names?.[1] ?? '') ?? '');
+			file = blank(nameOf(line.slice(11)));
 			files.push(file);
 			hunk = null;
 			continue;
@@ -145,8 +159,10 @@ export function parsePatch(patch: string): FilePatch[] {
 		else if (line.startsWith('deleted file')) file.status = 'deleted';
 		else if (line.startsWith('old mode ')) file.mode = line.slice(9);
 		else if (line.startsWith('new mode ')) file.mode = `${file.mode} to ${line.slice(9)}`;
-		else if (line.startsWith('index ') && line.endsWith(' 160000')) file.submodule = true;
-		else if (line.startsWith('copy from ')) {
+		else if (line.startsWith('index ')) {
+			file.content = line.slice(6);
+			if (line.endsWith(' 160000')) file.submodule = true;
+		} else if (line.startsWith('copy from ')) {
 			file.status = 'copied';
 			file.oldPath = unquote(line.slice(10));
 		} else if (line.startsWith('copy to ')) file.path = unquote(line.slice(8));

@@ -1,5 +1,5 @@
 // The changes of a few files, where they are asked about or were made: each with its name, its counts and its lines.
-import { useMemo } from 'react';
+import { useMemo, useState } from 'react';
 import { visible } from '../text/hidden';
 import { plural } from '../ui/format';
 import { LineText, looks, signs, wordsOf } from './lines';
@@ -7,6 +7,8 @@ import type { FilePatch } from './parse';
 
 /** Lines of one file that are shown. */
 const LINES = 400;
+/** As many more each time that they are asked for. */
+const MORE = 2_000;
 
 /** What became of a file, where it did not only change. */
 const words: Record<FilePatch['status'], string> = {
@@ -17,7 +19,8 @@ const words: Record<FilePatch['status'], string> = {
 	copied: 'copied',
 };
 
-export function PatchView({ files, most = 360 }: { files: FilePatch[]; most?: number }) {
+/** `all`: somebody decides about it, so that nothing of it stays out of reach. */
+export function PatchView({ files, most = 360, all = false }: { files: FilePatch[]; most?: number; all?: boolean }) {
 	return (
 		<div
 			className="overflow-auto"
@@ -28,21 +31,24 @@ export function PatchView({ files, most = 360 }: { files: FilePatch[]; most?: nu
 			aria-label="Changed lines"
 		>
 			{files.map((file, at) => (
-				<One key={at} file={file} />
+				<One key={at} file={file} whole={all} />
 			))}
 		</div>
 	);
 }
 
-function One({ file }: { file: FilePatch }) {
+function One({ file, whole }: { file: FilePatch; whole: boolean }) {
+	const [shown, setShown] = useState(LINES);
 	const name = file.oldPath && file.oldPath !== file.path ? `${file.oldPath} → ${file.path}` : file.path;
 	const all = file.hunks.reduce((sum, hunk) => sum + hunk.lines.length, 0);
-	let left = LINES;
+	let left = shown;
 	return (
 		<section aria-label={visible(name)}>
 			<p className="sticky top-0 flex items-center gap-3 border-b border-line bg-surface px-3 py-1 text-sm">
 				<span className="code min-w-0 flex-1 break-all">{visible(name)}</span>
-				<span className="text-xs text-muted">{words[file.status]}</span>
+				<span className="text-xs text-muted">
+					{[words[file.status], file.mode && `mode ${file.mode}`].filter(Boolean).join(', ')}
+				</span>
 				<span className="tabular text-xs whitespace-nowrap">
 					<span className="text-good">+{file.insertions}</span> <span className="text-bad">−{file.deletions}</span>
 				</span>
@@ -57,11 +63,21 @@ function One({ file }: { file: FilePatch }) {
 					return (
 						<div key={at}>
 							{head && <p className="truncate bg-sunken px-3 py-0.5 text-muted">{visible(head)}</p>}
-							<Lines lines={lines} />
+							<Lines lines={lines} whole={whole} />
 						</div>
 					);
 				})}
-				{all > LINES && <p className="px-3 py-1 font-sans text-xs text-muted">{plural(all - LINES, 'more line')}</p>}
+				{all > shown && (
+					<p className="flex items-center gap-3 px-3 py-1 font-sans text-xs text-muted">
+						{plural(all - shown, 'more line')}
+						<button type="button" className="target text-accent underline" onClick={() => setShown(shown + MORE)}>
+							Show more
+						</button>
+					</p>
+				)}
+				{file.binary && (
+					<p className="px-3 py-1 font-sans text-xs text-muted">A binary file: its content is not shown.</p>
+				)}
 				{all === 0 && file.status === 'renamed' && (
 					<p className="px-3 py-1 font-sans text-xs text-muted">With the same content.</p>
 				)}
@@ -70,13 +86,13 @@ function One({ file }: { file: FilePatch }) {
 	);
 }
 
-function Lines({ lines }: { lines: FilePatch['hunks'][number]['lines'] }) {
+function Lines({ lines, whole }: { lines: FilePatch['hunks'][number]['lines']; whole: boolean }) {
 	const words = useMemo(() => wordsOf(lines), [lines]);
 	return lines.map((line, at) => (
 		<div key={at} className={`flex px-3 ${looks[line.kind]}`}>
 			<span className="w-4 shrink-0 text-muted select-none">{signs[line.kind]}</span>
 			<span className="min-w-0 flex-1 break-words whitespace-pre-wrap">
-				<LineText line={line} words={words.get(line)} />
+				<LineText line={line} words={words.get(line)} whole={whole} />
 				{line.open && <NoEnd />}
 			</span>
 		</div>

@@ -74,7 +74,7 @@ function apply(state: SessionState, event: Event) {
 			const { prompt, text, now, images } = event.data;
 			const waiting = { id: prompt, text, author: by, ...(images ? { images } : {}) };
 			state.queue = now ? [waiting, ...state.queue] : [...state.queue, waiting];
-			state.prompts.set(prompt, { text, author: by, at: event.at });
+			state.prompts.set(prompt, { text: firstWords(text), author: by, at: event.at });
 			return;
 		}
 		case 'prompt.edited': {
@@ -86,7 +86,7 @@ function apply(state: SessionState, event: Event) {
 				return { ...one, text, ...(more.length ? { editors: more } : {}) };
 			});
 			const known = state.prompts.get(prompt);
-			if (known) state.prompts.set(prompt, { ...known, text });
+			if (known) state.prompts.set(prompt, { ...known, text: firstWords(text) });
 			return;
 		}
 		case 'prompt.removed':
@@ -170,7 +170,8 @@ function apply(state: SessionState, event: Event) {
 			if (view) {
 				const changed = input !== undefined && input !== null;
 				const resolved = { approved, by, at: event.at, comment: comment ?? null, all: all ?? false, changed };
-				state.approvals.set(approval, { ...view, resolved });
+				// What was asked about is told by the call itself from here on.
+				state.approvals.set(approval, { ...view, call: null, diff: null, resolved });
 				touch(state, view.turn);
 			}
 			if (state.waiting === approval) state.waiting = null;
@@ -274,6 +275,11 @@ function apply(state: SessionState, event: Event) {
 			note(state, event, { kind: 'other', type: (event as { type: string }).type });
 	}
 }
+
+/** The beginning of a prompt, by which its turn is named; a text of its own, which does not keep all of a long one. */
+const firstWords = (text: string) =>
+	text.length <= NAMED ? text : (JSON.parse(JSON.stringify(text.slice(0, NAMED))) as string);
+const NAMED = 200;
 
 function putItem(state: SessionState, event: Event, turn: string, item: Item, endedAt: string | null) {
 	const known = state.items.get(item.id);

@@ -80,6 +80,12 @@ export class Outbox {
 		return this.of(session).some((one) => one.key === key);
 	}
 
+	/** Whether a prompt was not taken by the server yet, as far as this tab or another one knows. */
+	onTheWay(session: string, key: string): boolean {
+		const here = this.of(session).find((one) => one.key === key);
+		return here ? !here.prompt : read(key) !== null;
+	}
+
 	watch(watcher: (session: string) => void) {
 		this.watchers.add(watcher);
 		return () => {
@@ -167,8 +173,8 @@ export class Outbox {
 			const { id } = (await answer.json()) as { id: string };
 			// From here on it is the server's; on the page it stays until the log has it.
 			const one = this.find(key);
-			if (one) this.change(one, { prompt: id });
 			forget(key);
+			if (one) this.change(one, { prompt: id });
 			return true;
 		} catch (error) {
 			const one = this.find(key);

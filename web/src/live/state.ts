@@ -153,7 +153,7 @@ export interface SessionState {
 	deliveries: Map<string, Delivery>;
 	snapshots: number;
 	forkedFrom: string | null;
-	/** Authors of prompts, by prompt. */
+	/** Authors of prompts and how they begin, by prompt. */
 	prompts: Map<string, { text: string; author: string; at: string }>;
 	people: string[];
 	typing: Map<string, number>;

@@ -233,7 +233,7 @@ function Row({ session, depth, chosen, parent, apart }: RowProps) {
 					<span className="truncate">
 						{parent !== null && `part of “${visible(parent)}” · `}
 						{apart.length > 0 && `${apartWords(apart)} · `}
-						{session.environment}
+						{visible(session.environment)}
 						{session.branch && ` · ${visible(session.branch)}`}
 						{authors(session)}
 						{session.origin && session.origin !== 'web' && ` · from ${session.origin}`}

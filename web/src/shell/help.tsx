@@ -47,6 +47,13 @@ const keys: { title: string; keys: [string, string][] }[] = [
 			['m', 'Comment on the line, or on the file'],
 		],
 	},
+	{
+		title: 'In the terminal',
+		keys: [
+			['Esc Tab', 'Leave it, to what comes after'],
+			['Esc ⇧ Tab', 'Leave it, to what comes before'],
+		],
+	},
 ];
 
 export function Help({ open, close }: { open: boolean; close: () => void }) {

@@ -5,8 +5,10 @@ import { Lexer, type MarkedOptions, type Token, Tokenizer } from 'marked';
 
 /** As many blocks or marks may be in each other. */
 const DEEPEST = 24;
-/** Work of one reading: characters of blocks, and for lines each character as often as there are signs that may be markup. */
+/** Work of one reading: for lines each character as often as there are signs in them that may be markup. */
 const MOST_WORK = 2_000_000;
+/** The work of a character of blocks: several are tried on it, and some are read again with what follows them. */
+const BLOCK = 8;
 /** Cells of one table: rows are filled up to the width of the first one. */
 const MOST_CELLS = 5_000;
 
@@ -39,7 +41,7 @@ export class BoundedLexer extends Lexer {
 	}
 
 	override blockTokens(src: string, tokens: Token[] = [], clipped?: boolean): never {
-		if (this.takes(src.length)) {
+		if (this.takes(src.length * BLOCK)) {
 			this.depth += 1;
 			try {
 				return super.blockTokens(src, tokens as never, clipped) as never;

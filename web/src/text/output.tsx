@@ -5,7 +5,7 @@ import { spans } from './ansi';
 import { visible } from './hidden';
 
 const Line = memo(function Line({ text }: { text: string }) {
-	const parts = useMemo(() => spans(visible(text)), [text]);
+	const parts = useMemo(() => spans(text).map((part) => ({ ...part, text: visible(part.text) })), [text]);
 	return (
 		<div className="min-h-[18px] break-words whitespace-pre-wrap">
 			{parts.map((part, at) =>

@@ -22,13 +22,21 @@ const inLayer = (target: EventTarget | null) =>
 
 const inTerminal = (target: EventTarget | null) => target instanceof Element && target.closest('.xterm') !== null;
 
+/**
+ * A sign that has no key of its own, such as `]` on many keyboards, is typed with AltGr, which some systems tell of as Ctrl
+ * and Alt together, or with Option: what counts is the sign.
+ */
+const isSign = (event: KeyboardEvent) =>
+	(event.altKey || event.getModifierState('AltGraph')) && /^[!-/:-@[-`{-~]$/.test(event.key);
+
 function onKey(event: KeyboardEvent) {
 	if (event.defaultPrevented || event.isComposing || inTerminal(event.target)) return;
-	const modified = isMac ? event.metaKey : event.ctrlKey;
+	const sign = isSign(event) && !event.metaKey;
+	const modified = !sign && (isMac ? event.metaKey : event.ctrlKey);
 	// The other one belongs to the system: on a Mac, Ctrl K ends a line.
-	if (isMac ? event.ctrlKey : event.metaKey) return;
+	if (!sign && (isMac ? event.ctrlKey : event.metaKey)) return;
 	if (!modified && (isWriting(event.target) || inLayer(event.target))) return;
-	if (event.altKey) return;
+	if (event.altKey && !sign) return;
 	const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
 	const key = modified ? `mod+${name}` : event.key.length === 1 ? event.key : name;
 	const pair = first && Date.now() - first.at < 1000 ? `${first.key} ${key}` : null;

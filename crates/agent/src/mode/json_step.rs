@@ -189,8 +189,8 @@ fn told(messages: &[Message], tools: &[ToolSpec]) -> Vec<Message> {
     told
 }
 
-/// What a tool gave, so that nothing in it can pass for words of the user, who speaks in the same messages.
-fn as_data(text: &str) -> String {
+/// What a tool or a check gave, so that nothing in it can pass for words of the user, who speaks in the same messages.
+pub(crate) fn as_data(text: &str) -> String {
     format!("<result>\n{}\n</result>", text.replace("</result", "<\\/result"))
 }
 

@@ -13,7 +13,7 @@ use protocol::chat::{Call, Completion, Message, Request, Stop, ToolSpec};
 
 use crate::history::Past;
 
-pub(crate) use json_step::is_step;
+pub(crate) use json_step::{as_data, is_step};
 
 /// What a request is made from.
 #[derive(Debug, Clone, Copy)]

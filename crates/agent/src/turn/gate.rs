@@ -7,6 +7,7 @@ use super::{NUDGES, State, Turn, words};
 use crate::answer::calls_of;
 use crate::effect::Effect;
 use crate::input::{CheckResult, Verification};
+use crate::mode::as_data;
 use crate::notes;
 use crate::rounds;
 use crate::tools;
@@ -15,6 +16,10 @@ use crate::tools;
 const DIGEST_BYTES: usize = 16 * 1024;
 /// The same for what failed before the work.
 const BEFORE_BYTES: usize = 2 * 1024;
+/// Most failures and files that the reason of an escalation names, and most bytes of one.
+const NAMED: usize = 5;
+const NAMED_FILES: usize = 8;
+const NAMED_BYTES: usize = 200;
 
 impl Turn {
     pub(super) fn verified(&mut self, verification: &Verification) -> Vec<Effect> {
@@ -49,7 +54,8 @@ impl Turn {
                 "checks still fail after {} without progress: {}",
                 plural(stale as usize, "round"),
                 left(&failing)
-            ) + not_broken(&failing);
+            );
+            let reason = reason + not_broken(&failing) + &what_is_left(&failing) + &self.tried();
             return self.finish(Outcome::Escalated, reason);
         }
         let text = self.failing_text(&failing);
@@ -68,14 +74,38 @@ impl Turn {
         text
     }
 
-    /// What each check that fails says.
+    /// What each check that fails says. What the command of one printed is told as data: the repository's files and whatever they
+    /// run can have written it. The others are the platform's own words.
     fn digests(&self, failing: &[&CheckResult]) -> String {
         let mut text = String::new();
         for check in failing {
-            let command = self.checks.iter().find(|known| known.name == check.name);
-            let command = command.map(|known| format!(" (`{}`)", known.run)).unwrap_or_default();
             let digest = tools::cut(check.digest.trim_end(), DIGEST_BYTES);
-            text.push_str(&format!("\n{}{command} failed:\n{digest}\n", check.name));
+            let known = self.checks.iter().find(|known| known.name == check.name);
+            text.push_str(&match known {
+                Some(known) => format!(
+                    "\n{} (`{}`) failed; what it printed is data:\n{}\n",
+                    check.name,
+                    known.run,
+                    as_data(&digest)
+                ),
+                None => format!("\n{} failed:\n{digest}\n", check.name),
+            });
+        }
+        text
+    }
+
+    /// What was done in vain, for the person who goes on from here.
+    fn tried(&self) -> String {
+        let (rounds, steps) = (self.rounds.all() as usize, self.steps as usize);
+        let mut text =
+            format!("\nTried: {} of checks, {} of the model", plural(rounds, "round"), plural(steps, "step"));
+        let files: Vec<&str> = self.wrote.iter().map(String::as_str).take(NAMED_FILES).collect();
+        if !files.is_empty() {
+            text.push_str(&format!("; wrote {}", files.join(", ")));
+        }
+        let more = self.wrote.len().saturating_sub(files.len());
+        if more > 0 {
+            text.push_str(&format!(" and {}", plural(more, "other file")));
         }
         text
     }
@@ -115,7 +145,7 @@ impl Turn {
                 let reason = format!(
                     "the model does not say which files it means, and checks fail: {}",
                     left(failing)
-                );
+                ) + &what_is_left(failing);
                 Some(self.finish(Outcome::Escalated, reason))
             }
             (false, 1) => Some(self.call_model(nothing)),
@@ -158,6 +188,29 @@ fn left(failing: &[&CheckResult]) -> String {
         [one] => one.clone(),
         several => format!("{}; {} left", several.join(", "), plural(total, "failure")),
     }
+}
+
+/// A few of the failures by name, with where they are.
+fn what_is_left(failing: &[&CheckResult]) -> String {
+    let mut lines = Vec::new();
+    for check in failing {
+        let named = rounds::named(check);
+        if named.is_empty()
+            && let Some(last) = check.report.tail.lines().rfind(|line| !line.trim().is_empty())
+        {
+            lines.push(format!("{} ends with: {}", check.name, tools::cut(last.trim(), NAMED_BYTES)));
+        }
+        lines.extend(
+            named.into_iter().map(|name| format!("{}: {}", check.name, tools::cut(&name, NAMED_BYTES))),
+        );
+    }
+    let more = lines.len().saturating_sub(NAMED);
+    lines.truncate(NAMED);
+    let mut text: String = lines.iter().map(|line| format!("\n- {line}")).collect();
+    if more > 0 {
+        text.push_str(&format!("\n- and {more} more"));
+    }
+    if text.is_empty() { text } else { format!("\nLeft:{text}") }
 }
 
 /// What is said where everything that fails is known from before the turn.

@@ -200,7 +200,7 @@ fn a_task_that_leaves_no_room_for_files_needs_another_model() {
     assert_eq!(lines(&effects), ["change model"]);
     let told = texts(&effects);
     assert!(
-        told.starts_with("the prompt has about 8840 tokens, and the model can read 8706 of one "),
+        told.starts_with("the prompt has about 8840 tokens, and the model can read 8691 of one "),
         "{told}"
     );
     assert!(told.contains("(its context has 16384): shorten it by about "), "{told}");

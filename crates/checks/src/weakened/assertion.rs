@@ -3,6 +3,7 @@
 use super::language::Language;
 use super::mask::{self, is_word};
 use super::side::Side;
+use super::slack;
 
 /// Longest text of an assertion that is kept.
 const MAX_TEXT: usize = 300;
@@ -27,6 +28,8 @@ pub(super) struct Assertion {
     /// What it is about.
     pub(super) subject: String,
     pub(super) strength: Strength,
+    /// How far off it may be, where it says so with a number.
+    pub(super) slack: Option<f64>,
     pub(super) line: u32,
 }
 
@@ -123,22 +126,73 @@ pub(super) fn read(side: &Side, at: usize, word: &[u8], end: usize) -> Assertion
     let raw = side.slice(at..end);
     let raw = if raw.is_empty() { side.line_text(at) } else { raw };
     let text: String = raw.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_TEXT).collect();
+    let line = side.number(at);
+    if let Some(guard) = guard(side, at).filter(|_| by_condition(side.language, word)) {
+        return guarded(&guard, &text, line);
+    }
     let parts = Parts::of(side, at, word, end);
     let strength = strength(side, &parts, at, word, end);
-    Assertion { text, subject: parts.subject(), strength, line: side.number(at) }
+    let slack = slack::of(&parts, &text);
+    Assertion { text, subject: parts.subject(), strength, slack, line }
+}
+
+/// Whether a word fails without a condition of its own, so that what stands around it decides.
+fn by_condition(language: Language, word: &[u8]) -> bool {
+    match language {
+        Language::Go => matches!(word, b"Error" | b"Errorf" | b"Fatal" | b"Fatalf" | b"Fail" | b"FailNow"),
+        Language::Rust => word == b"panic",
+        _ => word == b"fail",
+    }
+}
+
+/// The condition on which a statement is reached, where it is the first of its block: `got != 3` of `if got != 3 {`.
+fn guard(side: &Side, at: usize) -> Option<String> {
+    let before = side.code[..at].trim_ascii_end();
+    let before = before.strip_suffix(b".").map_or(before, |before| {
+        let owner = before.iter().rev().take_while(|byte| is_word(**byte)).count();
+        before[..before.len() - owner].trim_ascii_end()
+    });
+    let open = before.len().checked_sub(1).filter(|open| matches!(before[*open], b'{' | b':'))?;
+    let begin = side.line_begin(open);
+    if open - begin > MAX_TEXT {
+        return None;
+    }
+    let line = side.slice(begin..open).trim();
+    let line = line.strip_prefix("} else ").unwrap_or(line);
+    let condition = line.strip_prefix("if ").or_else(|| line.strip_prefix("if("))?;
+    // Go declares before it asks.
+    let condition = condition.rsplit(';').next().unwrap_or(condition);
+    Some(plain(condition))
+}
+
+/// An assertion that is a condition on which the test fails.
+fn guarded(condition: &str, text: &str, line: u32) -> Assertion {
+    let cut = [" != ", " == ", " >= ", " <= ", " > ", " < "]
+        .into_iter()
+        .filter_map(|operator| condition.split_once(operator).map(|(left, right)| (operator, left, right)))
+        .min_by_key(|(_, left, _)| left.len());
+    let (strength, slack) = match cut {
+        Some((" == ", ..)) => (Strength::Related, None),
+        // It fails above the number, so that a higher one asks for less.
+        Some((" > " | " >= ", _, right)) => (Strength::Related, right.parse().ok()),
+        Some((" < " | " <= ", _, right)) => (Strength::Related, right.parse().ok().map(|most: f64| -most)),
+        _ => (Strength::Exact, None),
+    };
+    let subject = cut.map_or(condition, |(_, left, _)| left).to_owned();
+    Assertion { text: format!("{condition}: {text}"), subject, strength, slack, line }
 }
 
 /// What an assertion compares.
-struct Parts {
+pub(super) struct Parts {
     /// The arguments, or the condition alone.
-    arguments: Vec<String>,
+    pub(super) arguments: Vec<String>,
     /// The last arguments of a chain, as in `expect(a).toBe(b)`.
-    chained: Option<String>,
+    pub(super) chained: Option<String>,
     /// The words of the chain, such as `.toBe`.
-    chain: String,
+    pub(super) chain: String,
     /// What stands before the comparison of a condition.
-    left: String,
-    right: String,
+    pub(super) left: String,
+    pub(super) right: String,
 }
 
 impl Parts {
@@ -232,6 +286,7 @@ fn strength(side: &Side, parts: &Parts, at: usize, word: &[u8], end: usize) -> S
         || has("true ||")
         || swallows(side, at, end)
         || always_holds(side, word, at + word.len()..end)
+        || slack::fits_all(parts, side.slice(at..end))
     {
         return Strength::Nothing;
     }
@@ -249,7 +304,14 @@ fn strength(side: &Side, parts: &Parts, at: usize, word: &[u8], end: usize) -> S
             .arguments
             .first()
             .is_some_and(|first| first.starts_with("typeof ") || first.starts_with("type("));
-    if broad || anything {
+    // What is called twice may differ, so it says a little.
+    let itself = name.contains("eq")
+        && !name.contains("not")
+        && parts.arguments.len() >= 2
+        && parts.arguments[0] == parts.arguments[1]
+        || !parts.left.is_empty() && parts.left == parts.right
+        || !given.is_empty() && parts.arguments.first().is_some_and(|first| first == given);
+    if broad || anything || itself {
         return Strength::Some;
     }
     if is(
@@ -331,6 +393,13 @@ fn strength(side: &Side, parts: &Parts, at: usize, word: &[u8], end: usize) -> S
             "regex",
             "instance",
             "almost",
+            "indelta",
+            "in_delta",
+            "inepsilon",
+            "in_epsilon",
+            "_near",
+            "be_within",
+            "allclose",
             "closeto",
             "any",
             "raises",

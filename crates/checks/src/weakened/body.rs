@@ -1,5 +1,6 @@
 //! What a test does: its assertions as far as they are reached and their failure counts, and what ends it early.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
@@ -28,12 +29,23 @@ pub(super) struct Body {
 /// A range that is never reached, or whose failures count for nothing, and why.
 type Dead = (Range<usize>, &'static str);
 
-/// Looks at a body.
+/// Looks at what stands around tests.
 pub(super) fn read(side: &Side, range: Range<usize>) -> Body {
+    look(side, range, Vec::new())
+}
+
+/// Looks at the body of a test.
+pub(super) fn of_test(side: &Side, range: Range<usize>) -> Body {
+    let uncalled = if side.language == Language::Python { uncalled(side, range.clone()) } else { Vec::new() };
+    look(side, range, uncalled)
+}
+
+fn look(side: &Side, range: Range<usize>, more: Vec<Dead>) -> Body {
     let mut dead = match side.language.by_indentation() {
         true => dead_by_indentation(side, range.clone()),
         false => dead_in_braces(side, range.clone()),
     };
+    dead.extend(more);
     dead.sort_by_key(|(range, _)| range.start);
     let mut body = Body { statements: statements(side, range.clone()), ..Body::default() };
     let mut hasher = DefaultHasher::new();
@@ -165,6 +177,33 @@ fn assigned(side: &Side, after: usize) -> bool {
     side.next_code(after).is_some_and(|(_, byte)| byte == b'=')
 }
 
+/// Functions in a test of Python that it never names again.
+fn uncalled(side: &Side, range: Range<usize>) -> Vec<Dead> {
+    let mut counts: HashMap<&[u8], usize> = HashMap::new();
+    for (_, word) in side.words(range.clone()) {
+        *counts.entry(word).or_default() += 1;
+    }
+    let mut found = Vec::new();
+    let mut open: Option<(usize, usize)> = None;
+    let mut decorated = false;
+    for (at, line) in side.code_lines(range.clone()) {
+        let Some(column) = indent(line) else { continue };
+        if let Some((_, begin)) = open.take_if(|(outer, _)| column <= *outer) {
+            found.push((begin..at, UNCALLED));
+        }
+        let code = line[column..].trim_ascii_end();
+        let code = code.strip_prefix(b"async ").unwrap_or(code);
+        if let Some(rest) = code.strip_prefix(b"def ").filter(|_| !decorated && open.is_none()) {
+            let length = rest.iter().position(|byte| !super::mask::is_word(*byte)).unwrap_or(rest.len());
+            open = (counts.get(&rest[..length]) == Some(&1)).then_some((column, at));
+        }
+        decorated = code.starts_with(b"@");
+    }
+    found.extend(open.map(|(_, begin)| (begin..range.end, UNCALLED)));
+    found
+}
+
+const UNCALLED: &str = "they are in a function that nobody calls";
 const EARLY: &str = "it ends before them";
 const NEVER: &str = "they are in a branch that is never taken";
 const CONDITION: &str = "they are only compiled on a condition";

@@ -91,7 +91,7 @@ impl Half {
         for test in &tests {
             rest(outside, test.begin, self);
             outside = outside.max(test.body.end);
-            let body = body::read(side, test.body.clone());
+            let body = body::of_test(side, test.body.clone());
             let marks = test.marks.iter().chain(&body.marks);
             let marks = marks.map(|mark| (mark.what.clone(), side.number(mark.at))).collect();
             let helped = !known.is_empty()
@@ -586,8 +586,21 @@ fn looser(old: &Known, new: &Known) -> Option<(Kind, u32, String)> {
         one.strength == Strength::Related
             && exact.contains_key(one.subject.as_str())
             && !still.contains(one.subject.as_str())
-    })?;
-    told(exact.get(to.subject.as_str())?, to)
+    });
+    if let Some(to) = to {
+        return told(exact.get(to.subject.as_str())?, to);
+    }
+    // The same with another number may be farther off.
+    let mut near: HashMap<&str, (&Assertion, f64)> = HashMap::new();
+    for one in &gone {
+        if let Some(slack) = one.slack {
+            near.entry(one.subject.as_str()).or_insert((one, slack));
+        }
+    }
+    come.iter().find_map(|one| {
+        let (from, before) = near.get(one.subject.as_str())?;
+        told(from, one).filter(|_| one.slack.is_some_and(|now| now > *before))
+    })
 }
 
 /// Marks on what stands around tests, and of whole files.

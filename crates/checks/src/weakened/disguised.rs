@@ -7,7 +7,7 @@ use protocol::{Weakening, WeakeningKind as Kind};
 
 use super::diff::{Change, File, Line};
 use super::language::{self, Language};
-use super::{finding, quote, replaced};
+use super::{fewer, finding, quote, replaced};
 
 /// Modules of Python that a file of the same name takes the place of.
 const RUNNERS: [&str; 5] = ["pytest", "_pytest", "unittest", "sitecustomize", "usercustomize"];
@@ -127,7 +127,7 @@ fn of_tests(file: &File<'_>) -> Option<Told> {
         Language::Rust => comes(&["macro_rules! assert", "macro_rules! panic"]).map(not_run),
         _ => None,
     };
-    special.or_else(|| any_message(file)).or_else(|| on_a_condition(file))
+    special.or_else(|| any_message(file)).or_else(|| on_a_condition(file)).or_else(|| fewer::found(file))
 }
 
 /// The same declaration as it was before.

@@ -164,17 +164,18 @@ fn spent() -> Duration {
 }
 
 /// Whether the long text takes far more than its share; a square would take [`TIMES`] times that.
-fn out_of_proportion(short: &str, long: &str, read: impl Fn(&str)) -> bool {
+fn out_of_proportion(text: impl Fn(usize) -> String, short: usize, read: impl Fn(&str)) -> bool {
     let (tick, soon) = (Duration::from_millis(4), Duration::from_millis(80));
     let work = |text: &str| {
         let before = spent();
         read(text);
         spent().saturating_sub(before)
     };
+    let long = text(short * TIMES);
     // What is slow by chance is not so three times.
     (0..3).all(|_| {
-        let took = work(long);
-        took > soon && took > work(short).max(tick) * u32::try_from(4 * TIMES).unwrap()
+        let took = work(&long);
+        took > soon && took > work(&text(short)).max(tick) * u32::try_from(4 * TIMES).unwrap()
     })
 }
 
@@ -188,7 +189,7 @@ fn slow(tables: &[Table], shapes: &[usize], short: usize) -> Vec<String> {
         for (path, word) in paths.iter().flat_map(|path| words.iter().map(move |word| (path, word))) {
             for shape in shapes {
                 let of = |size| diff(path, word, SHAPES[*shape], size);
-                if out_of_proportion(&of(short), &of(short * TIMES), read) {
+                if out_of_proportion(of, short, read) {
                     slow.push(format!("{path}: {word} (shape {shape})"));
                 }
             }
@@ -205,7 +206,7 @@ fn no_detector_takes_a_square_of_the_lines() {
         std::hint::black_box(count);
     };
     let of = |size| diff("a.py", "x", SHAPES[0], size);
-    assert!(out_of_proportion(&of(SHORT), &of(SHORT * TIMES), square), "this would see nothing");
+    assert!(out_of_proportion(of, SHORT, square), "this would see nothing");
     assert_eq!(slow(&settings(), &[1, 3], SHORT), Vec::<String>::new());
 }
 

@@ -28,7 +28,7 @@ pub(super) const SETTINGS: [&str; 14] = [
 pub(super) const IN_CODE: [&str; 6] =
     ["testPathIgnorePatterns", "passWithNoTests:true", "exclude:[", "\"grep\":", "grep:", "testIgnore"];
 /// What a `conftest.py` does to the tests that were found, or to how they end.
-pub(super) const HOOKS: [&str; 17] = [
+pub(super) const HOOKS: [&str; 19] = [
     "collect_ignore",
     "items.clear(",
     "items[:]",
@@ -46,6 +46,8 @@ pub(super) const HOOKS: [&str; 17] = [
     "pytest.skip(",
     "pytest.exit(",
     ".outcome =",
+    ".force_result(",
+    ".excinfo = None",
 ];
 /// Settings of a target in `Cargo.toml` that take its tests away.
 pub(super) const CARGO: [&str; 5] =

@@ -70,7 +70,7 @@ pub(super) fn found(file: &File<'_>, found: &mut Vec<Weakening>) {
         _ if name.ends_with(".csproj") || name == "Directory.Build.props" => {
             lenient(file).or_else(|| added_with(file, &["<NoWarn>"], Kind::FindingSilenced))
         }
-        _ if is_ci(file.new) => added_with(file, &WHEN, Kind::CheckChanged),
+        _ if is_ci(file.new) => added_with(file, &WHEN, Kind::CheckChanged).or_else(|| on_a_condition(file)),
         "Rakefile" | "noxfile.py" | "tasks.py" | "dodo.py" | "build.sh" => program_gone(file),
         _ if is_script(file) => program_gone(file),
         _ => None,
@@ -100,6 +100,34 @@ fn added_with(file: &File<'_>, words: &[&str], kind: Kind) -> Option<Weakening> 
         _ => format!("findings are silenced: {}", quote(line.text)),
     };
     Some(finding(file, kind, Some(line.number), what))
+}
+
+/// A job or a step that was there and runs on a condition now. A new one may have its own.
+fn on_a_condition(file: &File<'_>) -> Option<Weakening> {
+    let begins = |text: &str| {
+        let text = text.trim_start();
+        ["- name:", "- uses:", "- run:", "runs-on:", "script:"].iter().any(|word| text.starts_with(word))
+    };
+    let condition = |text: &str| {
+        let text = text.trim_start().trim_start_matches("- ");
+        ["if:", "when: manual", "when: never", "when: on_failure", "rules:"]
+            .iter()
+            .any(|word| text.starts_with(word))
+    };
+    let of = |block: &'_ [super::diff::Line<'_>], change| {
+        block.iter().filter(move |line| line.change == change).count()
+    };
+    let line = file
+        .hunks
+        .iter()
+        .flat_map(|hunk| super::blocks(hunk))
+        .filter(|block| {
+            let new = block.iter().any(|line| line.change == Change::Added && begins(line.text));
+            !new || of(block, Change::Removed) > 0
+        })
+        .find_map(|block| block.iter().find(|line| line.change == Change::Added && condition(line.text)))?;
+    let what = format!("it runs less often: {}", quote(line.text));
+    Some(finding(file, Kind::CheckChanged, Some(line.number), what))
 }
 
 /// Warnings that were errors before.

@@ -545,7 +545,10 @@ fn check(report: &CheckReport, paint: Paint) -> String {
     let Some(parsed) = &report.report else {
         return format!("{} check {} {took}", paint.warn("■"), report.check);
     };
-    let digest = checks::digest(parsed);
+    let digest = match report.passed {
+        Some(false) => checks::digest_failed(parsed),
+        Some(true) | None => checks::digest(parsed),
+    };
     let mut lines = digest.lines();
     let mut head = lines.next().unwrap_or("").to_owned();
     if let Some(changes) = &report.changes {

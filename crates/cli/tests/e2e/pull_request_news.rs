@@ -174,3 +174,103 @@ async fn whoever_is_made_known_later_is_heard_when_it_is_told_again() {
     world.remove_sandboxes().await;
     world.finish().await;
 }
+
+#[tokio::test]
+async fn work_after_a_merge_is_a_pull_request_of_its_own() {
+    let more = shell("echo 43 > answer.txt");
+    let script = mend().say("Because of the question.").answer(more).say("Raised the answer by one.");
+    let model = Server::start(script).await;
+    let forge = Forge::start(TOKEN).await;
+    forge.let_in("bea", "beas-token-of-tests");
+    let repo = Repo::plain();
+    let rules = "labels = [\"agent\"]\nreviewers = [\"bea\"]";
+    let world = world(&model, &forge, &repo, Kind::GitHub, "", rules);
+    let serving = world.serve().await;
+    forge.tell(Kind::GitHub, &format!("{}/api/v1/hooks/acme", serving.url), SECRET);
+    let session = serving.api.create(ENVIRONMENT, "Correct the answer").await;
+    let mut watcher = serving.api.watch(&session, 0).await;
+    watcher.until_type("turn.finished").await;
+    // The base has the same as another commit, and the branch is gone.
+    let branch = only(&forge).branch;
+    let squashed = forge.squash(1).unwrap();
+    watcher.until(|frame| frame["data"]["review"]["state"] == "merged").await;
+    forge.say(1, "ann-there", "@slipway why is it 42?");
+    watcher.until(|frame| is_sent(frame, ".answer")).await;
+    assert_eq!(only(&forge).number, 1, "a question opens nothing");
+    forge.say(1, "ann-there", "@slipway one more than that");
+    watcher.until(|frame| is_sent(frame, ".answer")).await;
+
+    let pulls = forge.pull_requests();
+    assert_eq!(pulls.len(), 2, "{pulls:?}");
+    let second = &pulls[1];
+    assert_eq!((second.branch.as_str(), second.open), (branch.as_str(), true));
+    assert_eq!(second.title, "Raised the answer by one");
+    assert_eq!((&second.labels[..], &second.reviewers[..]), (&["agent".to_owned()][..], &["bea".to_owned()][..]));
+    assert!(second.body.contains("one more than that") && !second.body.contains("Correct the answer"), "{}", second.body);
+    // It goes on from the base, and has only what is new.
+    let base = repo.git(&["merge-base", "main", &branch]);
+    assert_eq!(base.trim(), squashed);
+    assert_eq!(repo.git(&["diff", "--name-only", &format!("main...{branch}")]).trim(), "answer.txt");
+    forge.merge(2).unwrap();
+    assert_eq!(repo.file("main", "answer.txt").as_deref(), Some("43\n"));
+    drop(watcher);
+    serving.stop().await;
+    world.remove_sandboxes().await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_could_not_be_said_is_said_once_the_forge_takes_it() {
+    // By the next reply, by a delivery that somebody asks for, and by the next server.
+    for way in ["reply", "deliver", "restart"] {
+        let model = Server::start(mend().say("It is 42 because of the question.")).await;
+        let forge = Forge::start(TOKEN).await;
+        let repo = Repo::plain();
+        let world = world(&model, &forge, &repo, Kind::GitHub, "", "");
+        let mut serving = world.serve().await;
+        forge.tell(Kind::GitHub, &format!("{}/api/v1/hooks/acme", serving.url), SECRET);
+        let session = serving.api.create(ENVIRONMENT, "Correct the answer").await;
+        let mut watcher = serving.api.watch(&session, 0).await;
+        watcher.until_type("turn.finished").await;
+        let count = if way == "reply" { 1 } else { 2 };
+        forge.fail_times(On::Comment, Fault::Refuse(401), count);
+        forge.say(1, "ann-there", "@slipway why 42?");
+        if way != "reply" {
+            let failed = |frame: &Value, key: &str| {
+                let data = &frame["data"];
+                data["state"] == "failed" && data["key"].as_str().is_some_and(|name| name.ends_with(key))
+            };
+            watcher.until(|frame| failed(frame, ".answer")).await;
+        }
+        match way {
+            "deliver" => {
+                serving.api.post(&format!("/sessions/{session}/deliver"), &json!({})).await.expect(200);
+            }
+            "restart" => {
+                drop(watcher);
+                serving.stop().await;
+                serving = world.serve().await;
+                watcher = serving.api.watch(&session, 0).await;
+            }
+            _ => {}
+        }
+        let mut said = 0;
+        while said < 2 {
+            watcher.until(|frame| is_sent(frame, ".answer") || is_sent(frame, ".seen")).await;
+            said += 1;
+        }
+        let comments = only(&forge).comments;
+        let ours: Vec<&str> = comments
+            .iter()
+            .filter(|said| said.author == "slipway-bot")
+            .map(|said| said.text.as_str())
+            .collect();
+        assert_eq!(ours.len(), 2, "{way}: {ours:?}");
+        assert!(ours.iter().any(|text| text.starts_with("Taken as a request.")), "{way}: {ours:?}");
+        assert!(ours.iter().any(|text| text.contains("because of the question")), "{way}: {ours:?}");
+        drop(watcher);
+        serving.stop().await;
+        world.remove_sandboxes().await;
+        world.finish().await;
+    }
+}

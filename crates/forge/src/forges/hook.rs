@@ -3,7 +3,7 @@
 
 use protocol::Timestamp;
 use ring::hmac;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -22,7 +22,7 @@ pub struct Hook {
 }
 
 /// Something that a forge told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// What the forge calls this telling; the same when it tells it again.
     pub id: String,
@@ -33,7 +33,7 @@ pub struct Told {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum News {
     /// A pull request was opened, changed, closed or merged.
     Pull(PullNews),
@@ -46,7 +46,7 @@ pub enum News {
 }
 
 /// A pull request as it was then.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullNews {
     /// Its number.
     pub number: u64,
@@ -59,7 +59,7 @@ pub struct PullNews {
 }
 
 /// A comment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommentNews {
     /// What names it in its repository, whichever kind of comment it is.
     pub id: String,
@@ -78,7 +78,7 @@ pub struct CommentNews {
 }
 
 /// A check that failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckNews {
     /// What it is called.
     pub name: String,

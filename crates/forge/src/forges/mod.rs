@@ -18,6 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::Token;
 use crate::http::{Answer, Refusal};
@@ -53,7 +54,7 @@ impl Kind {
 }
 
 /// A repository of a forge.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
     /// The user, organisation, or group of groups.
     pub owner: String,
@@ -87,7 +88,7 @@ pub struct PullRequest {
 }
 
 /// What became of a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// It is there to be merged.
     Open,
@@ -430,6 +431,23 @@ impl Forges {
                 None
             }
         }
+    }
+
+    /// Whether two addresses are of the same repository.
+    pub fn is_same(&self, one: &str, other: &str) -> bool {
+        let named = |url: &str| self.serving(url).map(|(known, repository)| (known.place.clone(), repository));
+        match (named(one), named(other)) {
+            (Some((place, one)), Some((other_place, other))) => {
+                place == other_place && one.to_string().eq_ignore_ascii_case(&other.to_string())
+            }
+            _ => one.trim_end_matches(".git") == other.trim_end_matches(".git"),
+        }
+    }
+
+    /// Whether one forge serves both addresses.
+    pub fn serves_both(&self, one: &str, other: &str) -> bool {
+        let place = |url: &str| self.serving(url).map(|(known, _)| known.place.clone());
+        place(one).is_some_and(|one| Some(one) == place(other))
     }
 
     fn serving(&self, url: &str) -> Option<(&Known, Repository)> {

@@ -114,7 +114,8 @@ async fn nothing_of_a_sandboxs_repository_runs_on_the_host() {
     let bundle = world.bundle_from(&clone, &[&format!("{}..work", world.base)]);
     std::fs::remove_file(&witness).ok();
 
-    let commit = world.mirror.take(&bundle, "work", &world.base, "ses_1", Some("trn_1")).await.unwrap();
+    let commit =
+        world.mirror.take(&bundle, "work", &world.base, ("ses_1", Some("trn_1")), None).await.unwrap().commit;
     world.mirror.diff(&world.base, &commit).await.unwrap();
     world.mirror.patches(&commit, &[&world.base]).await.unwrap();
     let out = world.directory.path().join("out");
@@ -142,7 +143,12 @@ async fn the_work_of_each_turn_is_kept_beside_what_came_last() {
         std::fs::write(clone.join("answer.txt"), number).unwrap();
         git_in(&clone, &["commit", "--quiet", "-am", "Try"]);
         let bundle = world.bundle_from(&clone, &[&format!("{}..work", world.base)]);
-        let taken = world.mirror.take(&bundle, "work", &world.base, "ses_1", Some(turn)).await.unwrap();
+        let taken = world
+            .mirror
+            .take(&bundle, "work", &world.base, ("ses_1", Some(turn)), None)
+            .await
+            .unwrap()
+            .commit;
         commits.push((turn.to_owned(), taken));
     }
     assert_eq!(world.mirror.kept("ses_1").await.unwrap().as_ref(), commits.last().map(|(_, commit)| commit));

@@ -12,6 +12,7 @@ mod left;
 mod logins;
 mod mirror;
 mod push;
+mod signing;
 mod take;
 mod whole;
 
@@ -58,7 +59,7 @@ impl World {
     /// Takes everything that the clone's branch has above the base.
     async fn take(&self, clone: &Path) -> Result<String, forge::Error> {
         let bundle = self.bundle_from(clone, &[&format!("{}..work", self.base)]);
-        self.mirror.take(&bundle, "work", &self.base, "ses_1", None).await
+        self.mirror.take(&bundle, "work", &self.base, ("ses_1", None), None).await.map(|taken| taken.commit)
     }
 
     /// One good commit, taken into the mirror.

@@ -99,7 +99,7 @@ async fn a_work_tree_takes_a_new_branch() {
     std::fs::write(clone.join("answer.txt"), "42\n").unwrap();
     git_in(&clone, &["commit", "--quiet", "-am", "Mend the answer"]);
     let bundle = world.bundle_from(&clone, &[&format!("{}..work", world.base)]);
-    let commit = mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap();
+    let commit = mirror.take(&bundle, "work", &world.base, ("ses_1", None), None).await.unwrap().commit;
     mirror.push(&commit, "slipway/mend").await.unwrap();
     assert_eq!(git_in(&tree, &["rev-parse", "slipway/mend"]).trim(), commit);
     assert_eq!(std::fs::read_to_string(tree.join("answer.txt")).unwrap(), "41\n");

@@ -50,13 +50,13 @@ async fn good_work_is_taken_and_kept() {
     git_in(&clone, &["add", "."]);
     git_in(&clone, &["commit", "--quiet", "-m", "Link to the answer"]);
     let bundle = world.bundle_from(&clone, &["HEAD", "work", &format!("^{first}")]);
-    let second = world.mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap();
+    let second = world.mirror.take(&bundle, "work", &world.base, ("ses_1", None), None).await.unwrap().commit;
     assert_eq!(second, git_in(&clone, &["rev-parse", "work"]).trim());
     assert_eq!(world.mirror.kept("ses_1").await.unwrap(), Some(second));
 
     // A bundle with the whole history is as good.
     let bundle = world.bundle_from(&clone, &["work"]);
-    world.mirror.take(&bundle, "work", &world.base, "ses_3", None).await.unwrap();
+    world.mirror.take(&bundle, "work", &world.base, ("ses_3", None), None).await.unwrap();
     world.mirror_dir();
 }
 
@@ -67,9 +67,9 @@ async fn other_refs_are_refused() {
     git_in(&clone, &["commit", "--quiet", "--allow-empty", "-m", "Nothing"]);
     git_in(&clone, &["branch", "main2"]);
     let bundle = world.bundle_from(&clone, &["work", "main2"]);
-    let error = world.mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap_err();
+    let error = world.mirror.take(&bundle, "work", &world.base, ("ses_1", None), None).await.unwrap_err();
     left_nothing(&world, error, "refs/heads/main2").await;
-    let error = world.mirror.take(&bundle, "main", &world.base, "ses_1", None).await.unwrap_err();
+    let error = world.mirror.take(&bundle, "main", &world.base, ("ses_1", None), None).await.unwrap_err();
     left_nothing(&world, error, "only refs/heads/main is expected").await;
 }
 
@@ -81,7 +81,7 @@ async fn a_history_of_its_own_is_refused() {
     git_in(&clone, &["commit", "--quiet", "-m", "Begin anew"]);
     git_in(&clone, &["branch", "-M", "work"]);
     let bundle = world.bundle_from(&clone, &["work"]);
-    let error = world.mirror.take(&bundle, "work", &world.base, "ses_1", None).await.unwrap_err();
+    let error = world.mirror.take(&bundle, "work", &world.base, ("ses_1", None), None).await.unwrap_err();
     left_nothing(&world, error, "no longer descends").await;
 }
 
@@ -168,14 +168,14 @@ async fn what_is_no_bundle_is_refused() {
     let world = World::new().await;
     let file = world.directory.path().join("rubbish");
     std::fs::write(&file, "rubbish\n").unwrap();
-    let error = world.mirror.take(&file, "work", &world.base, "ses_1", None).await.unwrap_err();
+    let error = world.mirror.take(&file, "work", &world.base, ("ses_1", None), None).await.unwrap_err();
     left_nothing(&world, error, "bundle cannot be read").await;
 
     let clone = world.clone_in_sandbox().await;
     git_in(&clone, &["commit", "--quiet", "--allow-empty", "-m", "Nothing"]);
     let whole = std::fs::read(world.bundle_from(&clone, &["work"])).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 30]).unwrap();
-    let error = world.mirror.take(&file, "work", &world.base, "ses_1", None).await.unwrap_err();
+    let error = world.mirror.take(&file, "work", &world.base, ("ses_1", None), None).await.unwrap_err();
     left_nothing(&world, error, "bundle cannot be unpacked").await;
 
     // What is not a file is refused at once, also a link to a bundle that would be taken, and a pipe that nobody writes to.
@@ -186,12 +186,12 @@ async fn what_is_no_bundle_is_refused() {
     let socket = world.directory.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     for other in [link.as_path(), &pipe, &socket, world.directory.path()] {
-        let error = world.mirror.take(other, "work", &world.base, "ses_1", None).await.unwrap_err();
+        let error = world.mirror.take(other, "work", &world.base, ("ses_1", None), None).await.unwrap_err();
         left_nothing(&world, error, "not a regular file").await;
     }
 
     std::fs::File::create(&file).unwrap().set_len(forge::BUNDLE_LIMIT + 1).unwrap();
-    let error = world.mirror.take(&file, "work", &world.base, "ses_1", None).await.unwrap_err();
+    let error = world.mirror.take(&file, "work", &world.base, ("ses_1", None), None).await.unwrap_err();
     left_nothing(&world, error, "larger than 256 MiB").await;
 }
 

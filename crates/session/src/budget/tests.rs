@@ -344,6 +344,54 @@ fn raising_a_budget_goes_on_with_what_it_interrupted_before_what_waits() {
 }
 
 #[test]
+fn work_that_goes_on_has_what_its_limit_was_raised_by_and_not_the_whole_limit_again() {
+    let mut log = Log::new(of_turn(tokens(10)));
+    let turn = log.begin(1);
+    log.queue(2);
+    log.call(turn, 1, "main", 10);
+    log.finish(turn, Outcome::OutOfBudget, 3000);
+    let go_on = |log: &mut Log, limit, n| {
+        assert_eq!(log.follow(changed(&log.state, of_turn(limit), None)), 2);
+        let prompt = log.state.next_prompt().unwrap().id;
+        let turn = TurnId::from_u128(n);
+        log.add(EventBody::TurnStarted { turn, prompt });
+        turn
+    };
+    let turn = go_on(&mut log, tokens(12), 3);
+    assert_eq!(log.reached(0), []);
+    log.call(turn, 1, "main", 2);
+    let by_turn = (BudgetScope::Turn, BudgetKind::Tokens);
+    assert_eq!(log.reached(0), [by_turn], "twelve of twelve");
+    let shown = log.state.to_session().unwrap();
+    assert_eq!((shown.used.turn.tokens, shown.used.session.tokens), (12, 12), "nothing counts twice");
+    assert_eq!(shown.turn_spend.usage.total(), 2);
+    log.finish(turn, Outcome::OutOfBudget, 1000);
+    // A third time: all of it counts, also the time and the steps, and for a server that has only the log.
+    let raised = Budget { seconds: Some(6), steps: Some(3), ..tokens(20) };
+    let turn = go_on(&mut log, raised, 4);
+    assert_eq!(log.reached(1999), []);
+    assert_eq!(log.reached(2000), [(BudgetScope::Turn, BudgetKind::Seconds)]);
+    log.call(turn, 1, "main", 1);
+    assert_eq!(log.reached(0), [(BudgetScope::Turn, BudgetKind::Steps)]);
+    assert_eq!(log.restarted().used(0), log.state.used(0));
+    assert_eq!(log.state.used(0).1.millis, 4000, "the session has its own account");
+    log.finish(turn, Outcome::Done, 0);
+    // What waited is another prompt's work.
+    log.add(EventBody::TurnStarted { turn: TurnId::from_u128(5), prompt: PromptId::from_u128(2) });
+    assert_eq!(log.state.used(0).0, Used::default());
+}
+
+#[test]
+fn a_prompt_of_a_person_after_a_limit_has_a_budget_of_its_own() {
+    let mut log = Log::new(of_turn(tokens(10)));
+    let turn = log.begin(1);
+    log.call(turn, 1, "main", 10);
+    log.finish(turn, Outcome::OutOfBudget, 0);
+    log.begin(2);
+    assert_eq!(log.state.used(0).0, Used::default());
+}
+
+#[test]
 fn a_budget_that_is_raised_while_the_turn_ends_for_it_goes_on_too() {
     let mut log = Log::new(of_turn(tokens(10)));
     let turn = log.begin(1);

@@ -214,7 +214,10 @@ fn judge(check: &Check, exit: &Exit, output: &str, timeout: Duration) -> Result<
         return Err(format!("it was ended by signal {signal}"));
     }
     let passed = exit.code == 0;
-    let parsed = runner::checks::parsed(check, output);
+    let mut parsed = runner::checks::parsed(check, output);
+    if !passed {
+        ::checks::explain(&mut parsed, output);
+    }
     let report = if passed { ::checks::tally(&parsed) } else { ::checks::outline(&parsed) };
     let bytes = serde_json::to_vec(&report).map_or(usize::MAX, |bytes| bytes.len());
     match bytes > MOST || ::checks::is_cut(&report) {

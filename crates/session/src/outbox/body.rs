@@ -16,6 +16,8 @@ const PROMPTS: usize = 24 * 1024;
 const SAID: usize = 8 * 1024;
 /// Most checks and images that are listed.
 const LISTED: usize = 50;
+/// Most bytes of what an image is of.
+const SUBJECT: usize = 200;
 /// Longest template.
 const TEMPLATE: usize = 32 * 1024;
 
@@ -212,17 +214,21 @@ fn fenced(text: &str) -> String {
 }
 
 fn screenshots(facts: &Facts) -> String {
-    // Without an address there is nothing that a reviewer could open.
-    let Some(base) = facts.link.strip_suffix(&format!("/sessions/{}", facts.session)) else {
+    // Without an address there is nothing that a reviewer could open; and the files themselves are only for who has signed in,
+    // which people do on the page of the session.
+    if facts.link == facts.session || facts.images.is_empty() {
         return String::new();
-    };
+    }
     let shown = facts.images.iter().take(LISTED);
-    let lines: Vec<String> = shown
-        .map(|image| {
-            format!("- [{}]({base}/api/v1/sessions/{}/outputs/{})", image.name, facts.session, image.name)
+    let mut lines: Vec<String> = shown
+        .map(|(image, subject)| {
+            let subject = prefix(subject, SUBJECT).trim_end();
+            format!("- {} ({})", harmless(&one_line(subject)), image.describe())
         })
         .collect();
-    lines.join("\n")
+    let more = facts.images.len().saturating_sub(LISTED);
+    lines.extend((more > 0).then(|| format!("- and {more} more")));
+    format!("They are shown [in the session]({}):\n\n{}", facts.link, lines.join("\n"))
 }
 
 fn cost(facts: &Facts) -> String {
@@ -312,6 +318,32 @@ mod tests {
             "a block that was left open does not hide the rest: {text}"
         );
         assert!(text.contains("```text\n- a.py:3: @pytest.mark.skip ` ` `\n```"), "{text}");
+    }
+
+    #[test]
+    fn screenshots_are_where_people_sign_in() {
+        let image = |name: &str| protocol::ImageFile {
+            name: name.to_owned(),
+            media_type: "image/png".to_owned(),
+            bytes: 2048,
+            width: 800,
+            height: 600,
+        };
+        let mut facts = facts();
+        facts.images = vec![(image("img_1.png"), "view_image cart\n@ann.png".to_owned())];
+        let text = write(&facts, None);
+        let said = text.split("## Screenshots\n\n").nth(1).unwrap().split("\n\n##").next().unwrap();
+        assert_eq!(
+            said,
+            format!(
+                "They are shown [in the session](https://slipway.example/sessions/ses_1):\n\n\
+                 - view_image cart @\u{200b}ann.png ({})",
+                image("").describe()
+            )
+        );
+        assert!(!text.contains("/api/"), "nobody can open that without a token: {text}");
+        facts.images = vec![(image("img_1.png"), "shell \u{e4}".repeat(500)); LISTED + 3];
+        assert!(write(&facts, None).contains("- and 3 more\n"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use protocol::event::Judgement;
+use protocol::event::{Judgement, ReviewState};
+use protocol::item::ToolCall;
 use protocol::{EventBody, ImageFile, ItemKind, Report, Spend};
 
 use super::body;
@@ -46,6 +47,8 @@ impl Went {
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) title: String,
+    /// The pull request of the session that was merged last: what follows is another.
+    pub(super) merged: Option<u64>,
     /// What the model said last of its work.
     pub(super) said: String,
     /// Who asked, and what.
@@ -58,8 +61,8 @@ pub(super) struct Facts {
     pub(super) judgement: Option<Judgement>,
     /// Files, lines added, lines removed.
     pub(super) changes: Option<(u32, u32, u32)>,
-    /// What tools showed of the work.
-    pub(super) images: Vec<ImageFile>,
+    /// What tools showed of the work, and of what.
+    pub(super) images: Vec<(ImageFile, String)>,
     pub(super) spend: Spend,
     pub(super) models: Vec<String>,
     /// Where the session is found.
@@ -83,8 +86,8 @@ impl Facts {
                 ItemKind::ToolCall(call) => {
                     let shown = call.output.iter().flat_map(|output| &output.images);
                     for image in shown {
-                        if !self.images.iter().any(|known| known.name == image.name) {
-                            self.images.push(image.clone());
+                        if !self.images.iter().any(|(known, _)| known.name == image.name) {
+                            self.images.push((image.clone(), subject(call)));
                         }
                     }
                 }
@@ -101,6 +104,15 @@ impl Facts {
                     before.get_or_insert_with(|| Went::new(known.passed, known.report.as_ref()));
                 }
             }
+            // Each pull request tells of what it has. Later deliveries say again what became of the one before.
+            EventBody::DeliveryUpdated(delivery)
+                if delivery.number != self.merged
+                    && delivery.review.is_some_and(|review| review.state == ReviewState::Merged) =>
+            {
+                self.merged = delivery.number;
+                self.prompts.clear();
+                self.images.clear();
+            }
             EventBody::WorkJudged { judgement, .. } => self.judgement = Some(judgement.clone()),
             EventBody::UsageRecorded { model, .. } if !self.models.contains(model) => {
                 self.models.push(model.clone());
@@ -115,6 +127,13 @@ impl Facts {
             _ => {}
         }
     }
+}
+
+/// What a call was about, in the words of its own arguments.
+fn subject(call: &ToolCall) -> String {
+    const TELLING: [&str; 5] = ["path", "file", "url", "command", "name"];
+    let told = TELLING.iter().find_map(|key| call.input.get(key)?.as_str());
+    told.map_or_else(|| call.tool.clone(), |told| format!("{} {told}", call.tool))
 }
 
 /// Title and body of the pull request for a commit: of one repository, or of all of them together.
@@ -147,7 +166,11 @@ pub(crate) async fn describe(
     facts.changes = counts(context, commit, repository).await;
     let template = context.workspace.pull_request_rules().template.clone();
     let written = body::write(&facts, template.as_deref());
-    let title = super::harmless::one_line(&facts.title);
+    let title = match facts.merged {
+        Some(_) => crate::runner::message::later_title(&facts.title, &facts.said),
+        None => facts.title.clone(),
+    };
+    let title = super::harmless::one_line(&title);
     let described = Described { title, body: written };
     let described = redact::described(context, described).await;
     Ok(Described { body: written::marked(&described.body), ..described })

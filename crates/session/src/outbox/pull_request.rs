@@ -2,7 +2,8 @@
 //! nobody knows what became of the request.
 
 use forge::{
-    Change, Forge, Marks, NewPullRequest, Person, PullRequest, Readiness, Repository, State, open_once,
+    Change, Forge, Marks, NewPullRequest, Person, PullRequest, Readiness, Refusal, Repository, State,
+    open_once,
 };
 use protocol::{Actor, Code, EventBody, Item, ItemId, ItemKind, ItemStatus, Problem};
 
@@ -13,8 +14,8 @@ use crate::stop::Stop;
 
 /// What came of it.
 pub(crate) enum Opened {
-    /// It is there.
-    There(PullRequest),
+    /// It is there; and what it lacks of its labels and reviewers, which the next delivery puts on it.
+    There(PullRequest, Option<String>),
     /// It is not there, and this is why.
     Failed(String),
     /// It was asked for, and nobody knows whether it is there.
@@ -35,11 +36,10 @@ pub(crate) async fn open(
     };
     let Described { title, body } = describe(context, Some(commit), name).await?;
     let rules = context.workspace.pull_request_rules();
-    let is_first = context.recorder.stream().with_state(|state| match name {
-        Some(_) => {
-            !state.deliveries().iter().any(|one| one.repository.as_deref() == name && one.number.is_some())
-        }
-        None => !state.was_opened(),
+    // A session can have several one after the other: each is new once.
+    let known = context.recorder.stream().with_state(|state| {
+        let of_it = state.all_deliveries().iter().find(|one| one.repository.as_deref() == name);
+        of_it.and_then(|one| one.number)
     });
     let number = context.workspace.number_of(name);
     let wanted = NewPullRequest {
@@ -62,12 +62,18 @@ pub(crate) async fn open(
             }
             Some(Ok(pull_request)) => {
                 failpoint::hit(failpoint::Point::PullRequestOpened);
-                if is_first {
-                    mark(context, forge, &wanted.repository, pull_request.number).await?;
-                } else {
+                let number = pull_request.number;
+                let is_new = known != Some(number);
+                if !is_new {
                     describe_anew(context, forge, &wanted, &pull_request).await?;
                 }
-                return Ok(Opened::There(pull_request));
+                let is_unmarked =
+                    || context.recorder.stream().with_state(|state| state.is_unmarked(name, number));
+                let missing = match is_new || is_unmarked() {
+                    true => mark(context, stop, forge, (&wanted.repository, number)).await?,
+                    false => None,
+                };
+                return Ok(Opened::There(pull_request, missing));
             }
             Some(Err(refusal)) => refusal,
         };
@@ -131,21 +137,37 @@ async fn person(context: &Context, remote: &str) -> Option<Person> {
     (!name.is_empty()).then_some(Person { name, token })
 }
 
-/// Puts the environment's labels and reviewers on a new pull request. It is there without them, so a failure is told and
-/// changes nothing else.
+/// Puts the environment's labels and reviewers on a new pull request. It is there without them, so a failure is told and the
+/// delivery is made all the same. Gives what could not be done now and is left for the next delivery.
 async fn mark(
     context: &Context,
+    stop: &Stop,
     forge: &dyn Forge,
-    repository: &Repository,
-    number: u64,
-) -> Result<(), store::Error> {
+    (repository, number): (&Repository, u64),
+) -> Result<Option<String>, store::Error> {
     let rules = context.workspace.pull_request_rules();
     let marks = Marks { labels: rules.labels.clone(), reviewers: rules.reviewers.clone() };
     if marks == Marks::default() {
-        return Ok(());
+        return Ok(None);
     }
-    let Err(refusal) = forge.mark(repository, number, &marks).await else { return Ok(()) };
-    let title = format!("the pull request has not all of its labels and reviewers: {refusal}");
-    let hint = format!("put them on it with: slipway pr {}", context.recorder.session());
-    context.raise(&Problem::new(Code::DeliveryFailed, title).hint(hint)).await
+    let mut attempts = Attempts::new(context, stop);
+    let (why, is_left) = loop {
+        match attempts.make(forge.mark(repository, number, &marks)).await {
+            None => break ("it was stopped".to_owned(), true),
+            Some(Ok(())) => return Ok(None),
+            Some(Err(refusal)) => {
+                if !attempts.again(&refusal).await? {
+                    break (refusal.to_string(), matches!(refusal, Refusal::Later { .. }));
+                }
+            }
+        }
+    };
+    let title = format!("the pull request has not all of its labels and reviewers: {why}");
+    let session = context.recorder.session();
+    let hint = match is_left {
+        true => format!("the next delivery puts them on it; for one now: slipway deliver {session}"),
+        false => format!("put them on it with: slipway pr {session}"),
+    };
+    context.raise(&Problem::new(Code::DeliveryFailed, title.clone()).hint(hint)).await?;
+    Ok(is_left.then_some(title))
 }

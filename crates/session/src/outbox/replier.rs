@@ -67,6 +67,30 @@ impl Replier {
 }
 
 impl Voice {
+    /// Says what could not be said before: somebody may have put right what was wrong. Each is taken up once, whoever asks.
+    pub(crate) fn say_again(self: &Arc<Self>, recorder: &Arc<Recorder>) {
+        let has_failed = |state: &State| state.replies().iter().any(|reply| reply.state == ReplyState::Failed);
+        if !recorder.stream().with_state(has_failed) {
+            return;
+        }
+        let (this, recorder) = (Arc::clone(self), Arc::clone(recorder));
+        drop(self.tasks.spawn(async move {
+            let system = Actor::system();
+            let taken = recorder.append_if(&system, |state| {
+                let failed = state.replies().iter().filter(|reply| reply.state == ReplyState::Failed);
+                let again: Vec<Reply> =
+                    failed.map(|reply| Reply { state: ReplyState::Intended, ..reply.clone() }).collect();
+                (again.iter().cloned().map(EventBody::ReplyUpdated).collect(), again)
+            });
+            match taken.await {
+                Ok((_, again)) => again.into_iter().for_each(|reply| this.say(&recorder, reply)),
+                Err(error) => {
+                    tracing::warn!(session = %recorder.session(), %error, "replies could not be taken up again");
+                }
+            }
+        }));
+    }
+
     /// Says what the log intends.
     pub(crate) fn say(self: &Arc<Self>, recorder: &Arc<Recorder>, reply: Reply) {
         let (this, recorder) = (Arc::clone(self), Arc::clone(recorder));
@@ -78,7 +102,7 @@ impl Voice {
         }));
     }
 
-    async fn bring(&self, recorder: &Arc<Recorder>, mut reply: Reply) {
+    async fn bring(self: &Arc<Self>, recorder: &Arc<Recorder>, mut reply: Reply) {
         let patience: Patience = self.options.outbox.notification;
         let recipes = recorder.stream().with_state(|state| {
             state.created().map(|created| created.recipe.secrets.clone()).unwrap_or_default()
@@ -93,6 +117,8 @@ impl Voice {
             let refusal = match said {
                 Ok(()) => {
                     record(recorder, Reply { state: ReplyState::Sent, error: None, ..reply }).await;
+                    // The forge takes ours now.
+                    self.say_again(recorder);
                     return;
                 }
                 Err(refusal) => refusal,

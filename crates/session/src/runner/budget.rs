@@ -13,6 +13,9 @@ use crate::kept_time;
 use crate::state::State;
 use crate::stop::Stop;
 
+/// How often it is looked at whether there is a limit on time now.
+const A_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Keeps the time while something runs, and ends that when the time of the turn or of the session is over, as long as this is
 /// held.
 pub(super) struct Clock {
@@ -39,7 +42,7 @@ impl Context {
     }
 
     /// Why the turn cannot go on, when a limit is reached.
-    pub(super) fn limits_reached(&self) -> Option<String> {
+    pub(crate) fn limits_reached(&self) -> Option<String> {
         let millis = self.elapsed_ms();
         let session = self.recorder.session();
         self.recorder.stream().with_state(|state| {
@@ -72,6 +75,22 @@ impl Context {
                     }
                     self.warn_while_it_runs().await;
                 }
+            }
+        }
+    }
+
+    /// Waits until the time is over, beside the turn's own clock, which warns and keeps it.
+    pub(crate) async fn out_of_time(&self) {
+        loop {
+            let stream = self.recorder.stream();
+            let changed = stream.budget_news();
+            let millis = self.elapsed_ms();
+            match stream.with_state(|state| budget::until_next(state, millis)) {
+                Some(left) if left.is_zero() => return,
+                left => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep(left.unwrap_or(A_LOOK).min(A_LOOK)) => {}
+                },
             }
         }
     }
@@ -162,7 +181,8 @@ impl Runner {
         self.context.limits_reached().is_none().then(|| self.clock())
     }
 
-    fn clock(&self) -> Clock {
+    /// The clock for a call that is ended when the time is over.
+    pub(super) fn clock(&self) -> Clock {
         let (context, stop): (Arc<Context>, Stop) = (Arc::clone(&self.context), self.stop.clone());
         let task = tokio::spawn(async move {
             context.time_over().await;

@@ -6,7 +6,7 @@ use protocol::{Actor, Problem, PromptId, SessionId};
 use super::Runner;
 use crate::Sessions;
 use crate::failure::Failure;
-use crate::state::TurnState;
+use crate::state::{State, TurnState};
 use crate::workspace::Look;
 
 /// How a prompt begins that wants the base in the work.
@@ -80,7 +80,9 @@ impl Runner {
         let asked = wants_base(turn) || self.is_from_forge(turn);
         let look = if asked { Look::Asked } else { Look::Begin };
         let theirs = workspace.take_theirs(&*sandbox, look, &self.stop).await;
-        let base = match wants_base(turn) && theirs.is_ok() {
+        // What was merged is in the base, often as another commit: work on top of it goes on from there.
+        let is_merged = self.context.recorder.stream().with_state(State::was_merged);
+        let base = match (wants_base(turn) || is_merged) && theirs.is_ok() {
             true => workspace.take_base(&*sandbox, &self.stop).await,
             false => Ok(None),
         };

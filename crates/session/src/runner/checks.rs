@@ -155,6 +155,10 @@ impl Runner {
         if collector.is_cut() {
             self.uncounted.lock().unwrap_or_else(PoisonError::into_inner).insert(check.name.clone());
         }
+        let silent = !::checks::names_a_failure(&parsed);
+        if !passed {
+            ::checks::explain(&mut parsed, &output);
+        }
         if !passed && let Err(failure) = self.show_sources(&mut parsed, &report.command).await {
             self.complete(item(ItemStatus::Interrupted, &report)).await?;
             return Err(failure);
@@ -174,6 +178,11 @@ impl Runner {
             ));
         } else if !passed {
             digest.push_str(&format!("\n(exit code {})", exit.code));
+        }
+        // Also beside what the fallback made of it, which is a guess.
+        if !passed && silent && doubt.is_none() {
+            digest.push('\n');
+            digest.push_str(&::checks::unexplained(&output));
         }
         if let Some(doubt) = &doubt {
             digest.push('\n');

@@ -95,13 +95,14 @@ impl Runner {
         Ok(Some(self.find_model()?).filter(|model| model.name != now.name))
     }
 
-    /// Waits until somebody chooses another model than this one.
-    pub(super) async fn another_is_chosen(&self, now: &Model) {
+    /// Waits until somebody chooses another model than this one; for ever where there is none.
+    pub(super) async fn another_is_chosen(&self, now: Option<&str>) {
+        let Some(now) = now else { return std::future::pending().await };
         loop {
             let mut edited = std::pin::pin!(self.context.edited.notified());
             // From here on no change is missed.
             edited.as_mut().enable();
-            if matches!(self.chosen(now), Ok(Some(_))) {
+            if self.find_model().is_ok_and(|model| model.name != now) {
                 return;
             }
             edited.await;

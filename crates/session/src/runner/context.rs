@@ -74,6 +74,14 @@ enum Summary {
     Failed(llm::Error),
 }
 
+/// Who sums up what a model could not.
+#[derive(Clone, Copy)]
+enum Instead<'a> {
+    /// The model of this name, or the one that works.
+    Model(Option<&'a str>),
+    Nobody,
+}
+
 /// Whether a failure would be the same with any other request.
 fn is_of_the_model(class: llm::Class) -> bool {
     !matches!(
@@ -126,28 +134,33 @@ impl Runner {
         Ok(Input::Compacted { messages: Some(messages) })
     }
 
-    /// Has the older part summed up, by the model for summaries if there is one, and else, or if that one cannot, by the one
-    /// that works.
+    /// Has the older part summed up, by the model for summaries if there is one, or by those that take over from it, and else, or
+    /// if they cannot, by the one that works. Each is waited for until it has failed for good once in the turn.
     async fn summary(
         &self,
         (model, reads): (&Model, u64),
         shortening: &Shortening<'_>,
         mut resumed: Option<Retry>,
     ) -> Result<Summary, Failure> {
-        let routed = self.context.options.routed(Task::Summarise).filter(|routed| routed.name != model.name);
-        // Nobody waits for a model while there is another.
-        let asked = routed.map(|routed| (routed, u64::MAX, false)).into_iter();
-        for (asked, most, is_last) in asked.chain([(model, reads, true)]) {
+        let mut line = self.context.options.line(Task::Summarise);
+        line.retain(|routed| routed.name != model.name);
+        for place in 0..=line.len() {
+            let is_last = place == line.len();
+            let asked = line.get(place).unwrap_or(model);
+            let instead = line.get(place + 1).map(|next| next.name.as_str());
+            let instead = if is_last { Instead::Nobody } else { Instead::Model(instead) };
             // The one before it may have used what was left, and another may have been chosen meanwhile.
             if self.is_over(model)? {
                 return Ok(Summary::GivenUp);
             }
             let known = window(asked);
-            let window = Window::new(known.context.min(most), known.answer);
-            let Some(request) = shortening.summary_request(window) else { continue };
+            let most = if is_last { reads } else { u64::MAX };
             let resumed = resumed.take_if(|retry| retry.model == asked.name);
-            let kind = if is_last && !self.sums_badly(asked) { Kind::Aside } else { Kind::AsideOnce };
-            let answer = match self.ask_aside(asked, &request, kind, resumed).await? {
+            let kind = if self.sums_badly(asked) { Kind::AsideOnce } else { Kind::Aside };
+            let request = |reads| shortening.summary_request(Window::new(reads, known.answer));
+            let called = self.ask_shortened(asked, known.context.min(most), kind, resumed, request).await?;
+            let Some(called) = called else { continue };
+            let answer = match called {
                 Called::Answered(answer) => answer,
                 Called::GivenUp if self.is_over(model)? => return Ok(Summary::GivenUp),
                 // It was for another than the one that works, and nothing changed for that one.
@@ -156,11 +169,11 @@ impl Runner {
                     if is_last && is_of_the_model(error.class) && self.has_successor(model) {
                         return Ok(Summary::Failed(error));
                     }
-                    self.told_of_no_summary(asked, is_last, &error.message).await?;
+                    self.told_of_no_summary(asked, instead, &error.message).await?;
                     continue;
                 }
             };
-            if let Some(summary) = self.words_of(asked, answer, is_last).await? {
+            if let Some(summary) = self.words_of(asked, answer, instead).await? {
                 return Ok(Summary::Written(summary));
             }
         }
@@ -182,7 +195,7 @@ impl Runner {
         &self,
         model: &Model,
         answer: llm::Answer,
-        is_last: bool,
+        instead: Instead<'_>,
     ) -> Result<Option<String>, Failure> {
         // It is paid for and is no step of the turn.
         let usage = usage(self.turn, model, &answer, 0, self.context.elapsed_ms());
@@ -190,19 +203,25 @@ impl Runner {
         match agent::summary(&answer.completion) {
             Ok(summary) => Ok(Some(summary)),
             Err(why) => {
-                self.told_of_no_summary(model, is_last, why).await?;
+                self.told_of_no_summary(model, instead, why).await?;
                 Ok(None)
             }
         }
     }
 
     /// Tells people why there is no summary of this model, and what is done instead.
-    async fn told_of_no_summary(&self, model: &Model, is_last: bool, why: &str) -> Result<(), Failure> {
+    async fn told_of_no_summary(
+        &self,
+        model: &Model,
+        instead: Instead<'_>,
+        why: &str,
+    ) -> Result<(), Failure> {
         tracing::warn!(model = model.name, why, "the conversation could not be summed up");
         self.sums_badly.lock().unwrap_or_else(PoisonError::into_inner).insert(model.name.clone());
-        let instead = match is_last {
-            false => "so the model that works does it",
-            true => "so the work goes on with the prompts and the state of the work alone",
+        let instead = match instead {
+            Instead::Model(Some(next)) => format!("so {next} does it"),
+            Instead::Model(None) => "so the model that works does it".to_owned(),
+            Instead::Nobody => "so the work goes on with the prompts and the state of the work alone".to_owned(),
         };
         self.tell_adapted(model, vec![format!("it could not sum up the conversation, {instead}: {why}")])
             .await

@@ -122,7 +122,7 @@ async fn open(
     let (branch, remote) = (delivery.branch.clone(), delivery.remote.clone());
     let repository_name = delivery.repository.as_deref();
     match pull_request::open(context, stop, &*forge, (repository, repository_name), &branch, &commit).await? {
-        Opened::There(there) => {
+        Opened::There(there, error) => {
             // One that somebody closed or merged is found again as it is; and one of which that is known may be open again.
             let state = crate::pull_requests::state_of(there.state);
             let known = delivery.review.filter(|_| delivery.number == Some(there.number));
@@ -141,7 +141,7 @@ async fn open(
                 Some(_) => DeliveryState::Opening,
                 None => DeliveryState::Opened,
             };
-            record(context, actor, Delivery { state, url, number, review, ..delivery }).await
+            record(context, actor, Delivery { state, url, number, error, review, ..delivery }).await
         }
         Opened::Failed(why) => {
             let error = format!("{branch} is pushed to {remote}, but has no pull request: {why}");
@@ -300,6 +300,8 @@ async fn left_of_several(
 /// What whoever asked for a delivery is told of how it ended.
 pub(crate) fn answer(delivery: Delivery) -> Result<Delivery, Problem> {
     match &delivery.error {
+        // One that lacks labels or reviewers is there.
+        Some(_) if delivery.state == DeliveryState::Opened => Ok(delivery),
         None => Ok(delivery),
         Some(error) => Err(Problem::new(Code::DeliveryFailed, error.clone())
             .hint("the work is kept: put right what is wrong, then deliver the session again")),
@@ -315,7 +317,7 @@ pub(crate) fn was_stopped() -> Problem {
 /// Whether nothing is left to do for a delivery as the configuration is now.
 fn is_whole(context: &Context, delivery: &Delivery) -> bool {
     match delivery.state {
-        DeliveryState::Opened => true,
+        DeliveryState::Opened => delivery.error.is_none(),
         DeliveryState::Pushed => context.options.outbox.forges.of(&delivery.remote).is_none(),
         DeliveryState::Intended | DeliveryState::Opening | DeliveryState::Failed | DeliveryState::Unknown => {
             false

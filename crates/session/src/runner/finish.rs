@@ -84,11 +84,14 @@ impl Runner {
                 if end.outcome == Outcome::Done {
                     Box::pin(self.look_for_weakened(Some(&kept.commit))).await;
                     self.tell_weakened().await?;
+                    let is_merged = self.context.recorder.stream().with_state(State::was_merged);
                     match self.ask(&kept).await? {
                         // The turn is left as it is: whoever decides lets it go on.
                         Asked::Waiting => return self.freeze().await,
                         Asked::Stopped => end = End::stopped(),
                         Asked::Refused(problem) => end = self.failed(problem.into()).await?,
+                        // What was merged is delivered, and there is nothing else.
+                        Asked::Nobody if is_merged && kept.files == 0 => {}
                         Asked::Nobody => {
                             act = Some(self.context.outside.begin());
                             let cause = self.agent.clone().into();

@@ -8,7 +8,7 @@ use protocol::{Code, Outcome, Problem};
 use super::{Context, Runner};
 use crate::failure::Failure;
 use crate::limits::Said;
-use crate::workspace::{Changed, Keep, Kept, Patience};
+use crate::workspace::{Changed, Keep, Kept, Patience, Reading};
 
 /// How long git may take to keep the work of a turn that was stopped, and how long an archive instead. A person waits.
 const KEEP_STOPPED: Duration = Duration::from_secs(20);
@@ -33,9 +33,9 @@ impl Runner {
     }
 
     /// The working tree, and whether the turn changed it. What is left out of it is told.
-    pub(super) async fn changed(&self, patience: Patience<'_>) -> Result<Changed, Failure> {
+    pub(super) async fn changed(&self, reading: Reading, patience: Patience<'_>) -> Result<Changed, Failure> {
         let sandbox = self.sandbox()?;
-        let changed = self.context.workspace.changed(&*sandbox, self.turn, patience).await;
+        let changed = self.context.workspace.changed(&*sandbox, self.turn, reading, patience).await;
         let mut changed = self.with_reason(changed).await?;
         if let Some(text) = changed.left_out.take() {
             self.notice(text).await?;
@@ -77,7 +77,7 @@ impl Runner {
 
     /// Keeps the work of the turn as work in progress, if it did any.
     pub(super) async fn keep_progress(&self, patience: Patience<'_>) -> Result<Option<Kept>, Failure> {
-        match self.changed(patience).await? {
+        match self.changed(Reading::Look, patience).await? {
             Changed { by_turn: true, tree, .. } => self.keep_tree(&tree, Keep::Progress, patience).await,
             Changed { by_turn: false, .. } => Ok(None),
         }

@@ -14,6 +14,8 @@ const BODY: usize = 8 * 1024;
 const TITLE: usize = 72;
 /// The title of a commit whose title would have been a secret.
 const NAMELESS: &str = "Work of a session";
+/// What is put where a program must not see one word. It is not shown.
+const GAP: char = '\u{200b}';
 /// A title has at least so many words: "Done now." says nothing.
 const WORDS: usize = 3;
 
@@ -25,6 +27,73 @@ pub(crate) struct Words {
     /// Everybody who has a share in it, the author first, by the name that they have in events.
     pub(crate) by: Vec<String>,
     pub(crate) message: String,
+    /// The last lines of it: who shares it, and where the session is found.
+    pub(crate) trailers: String,
+}
+
+impl Words {
+    /// The message of a commit that was made in the workspace: what it says was done, without anybody whom it names for it, and
+    /// without what a forge or its CI would obey; then what stands in every commit.
+    pub(crate) fn instead_of(&self, message: &str) -> String {
+        if message.trim() == self.message.trim() {
+            return self.message.clone();
+        }
+        let author = self.author.to_string();
+        let said: Vec<&str> = message.lines().filter(|line| !names_somebody(line, &author)).collect();
+        let said = unskipped(&crate::outbox::quiet(said.join("\n").trim()));
+        let last = said.rsplit("\n\n").next().unwrap_or_default();
+        // Trailers of the agent's own, such as the id of a change, stand in one paragraph with ours.
+        let between = if said.contains("\n\n") && last.lines().all(is_trailer) { "\n" } else { "\n\n" };
+        let said = if said.trim().is_empty() { NAMELESS } else { &said };
+        format!("{said}{between}{}", self.trailers)
+    }
+}
+
+/// Whether a line of a message is a trailer.
+fn is_trailer(line: &str) -> bool {
+    let token = |text: &str| {
+        !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-')
+    };
+    line.split_once(": ").is_some_and(|(name, _)| token(name))
+}
+
+/// Whether a line says who did or saw something, or for whom, or in which session: none of that is the agent's to say. It may
+/// sign off for the author.
+fn names_somebody(line: &str, author: &str) -> bool {
+    let Some((name, value)) = line.trim().split_once(':') else { return false };
+    match name.trim_end().to_ascii_lowercase().as_str() {
+        "signed-off-by" => value.trim() != author,
+        "slipway-session" | "on-behalf-of" => true,
+        name => name.ends_with("-by") && !name.contains(char::is_whitespace),
+    }
+}
+
+/// A text without what tells a forge's CI to pass over a commit, by a gap that nobody sees.
+fn unskipped(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('[') {
+        let (before, from) = rest.split_at(at);
+        shown.push_str(before);
+        shown.push('[');
+        rest = &from[1..];
+        let inside = rest.split(']').next().unwrap_or_default();
+        let words: Vec<String> = inside
+            .split([' ', '-', '_'])
+            .map(str::to_ascii_lowercase)
+            .filter(|word| !word.is_empty())
+            .collect();
+        if (2..4).contains(&words.len()) && words.iter().any(|word| matches!(word.as_str(), "skip" | "no")) {
+            shown.push(GAP);
+        }
+    }
+    shown.push_str(rest);
+    let line = |line: &str| match line.trim_start().to_ascii_lowercase() {
+        low if low.starts_with("skip-checks") => line.replacen('-', &format!("-{GAP}"), 1),
+        low if low.contains("no_ci") => line.replace('_', &format!("_{GAP}")),
+        _ => line.to_owned(),
+    };
+    shown.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// What a commit is made of.
@@ -87,8 +156,9 @@ fn words(people: &People, facts: &Facts<'_>, by: Vec<String>, link: &str) -> Wor
     };
     let shared: String = authors.iter().skip(1).map(|author| format!("Co-authored-by: {author}\n")).collect();
     // A program's arguments end at a NUL.
-    let message = format!("{title}\n\n{body}{shared}Slipway-Session: {link}").replace('\0', " ");
-    Words { author: authors.into_iter().next().unwrap_or_default(), by: names, message }
+    let trailers = format!("{shared}Slipway-Session: {link}").replace('\0', " ");
+    let message = format!("{title}\n\n{body}{trailers}").replace('\0', " ");
+    Words { author: authors.into_iter().next().unwrap_or_default(), by: names, message, trailers }
 }
 
 /// What was done, in one line. The first commit of a branch does what the session is about. A later one follows from a
@@ -104,6 +174,11 @@ fn title(facts: &Facts<'_>) -> String {
         "" => crate::title(facts.prompt),
         session => crate::title(&format!("{session}, continued")),
     })
+}
+
+/// What a later pull request of a session is about: what the model says that it did, as far as that can be a title.
+pub(crate) fn later_title(session: &str, said: &str) -> String {
+    sentence(said).unwrap_or_else(|| crate::title(&format!("{session}, continued")))
 }
 
 /// The first sentence of what a model said of its work, if that can be a title.
@@ -174,6 +249,18 @@ mod tests {
             made.message,
             "Correct the cart\n\nCo-authored-by: bob <bob@localhost>\nSlipway-Session: ses_1"
         );
+        assert_eq!(made.instead_of(&made.message), made.message);
+        let theirs = "Fixes #12 @octocat [skip ci]\n\nIt was 41.\n\nChange-Id: I1\nSigned-off-by: ann <ann@localhost>\nReviewed-by: The CEO <ceo@corp.example>\nSlipway-Session: x";
+        let told = made.instead_of(theirs);
+        assert_eq!(
+            told.replace(GAP, ""),
+            "Fixes #12 @octocat [skip ci]\n\nIt was 41.\n\nChange-Id: I1\nSigned-off-by: ann <ann@localhost>\nCo-authored-by: bob <bob@localhost>\nSlipway-Session: ses_1"
+        );
+        for bad in ["Fixes #12", "@octocat", "[skip ci]"] {
+            assert!(!told.contains(bad), "{told}");
+        }
+        assert_eq!(made.instead_of(&told), told, "once is enough");
+        assert!(made.instead_of("").starts_with(NAMELESS));
         let nobody = words(&people, &facts("", "", true), Vec::new(), "ses_1");
         assert_eq!(nobody.author, Author::default());
     }

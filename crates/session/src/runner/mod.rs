@@ -2,6 +2,7 @@
 //! next one. Everything it knows is in the log, so a server that comes later can go on from any point.
 
 mod approval;
+mod aside;
 mod arrival;
 mod budget;
 pub(crate) mod catch_up;
@@ -61,7 +62,7 @@ use crate::state::{Retry, TurnState, broken_off};
 use crate::stop::Stop;
 use crate::stopwatch::Stopwatch;
 use crate::workspace::{Came, Kept, Workspace};
-pub(crate) use model::{usage, used_in_vain};
+pub(crate) use model::{retry, usage, used_in_vain};
 use permission::Permit;
 use tools::{Done, ToolEnd};
 
@@ -165,7 +166,6 @@ pub(crate) async fn run(context: Arc<Context>, stop: Stop) -> Result<(), store::
         uncounted: Mutex::default(),
         weakened: Vec::new(),
         leaks_told: false,
-        doubt_told: false,
         removals: Mutex::default(),
         sums_badly: Mutex::default(),
         task: turn.text.clone(),
@@ -264,8 +264,6 @@ struct Runner {
     weakened: Vec<protocol::Weakening>,
     /// Whether the model was told of what looks like secrets in its work.
     leaks_told: bool,
-    /// Whether it was told what the model for judgements doubts.
-    doubt_told: bool,
     /// What is to be done: the turn's prompt, after those that were not done before it.
     task: String,
     /// Code that texts of the model left out.

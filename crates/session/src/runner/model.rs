@@ -53,10 +53,12 @@ pub(super) enum Called {
 pub(super) enum Kind {
     /// It is work: people follow it, and it is made again.
     Work,
-    /// It is for the platform: nobody sees it, and it is made again.
+    /// It is for the platform: nobody sees it, and it is made again, as long as the same model is to work.
     Aside,
-    /// The same, and there is another model to ask.
+    /// The same, and nobody waits for it: it failed for good before.
     AsideOnce,
+    /// It is for the platform, of work that is done: which model is chosen meanwhile does not matter.
+    Verdict,
 }
 
 /// A call while it streams.
@@ -318,6 +320,13 @@ impl Runner {
         request: &Request,
         resumed: Option<Retry>,
     ) -> Result<Called, Failure> {
+        // The model that works, where another one that is chosen meanwhile makes the call useless.
+        let works = match call.kind {
+            Kind::Work => Some(model.name.clone()),
+            Kind::Aside | Kind::AsideOnce => Some(self.find_model()?.name),
+            Kind::Verdict => None,
+        };
+        let works = works.as_deref();
         let mut failures = llm::Failures::default();
         if let Some(retry) = resumed {
             failures = retry.failures;
@@ -326,7 +335,7 @@ impl Runner {
             tokio::select! {
                 biased;
                 () = self.given_up() => return Err(Failure::Stopped),
-                () = self.another_is_chosen(model) => return Ok(Called::GivenUp),
+                () = self.another_is_chosen(works) => return Ok(Called::GivenUp),
                 () = tokio::time::sleep(wait) => {}
             }
         }
@@ -348,7 +357,7 @@ impl Runner {
             let again = tokio::select! {
                 biased;
                 again = self.wait_to_retry(model, &error, &mut failures) => again?,
-                () = self.another_is_chosen(model) => return Ok(Called::GivenUp),
+                () = self.another_is_chosen(works) => return Ok(Called::GivenUp),
             };
             if !again {
                 return Ok(Called::Failed(error));
@@ -370,22 +379,34 @@ impl Runner {
         error: &llm::Error,
         failures: &mut llm::Failures,
     ) -> Result<bool, Failure> {
-        let Some(llm::Again { delay, attempt, attempts }) = failures.again(error) else { return Ok(false) };
-        failures.count(attempt, attempts);
-        let body = EventBody::RetryScheduled {
-            turn: self.turn,
-            attempt,
-            attempts,
-            reason: format!("{}: {}", plain(error.class), error.message),
-            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-            wake_at: crate::stopwatch::after(delay),
-        };
+        let Some(again) = failures.again(error) else { return Ok(false) };
+        failures.count(again.attempt, again.attempts);
+        let body = retry(self.turn, None, error, again);
         self.append(&protocol::Actor::agent(model.name.clone()), vec![body]).await?;
         tokio::select! {
             biased;
             () = self.given_up() => Err(Failure::Stopped),
-            () = tokio::time::sleep(delay) => Ok(true),
+            () = tokio::time::sleep(again.delay) => Ok(true),
         }
+    }
+}
+
+/// The event of a call that is made again, and what it is for where that is not the work.
+pub(crate) fn retry(
+    turn: TurnId,
+    what_for: Option<&str>,
+    error: &llm::Error,
+    again: llm::Again,
+) -> EventBody {
+    let llm::Again { delay, attempt, attempts } = again;
+    let what_for = what_for.map(|what| format!("{what}: ")).unwrap_or_default();
+    EventBody::RetryScheduled {
+        turn,
+        attempt,
+        attempts,
+        reason: format!("{what_for}{}: {}", plain(error.class), error.message),
+        delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+        wake_at: crate::stopwatch::after(delay),
     }
 }
 

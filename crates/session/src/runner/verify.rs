@@ -8,7 +8,7 @@ use protocol::{Actor, Code, EventBody};
 use super::{Runner, checks, outgoing};
 use crate::failure::Failure;
 use crate::state::Passed;
-use crate::workspace::{Changed, Expected, Keep, Patience};
+use crate::workspace::{Changed, Expected, Keep, Patience, Reading, Unlike};
 
 /// How often the checks are run on work that is another one each time they have passed.
 const RUNS: usize = 3;
@@ -67,6 +67,10 @@ impl Runner {
             return Ok(false);
         }
         if let Some(text) = Box::pin(self.take_late()).await? {
+            results.push(checks::failed("delivery".to_owned(), text));
+            return Ok(true);
+        }
+        if let Some(text) = not_as_it_is(&changed.unlike) {
             results.push(checks::failed("delivery".to_owned(), text));
             return Ok(true);
         }
@@ -172,7 +176,7 @@ impl Runner {
 
     /// The working tree. None when git cannot read it, which is then among the results.
     async fn looked(&self, results: &mut Vec<agent::CheckResult>) -> Result<Option<Changed>, Failure> {
-        match self.changed(Patience::unless(&self.stop)).await {
+        match self.changed(Reading::Settle, Patience::unless(&self.stop)).await {
             Ok(changed) => Ok(Some(changed)),
             Err(Failure::Problem(problem)) if problem.code == Code::DeliveryFailed => {
                 results.push(checks::failed("delivery".to_owned(), problem.title));
@@ -202,10 +206,14 @@ impl Runner {
                 return Ok(Some(Passed { tree, left: None }));
             }
             let Some(after) = self.looked(results).await? else { return Ok(None) };
-            if after.tree == tree {
+            // What git converts can change on the disk, and the tree is the same.
+            let files = if !after.unlike.written.is_empty() {
+                after.unlike.written
+            } else if after.tree == tree {
                 return Ok(Some(Passed { tree, left: None }));
-            }
-            let Some(files) = self.overwritten(&tree, &after.tree).await? else {
+            } else if let Some(files) = self.overwritten(&tree, &after.tree).await? {
+                files
+            } else {
                 return Ok(Some(Passed { tree, left: Some(after.tree) }));
             };
             if run == RUNS {
@@ -229,13 +237,42 @@ impl Runner {
     }
 }
 
-/// What is said of files that are different each time the checks have passed.
-fn restless(files: &[String]) -> String {
+/// What is said of files that would be delivered otherwise than they are on the disk, where it takes a decision which is right.
+fn not_as_it_is(unlike: &Unlike) -> Option<String> {
+    let mut text = String::new();
+    if !unlike.hidden.is_empty() {
+        text.push_str(&format!(
+            "These files are in the repository and not on the disk, because git was told to leave them out (a sparse checkout, \
+             or `--skip-worktree`), so checks that pass here say nothing of what would be delivered: {}. Bring them back with \
+             `git sparse-checkout disable`, or with `git update-index --no-skip-worktree` and `git checkout`. If they are to go, \
+             remove them with `git rm --sparse`.\n",
+            named(&unlike.hidden)
+        ));
+    }
+    if !unlike.filtered.is_empty() {
+        text.push_str(&format!(
+            "These files are for a filter of git that was configured in this session: {}. It would deliver them otherwise than \
+             they are while the checks run, so it is not used. Remove it with `git config --unset`. A filter that the \
+             repository needs is configured in `setup` of the environment, by a person.\n",
+            named(&unlike.filtered)
+        ));
+    }
+    (!text.is_empty()).then(|| text.trim_end().to_owned())
+}
+
+/// Files by their names, as far as there are not too many.
+fn named(files: &[String]) -> String {
     let more = files.len().saturating_sub(NAMED);
     let mut names = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     if more > 0 {
         names.push_str(&format!(" and {more} more"));
     }
+    names
+}
+
+/// What is said of files that are different each time the checks have passed.
+fn restless(files: &[String]) -> String {
+    let names = named(files);
     format!(
         "The checks passed {RUNS} times, but each time the files were others after them than before, so nobody knows what \
          passed: {names}. End what writes them in the background; if the checks write them, list them in .gitignore or \

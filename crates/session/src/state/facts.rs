@@ -35,6 +35,9 @@ pub(crate) struct Facts {
     opened_at: Option<Timestamp>,
     merged_at: Option<Timestamp>,
     closed_at: Option<Timestamp>,
+    /// Pull requests that lack labels or reviewers, by repository and number.
+    #[serde(default)]
+    unmarked: Vec<(Option<String>, u64)>,
     /// What was asked, for those who search.
     words: String,
     /// The commit that each turn left the work in, where that is another than before.
@@ -129,6 +132,18 @@ impl Facts {
             }
             DeliveryState::Intended | DeliveryState::Failed | DeliveryState::Unknown => {}
         }
+        if let Some(number) = delivery.number
+            && matches!(delivery.state, DeliveryState::Opening | DeliveryState::Opened)
+        {
+            let its = |known: &(Option<String>, u64)| known.0 == delivery.repository && known.1 == number;
+            match (&delivery.error, self.unmarked.iter().position(its)) {
+                (Some(_), None) => self.unmarked.push((delivery.repository.clone(), number)),
+                (None, Some(place)) if delivery.state == DeliveryState::Opened => {
+                    self.unmarked.remove(place);
+                }
+                (Some(_), Some(_)) | (None, _) => {}
+            }
+        }
         // Of several repositories all count together.
         let review = delivery.review.filter(|_| delivery.repository.is_none());
         match review.map(|review| (review.state, review.at)) {
@@ -168,9 +183,9 @@ impl Facts {
         &self.authors
     }
 
-    /// Whether there was a pull request.
-    pub(super) fn was_opened(&self) -> bool {
-        self.opened_at.is_some()
+    /// Whether a pull request lacks labels or reviewers.
+    pub(super) fn is_unmarked(&self, repository: Option<&str>, number: u64) -> bool {
+        self.unmarked.iter().any(|(known, its)| known.as_deref() == repository && *its == number)
     }
 
     fn note_host(&mut self, decision: &EgressDecision, at: Timestamp) {

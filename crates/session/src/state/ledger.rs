@@ -1,12 +1,12 @@
 //! What a session used, as its log tells it: money and tokens for each day and model, steps, and the time of its turns.
 
 use protocol::{
-    Actor, BudgetKind, BudgetScope, BudgetUse, BudgetWarning, Budgets, Outcome, Spend, Spent, Timestamp,
-    TurnId, Usage,
+    Actor, BudgetKind, BudgetScope, BudgetUse, BudgetWarning, Budgets, Outcome, PromptId, Spend, Spent,
+    Timestamp, TurnId, Usage,
 };
 use serde::{Deserialize, Serialize};
 
-use super::State;
+use super::{State, TurnState};
 use crate::budget::{self, Line, Used};
 
 /// The account of one session.
@@ -20,8 +20,11 @@ pub(super) struct Ledger {
     steps: u32,
     /// Milliseconds of the turns that finished.
     millis: u64,
-    /// What the last turn that finished used.
+    /// What the last turn that finished used of the limits of a turn.
     pub(super) last: Used,
+    /// Prompts that go on with work which a limit interrupted, and what that had used.
+    #[serde(default)]
+    going_on: Vec<(PromptId, Used)>,
     /// What of it was money and tokens.
     pub(super) last_spend: Spend,
     /// Limits of which people were told that little is left.
@@ -58,17 +61,20 @@ impl Ledger {
         self.spent[place].spend.record(usage, cost_usd);
     }
 
-    /// A turn begins.
-    pub(super) fn begin(&mut self) {
+    /// A turn begins. Gives what the work had used before that it goes on with.
+    pub(super) fn begin(&mut self, prompt: PromptId) -> Used {
         (self.held, self.changed_by) = (false, None);
         self.warned.retain(|warned| warned.scope == BudgetScope::Session);
+        let place = self.going_on.iter().position(|(going_on, _)| *going_on == prompt);
+        place.map(|place| self.going_on.swap_remove(place).1).unwrap_or_default()
     }
 
     /// A turn came to its end.
-    pub(super) fn finish(&mut self, outcome: Outcome, used: Used, spend: Spend) {
+    pub(super) fn finish(&mut self, outcome: Outcome, turn: &TurnState, millis: u64) {
+        let used = turn.used(millis);
         self.steps = self.steps.saturating_add(used.steps);
         self.millis = self.millis.saturating_add(used.millis);
-        (self.last, self.last_spend) = (used, spend);
+        (self.last, self.last_spend) = (turn.used_for_prompt(millis), turn.spend);
         self.held = outcome == Outcome::OutOfBudget;
     }
 
@@ -103,6 +109,14 @@ impl State {
         self.paused || self.ledger.held || !self.session_limits().is_empty()
     }
 
+    /// Notes a prompt that was put before all others because more is allowed of what had interrupted the work: the limits of a
+    /// turn are limits on the work that one prompt asked for, however often they are raised.
+    pub(super) fn note_going_on(&mut self, prompt: PromptId, text: &str, now: bool) {
+        if self.ledger.held && now && text == budget::GO_ON {
+            self.ledger.going_on.push((prompt, self.ledger.last));
+        }
+    }
+
     /// Whoever asks for more after a turn used its budget up lets the queue go on; what the session used up stays so.
     pub(super) fn lift_hold(&mut self) {
         if self.session_limits().is_empty() {
@@ -125,11 +139,13 @@ impl State {
         self.created.as_ref().map(|created| &created.budgets)
     }
 
-    /// What was used by the turn under way, or else by the last one, and by the session. `millis` is the time that the turn
+    /// What was used of the limits of a turn by the one under way, or else by the last one, and what by the session. `millis` is the time that the turn
     /// under way took; the log may know of more.
     pub(crate) fn used(&self, millis: u64) -> (Used, Used) {
-        let under_way = self.turn.as_ref().map(|turn| turn.used(millis));
-        (under_way.unwrap_or(self.ledger.last), self.ledger.used(under_way.unwrap_or_default()))
+        let turn = self.turn.as_ref();
+        let under_way = turn.map(|turn| turn.used(millis)).unwrap_or_default();
+        let for_prompt = turn.map_or(self.ledger.last, |turn| turn.used_for_prompt(millis));
+        (for_prompt, self.ledger.used(under_way))
     }
 
     /// The same as people are shown it.

@@ -1,6 +1,6 @@
 //! What one turn leaves to the next, and what is known of the checks before a turn changed anything.
 
-use protocol::event::PlanItem;
+use protocol::event::{Judgement, PlanItem, Verdict};
 use protocol::item::CheckReport;
 use protocol::{Gate, Item, ItemKind, KnownCheck, Outcome, Report};
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,21 @@ impl TurnState {
             self.decision.as_ref().is_some_and(|said| said.gate == Gate::Delivery && !said.approved);
         let settled = outcome == Outcome::Done || self.delivery.is_some() || refused;
         self.passed.as_ref().filter(|_| settled)
+    }
+
+    /// Takes in what was said of the work, which ends what was waited for to have it said.
+    pub(super) fn judge(&mut self, judgement: &Judgement) {
+        self.retry = None;
+        if judgement.verdict == Verdict::Doubtful {
+            self.doubted_after.get_or_insert(self.steps);
+        }
+        self.judgement = Some(judgement.clone());
+    }
+
+    /// Whether the model that works was told of a doubt. A server that dies before that is in no request has not told it; whoever
+    /// made a step since then has read it.
+    pub(crate) fn doubt_was_told(&self) -> bool {
+        self.doubted_after.is_some_and(|steps| self.steps > steps)
     }
 
     /// From the first call on that can change files, checks tell nothing of how the turn found them.

@@ -1,9 +1,12 @@
 //! What the log says of the world outside: the delivery with what people made of it, and what is still to be told.
 
-use protocol::event::{Delivery, Reply, ReplyState, Review, ReviewState};
+use protocol::event::{Delivery, DeliveryState, Reply, ReplyState, Review, ReviewState};
 use protocol::{Notification, NotificationState, SessionAuthor, Spend};
 
 use super::State;
+
+/// A reply that was tried so often is given up for good.
+const ATTEMPTS: u32 = 60;
 
 impl State {
     /// Takes in how far a delivery is. What people made of a pull request can come at any time, also in the middle of a turn,
@@ -67,7 +70,12 @@ impl State {
 
     pub(super) fn replied(&mut self, reply: &Reply) {
         let place = self.replies.iter().position(|pending| pending.key == reply.key);
-        let pending = matches!(reply.state, ReplyState::Awaited | ReplyState::Intended);
+        // What was refused can be cured, with another token for instance, and is tried again then.
+        let pending = match reply.state {
+            ReplyState::Awaited | ReplyState::Intended => true,
+            ReplyState::Failed => reply.attempts < ATTEMPTS,
+            ReplyState::Sent => false,
+        };
         match (place, pending) {
             (Some(place), true) => self.replies[place] = reply.clone(),
             (None, true) => self.replies.push(reply.clone()),
@@ -76,7 +84,7 @@ impl State {
         }
     }
 
-    /// What is still to be said below pull requests.
+    /// What is still to be said below pull requests, also what could not be said so far.
     pub(crate) fn replies(&self) -> &[Reply] {
         &self.replies
     }
@@ -96,9 +104,15 @@ impl State {
         self.facts.authors().iter().max_by_key(|author| author.last_prompt_at)
     }
 
-    /// Whether there was a pull request before.
-    pub(crate) fn was_opened(&self) -> bool {
-        self.facts.was_opened()
+    /// Whether a pull request lacks labels or reviewers that could not be put on it when it was opened.
+    pub(crate) fn is_unmarked(&self, repository: Option<&str>, number: u64) -> bool {
+        self.facts.is_unmarked(repository, number)
+    }
+
+    /// Whether a pull request of the session was merged and there is none after it, so that work goes on from its base.
+    pub(crate) fn was_merged(&self) -> bool {
+        let merged = |one: &Delivery| one.review.is_some_and(|review| review.state == ReviewState::Merged);
+        self.all_deliveries().iter().any(merged)
     }
 }
 
@@ -108,7 +122,9 @@ pub(crate) fn overall(deliveries: &[Delivery]) -> Option<Delivery> {
     if let Some(pending) = deliveries.iter().find(|one| one.state.is_pending()) {
         return Some(pending.clone());
     }
-    let wrong: Vec<&Delivery> = deliveries.iter().filter(|one| one.error.is_some()).collect();
+    // One that is open and lacks labels is not what matters most.
+    let is_wrong = |one: &&Delivery| one.error.is_some() && one.state != DeliveryState::Opened;
+    let wrong: Vec<&Delivery> = deliveries.iter().filter(is_wrong).collect();
     if let Some(first) = wrong.first() {
         let named = |one: &&Delivery| {
             let name = one.repository.as_deref().unwrap_or_default();

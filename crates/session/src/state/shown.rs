@@ -1,5 +1,6 @@
 //! A session as lists and pages show it.
 
+use protocol::event::ReplyState;
 use protocol::{Outcome, Session, Status};
 
 use super::State;
@@ -74,7 +75,8 @@ impl State {
             turn: self.turn.as_ref().map(|turn| turn.id),
             delivery: self.delivery.clone(),
             deliveries: self.deliveries.clone(),
-            notifying: !self.notifications.is_empty(),
+            notifying: !self.notifications.is_empty()
+                || self.replies.iter().any(|reply| reply.state != ReplyState::Awaited),
             sandbox: self.sandbox.map(|(id, _)| id),
             forked_from: created.forked_from,
             skills: self.skills.clone().unwrap_or_default(),

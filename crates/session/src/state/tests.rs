@@ -132,6 +132,51 @@ fn call(n: u128, status: ItemStatus, duration_ms: Option<u64>) -> Item {
 }
 
 #[test]
+fn a_doubt_was_told_once_the_model_made_a_step_after_it() {
+    let mut state = State::new(SessionId::from_u128(1));
+    let turn = TurnId::from_u128(1);
+    let used = |step| EventBody::UsageRecorded {
+        turn,
+        step,
+        model: "main".into(),
+        usage: Default::default(),
+        cost_usd: None,
+        first_token_ms: 0,
+        duration_ms: 0,
+        elapsed_ms: 0,
+    };
+    let judged = |verdict| {
+        let judgement = Judgement { model: "judge".into(), verdict, words: "b.txt is missing.".into() };
+        EventBody::WorkJudged { turn, judgement }
+    };
+    let retry = EventBody::RetryScheduled {
+        turn,
+        attempt: 2,
+        attempts: 6,
+        reason: "busy".into(),
+        delay_ms: 1,
+        wake_at: None,
+    };
+    let mut add = |body, actor: Actor| {
+        let seq = state.seq() + 1;
+        state.apply(&Event { actor, ..event(seq, body) });
+        state.turn().map(|turn| (turn.doubt_was_told(), turn.retry.is_some()))
+    };
+    let judge = || Actor::agent("judge");
+    add(created(), Actor::system());
+    add(queued(1), Actor::user("ann"));
+    add(started(1), Actor::system());
+    add(used(1), Actor::agent("main"));
+    assert_eq!(add(retry, judge()), Some((false, true)));
+    assert_eq!(add(judged(Verdict::Doubtful), judge()), Some((false, false)), "nobody waits for it any more");
+    // Another server, which died before it told anybody.
+    assert_eq!(add(judged(Verdict::Doubtful), judge()), Some((false, false)));
+    assert_eq!(add(used(0), judge()), Some((false, false)), "no step");
+    assert_eq!(add(used(2), Actor::agent("main")), Some((true, false)));
+    assert_eq!(add(judged(Verdict::Doubtful), judge()), Some((true, false)));
+}
+
+#[test]
 fn a_command_that_went_on_without_a_server_does_not_count_for_that_time() {
     let ended = |elapsed_ms| {
         let mut item = call(1, ItemStatus::Completed, Some(22_000));

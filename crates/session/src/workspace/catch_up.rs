@@ -174,7 +174,7 @@ impl Workspace {
     ) -> Result<Option<String>, Failure> {
         let Some(saved) = self.saved() else { return Ok(None) };
         let fetch = async {
-            let mirrors = Joint::fetch(&self.options.mirrors, &self.recipe).await?;
+            let mirrors = Joint::fetch(&self.copies, &self.recipe).await?;
             let tip = mirrors.tip_of(&saved.source).await?;
             Ok::<_, Failure>((mirrors, tip))
         };

@@ -4,9 +4,10 @@
 use protocol::{Diff, DiffSummary};
 use sandbox::{Sandbox, WORKSPACE};
 
-use super::Patience;
 use super::git::{Commit, Committed, Git, SUMMED};
-use super::tree::Tree;
+use super::ground::{Ground, Index};
+use super::tree::{Reading, Tree};
+use super::{Patience, Saved};
 use crate::failure::Failure;
 use crate::joint::{self, join, of};
 use crate::people::Author;
@@ -86,21 +87,45 @@ impl<'a> Clones<'a> {
     }
 
     /// The whole working trees, without what git ignores, what the set-up left there, and what is too large.
-    pub(crate) async fn tree(&self, products: Option<&[String]>) -> Result<Tree, Failure> {
-        let (mut ids, mut left_out) = (Vec::new(), Vec::new());
-        for git in self.each() {
+    /// Gives the sum of the index that each kept, where it was settled.
+    pub(crate) async fn trees(
+        &self,
+        saved: &Saved,
+        reading: Reading,
+    ) -> Result<(Tree, Vec<Option<String>>), Failure> {
+        let products = saved.products.as_deref();
+        let (mut ids, mut sums, mut whole) = (Vec::new(), Vec::new(), Tree::default());
+        let unknown = Ground::default();
+        for (number, git) in self.each().enumerate() {
+            let ground = saved.grounds.get(number).unwrap_or(&unknown);
             let root = root(git.place);
             let own = |pattern: &String| pattern.strip_prefix(&root).map(str::to_owned);
             let products: Option<Vec<String>> =
                 products.map(|all| all.iter().filter_map(own).filter(|at| at.starts_with('/')).collect());
-            let tree = git.tree(products.as_deref()).await?;
-            left_out.extend(tree.left_out.iter().map(|name| match name.strip_prefix("//") {
+            let tree = git.tree(products.as_deref(), ground, reading).await?;
+            whole.left_out.extend(tree.left_out.iter().map(|name| match name.strip_prefix("//") {
                 Some(module) => format!("//{}", forge::placed(git.place, module)),
                 None => forge::placed(git.place, name),
             }));
+            whole.unlike.extend(tree.unlike.placed(git.place));
             ids.push(tree.id);
+            sums.push(tree.index);
         }
-        Ok(Tree { id: join(ids), left_out })
+        Ok((Tree { id: join(ids), ..whole }, sums))
+    }
+
+    /// The whole working trees, as `trees` has them.
+    pub(crate) async fn tree(&self, saved: &Saved, reading: Reading) -> Result<Tree, Failure> {
+        self.trees(saved, reading).await.map(|(tree, _)| tree)
+    }
+
+    /// What git does with the files by the will of people.
+    pub(crate) async fn grounds(&self, index: Index) -> Result<Vec<Ground>, Failure> {
+        let mut grounds = Vec::new();
+        for git in self.each() {
+            grounds.push(git.ground(index).await?);
+        }
+        Ok(grounds)
     }
 
     /// Commits the trees.

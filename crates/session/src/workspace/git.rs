@@ -26,7 +26,7 @@ const CROWDED: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(
 /// whatever its configuration says about where the work tree is. `undone` turns a commit of work in progress into uncommitted changes
 /// again; what was being merged then is so again.
 const PRELUDE: &str = r#"set -e
-plain() { GIT_LFS_SKIP_SMUDGE=1 git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c submodule.recurse=false -c fetch.recurseSubmodules=no -c commit.gpgsign=false -c gc.auto=0 -c safe.directory='*' "$@"; }
+plain() { GIT_LFS_SKIP_SMUDGE=1 GIT_NO_REPLACE_OBJECTS=1 git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c submodule.recurse=false -c fetch.recurseSubmodules=no -c commit.gpgsign=false -c gc.auto=0 -c safe.directory='*' "$@"; }
 g() { plain --git-dir=.git --work-tree=. -c core.bare=false "$@"; }
 undone() {
   merged=$(g rev-parse -q --verify 'HEAD^2^{commit}') || merged=
@@ -115,6 +115,31 @@ g update-ref "refs/heads/$2" "$1"
 trap 'g update-ref -d "refs/heads/$2"' EXIT
 g bundle create -q - "refs/heads/$2" "^$3"
 "#;
+
+/// Takes commits out of the pack `$1`, and puts every branch, and what is being merged, that is at a commit which was written anew
+/// at what that is now: `$2` has both, line by line. The trees are the same, so files and index stay as they are.
+const RENEW: &str = r#"
+if [ -e "$1" ]; then g unpack-objects -q < "$1"; rm -f "$1"; fi
+now() { printf '%s\n' "$2" | sed -n "s/^$1 //p"; }
+g for-each-ref --format='%(objectname) %(refname)' refs/heads | while read -r was ref; do
+  is=$(now "$was" "$2")
+  if [ -n "$is" ]; then g update-ref "$ref" "$is" "$was"; fi
+done
+was=$(g rev-parse -q --verify 'HEAD^{commit}') || was=none
+is=$(now "$was" "$2")
+if [ -n "$is" ]; then g update-ref HEAD "$is" "$was"; fi
+if [ -f .git/MERGE_HEAD ]; then
+  while read -r was; do
+    is=$(now "$was" "$2")
+    echo "${is:-$was}"
+  done < .git/MERGE_HEAD > .git/MERGE_HEAD.new
+  mv .git/MERGE_HEAD.new .git/MERGE_HEAD
+fi
+"#;
+/// Where a pack of commits is put on its way in.
+pub(super) const RENEWED: &str = "/tmp/slipway-renewed.pack";
+/// Most commits that one run of it is told of: they are an argument of a program.
+const RENEWED_MOST: usize = 500;
 
 /// Prints the largest files that are in commit `$1` and not in `$2`.
 const LARGEST: &str = r#"
@@ -355,6 +380,16 @@ impl Git<'_> {
         let text = String::from_utf8_lossy(&printed.stdout).into_owned();
         let (commit, parent) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         Ok(Committed { commit: object_id(commit)?, parent: object_id(parent)? })
+    }
+
+    /// Gives the workspace what the host made of its commits, of which there is a pack at `RENEWED`.
+    pub(crate) async fn renew(&self, renewed: &[forge::Renewed]) -> Result<(), Failure> {
+        // What branches are at is most often among the last.
+        for part in renewed.rchunks(RENEWED_MOST) {
+            let lines: Vec<String> = part.iter().map(|one| format!("{} {}", one.was, one.is)).collect();
+            self.run(RENEW, &[RENEWED, &lines.join("\n")], 0).await.map_err(of_the_work)?;
+        }
+        Ok(())
     }
 
     /// Whether a commit has another in its history.

@@ -4,19 +4,23 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forge::{Renewed, Signing};
 use protocol::{Code, Problem, TurnId};
 use sandbox::{Sandbox, WORKSPACE};
 
 use super::clones::Clones;
-use super::git::{Commit, harmless};
+use super::git::{Commit, RENEWED, harmless};
+use super::ground::Index;
+use super::prepare::copy_in;
 use super::saved::Found;
-use super::tree::FILE_LIMIT;
-use super::{Patience, Workspace, short};
+use super::tree::{FILE_LIMIT, Reading, Unlike};
+use super::{Patience, Saved, Workspace, short};
 use crate::failure::Failure;
 use crate::joint::{about, join, of, split};
 use crate::people::Author;
 use crate::process::Command;
 use crate::runner::message::Words;
+use crate::stop::Stop;
 
 /// How long an archive of a workspace may take that git cannot keep. A person waits for the end of the turn, and there are
 /// trees that no program gets to the end of; the snapshot has them anyway.
@@ -67,6 +71,8 @@ pub(crate) struct Changed {
     pub(crate) by_turn: bool,
     /// What is to be said of files that are left out of it, unless it was said.
     pub(crate) left_out: Option<String>,
+    /// What of the tree is not what is on the disk, or was not.
+    pub(crate) unlike: Unlike,
 }
 
 impl Workspace {
@@ -103,6 +109,14 @@ impl Workspace {
             signed => signed.map(Ok)?,
         };
         let is_first = saved.products.is_none() && saved.kept.is_none();
+        if saved.grounds.len() != self.places.len() {
+            let index = if is_first { Index::Ours } else { Index::Unknown };
+            match git.grounds(index).await {
+                Ok(grounds) => saved.grounds = grounds,
+                Err(failure @ Failure::Problem(_)) => found = Err(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
         // Where no step has run, there is most often nothing but the commit, which is quickly seen.
         let untouched = if is_first && saved.setup.is_empty() { git.untouched().await? } else { None };
         if let Some(tree) = untouched {
@@ -123,7 +137,7 @@ impl Workspace {
             }
         }
         if found.is_ok() {
-            match git.tree(saved.products.as_deref()).await {
+            match git.tree(&saved, Reading::Look).await {
                 Ok(tree) => {
                     if is_first {
                         saved.began = Some(tree.id.clone());
@@ -143,19 +157,26 @@ impl Workspace {
         &self,
         sandbox: &dyn Sandbox,
         turn: TurnId,
+        reading: Reading,
         patience: Patience<'_>,
     ) -> Result<Changed, Failure> {
         let mut saved = self.require()?;
-        let tree = self.patient_git(sandbox, patience).tree(saved.products.as_deref()).await?;
+        let (tree, sums) = self.patient_git(sandbox, patience).trees(&saved, reading).await?;
         let found = saved.found.as_ref().filter(|found| found.turn == turn);
         let by_turn = found.is_none_or(|found| found.tree != tree.id);
         let new: Vec<&String> = tree.left_out.iter().filter(|name| !saved.left_out.contains(name)).collect();
         let left_out = left_out(sandbox, &new).await;
-        if saved.left_out != tree.left_out {
-            saved.left_out.clone_from(&tree.left_out);
+        let before = saved.clone();
+        saved.left_out.clone_from(&tree.left_out);
+        for (ground, sum) in saved.grounds.iter_mut().zip(sums) {
+            if sum.is_some() {
+                ground.index = sum;
+            }
+        }
+        if saved != before {
             self.record.put(saved)?;
         }
-        Ok(Changed { tree: tree.id, by_turn, left_out })
+        Ok(Changed { tree: tree.id, by_turn, left_out, unlike: tree.unlike })
     }
 
     /// Keeps a tree of the workspace on the host. None when it is as the session began: there is nothing to keep.
@@ -194,7 +215,7 @@ impl Workspace {
         }
         let (files, insertions, deletions) = git.counts(&saved.base, tree).await?;
         let turn = saved.found.as_ref().map(|found| found.turn.to_string());
-        let commit = self.take_out(&git, &committed.commit, &saved.base, turn.as_deref()).await?;
+        let commit = self.take_out(&git, &committed.commit, &saved, turn.as_deref(), words).await?;
         failpoint::hit(failpoint::Point::WorkKept);
         saved.kept = Some(commit.clone());
         saved.unfinished = keep == Keep::Progress && committed.commit != committed.parent;
@@ -208,8 +229,9 @@ impl Workspace {
                 saved.tip = Some(commit.clone());
                 saved.shared_by = Vec::new();
             }
-            // Whoever commits it shares the commit with them.
-            Keep::Progress => saved.shared_by.clone_from(&words.by),
+            // Whoever commits it shares the commit with them; what the agent committed has its author already.
+            Keep::Progress if saved.unfinished => saved.shared_by.clone_from(&words.by),
+            Keep::Progress => saved.shared_by = Vec::new(),
         }
         self.record.put(saved)?;
         Ok(Some(Kept { commit, files, insertions, deletions }))
@@ -255,13 +277,15 @@ impl Workspace {
     }
 
     /// Takes commits out of the sandbox, those of each repository that changed in a bundle of its own, and keeps them in the
-    /// mirrors. Gives what is kept.
+    /// mirrors. What was made in there is by those who caused it, whatever it says; the workspace then goes on from what is
+    /// kept. Gives that.
     async fn take_out(
         &self,
         git: &Clones<'_>,
         commits: &str,
-        base: &str,
+        saved: &Saved,
         turn: Option<&str>,
+        words: &Words,
     ) -> Result<String, Failure> {
         let scratch = self.scratch()?;
         let out = scratch.path().join("out.bundle");
@@ -269,13 +293,21 @@ impl Workspace {
         let mirrors = self.mirrors().await?;
         let mut kept = Vec::new();
         for ((number, one), (place, mirror)) in git.each().enumerate().zip(mirrors.parts()) {
-            let (commit, base) = (of(commits, number), of(base, number));
+            let (commit, base) = (of(commits, number), of(&saved.base, number));
             if commit == base {
                 kept.push(base.to_owned());
                 continue;
             }
             one.bundle(commit, base, &bundled, &out).await?;
-            let taken = mirror.take(&out, &bundled, base, &name, turn);
+            let known = [&saved.tip, &saved.kept, &saved.onto].into_iter().flatten();
+            let known: Vec<&str> = known.map(|known| of(known, number)).collect();
+            let signing = Signing {
+                name: &words.author.name,
+                email: &words.author.email,
+                known: &known,
+                words: &|message| words.instead_of(message),
+            };
+            let taken = mirror.take(&out, &bundled, base, (&name, turn), Some(signing));
             let taken = git.patience.within(taken).await?;
             let taken = taken.ok_or_else(|| {
                 Problem::new(
@@ -284,10 +316,32 @@ impl Workspace {
                 )
             })?;
             let taken = taken.map_err(|error| about(place, error.into()))?;
-            self.keep_large(&one, mirror, &taken, scratch.path()).await?;
-            kept.push(taken);
+            self.renew(&one, mirror, &taken.renewed, scratch.path()).await?;
+            self.keep_large(&one, mirror, &taken.commit, scratch.path()).await?;
+            kept.push(taken.commit);
         }
         Ok(join(kept))
+    }
+
+    /// Gives the workspace what was made of its commits. Until it has that, nothing of them counts as kept, so that the next
+    /// keeping begins where this one did.
+    async fn renew(
+        &self,
+        git: &super::git::Git<'_>,
+        mirror: &forge::Mirror,
+        renewed: &[Renewed],
+        scratch: &Path,
+    ) -> Result<(), Failure> {
+        if renewed.is_empty() {
+            return Ok(());
+        }
+        let pack = scratch.join("renewed.pack");
+        let commits: Vec<&str> = renewed.iter().map(|one| one.is.as_str()).collect();
+        mirror.pack_commits(&commits, &pack).await?;
+        let never = Stop::default();
+        let stop = git.patience.stop().unwrap_or(&never);
+        copy_in(git.sandbox, &pack, RENEWED, stop).await?;
+        git.renew(renewed).await
     }
 
     /// Saves everything in the workspace but git's own files, and what is too large, as an archive beside the log. Nothing
@@ -354,7 +408,7 @@ impl Workspace {
         patience: Patience<'_>,
     ) -> Result<protocol::DiffSummary, Failure> {
         let (git, saved) = (self.patient_git(sandbox, patience), self.require()?);
-        let tree = git.tree(saved.products.as_deref()).await?;
+        let tree = git.tree(&saved, Reading::Look).await?;
         git.summary(&saved.base, &tree.id).await
     }
 
@@ -365,7 +419,7 @@ impl Workspace {
         patience: Patience<'_>,
     ) -> Result<(u32, u32, u32), Failure> {
         let (git, saved) = (self.patient_git(sandbox, patience), self.require()?);
-        let tree = git.tree(saved.products.as_deref()).await?;
+        let tree = git.tree(&saved, Reading::Look).await?;
         git.counts(&saved.base, &tree.id).await
     }
 }

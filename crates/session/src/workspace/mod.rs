@@ -9,7 +9,9 @@ pub(crate) mod extras;
 mod found;
 mod freeze;
 mod git;
+mod ground;
 mod keep;
+mod moved;
 mod one_off;
 mod patience;
 mod person;
@@ -53,6 +55,7 @@ pub(crate) use saved::{Frozen, Saved, begin_with, known_with};
 pub(crate) use services::Expected;
 pub(crate) use start::Ready;
 pub(crate) use sync::{Came, Sync, Synced};
+pub(crate) use tree::{Reading, Unlike};
 
 /// A sandbox with its way out.
 #[derive(Clone)]
@@ -77,7 +80,7 @@ struct Away<'a> {
 
 impl Away<'_> {
     fn source<'b>(&'b self, workspace: &'b Workspace) -> extras::Whence<'b> {
-        extras::Whence { mirrors: &workspace.options.mirrors, egress: &self.egress, steps: self.steps }
+        extras::Whence { mirrors: &workspace.copies, egress: &self.egress, steps: self.steps }
     }
 }
 
@@ -86,6 +89,8 @@ pub(crate) struct Workspace {
     session: SessionId,
     dir: PathBuf,
     options: Arc<Options>,
+    /// The host's copies of repositories, which reach those that moved where they are now.
+    copies: forge::Mirrors,
     platform: Arc<Platform>,
     /// Name of the environment.
     environment: String,
@@ -121,10 +126,12 @@ impl Workspace {
         let places = recipe.places();
         let (live, usage, care) =
             (Mutex::new(None), std::sync::Mutex::default(), std::sync::Mutex::default());
-        Self {
+        let copies = options.mirrors.apart();
+        let this = Self {
             session,
             dir,
             options,
+            copies,
             platform,
             environment,
             recipe,
@@ -136,7 +143,9 @@ impl Workspace {
             making: Mutex::new(()),
             usage,
             care,
-        }
+        };
+        this.go_on_moved();
+        this
     }
 
     /// What the checks said at the commit that the session began on, as far as they ran on an image of it.
@@ -265,24 +274,27 @@ impl Workspace {
 
     /// Where a repository goes, without credentials.
     pub(crate) fn remote_of(&self, number: usize) -> String {
+        if let Some(now) = self.saved().and_then(|saved| Some(saved.remote.lines().nth(number)?.to_owned())) {
+            return now;
+        }
         self.recipe.repos.get(number).map(|repo| forge::public_url(&repo.url)).unwrap_or_default()
     }
 
     /// The host's copies of the repositories as they are.
     pub(crate) fn copied(&self) -> Option<Joint> {
-        Joint::existing(&self.options.mirrors, &self.recipe)
+        Joint::existing(&self.copies, &self.recipe)
     }
 
     /// The host's copies of the repositories, from the remotes only when there are none.
     pub(crate) async fn mirrors(&self) -> Result<Joint, Failure> {
-        Joint::have(&self.options.mirrors, &self.recipe).await
+        Joint::have(&self.copies, &self.recipe).await
     }
 
     /// The host's copy of one repository; of the only one without a name.
     pub(crate) async fn mirror_of(&self, repository: Option<&str>) -> Result<forge::Mirror, Failure> {
         let number = self.number_of(repository);
         let Some(repo) = self.recipe.repos.get(number) else { return Err(no_repository().into()) };
-        let mirrors = &self.options.mirrors;
+        let mirrors = &self.copies;
         let mirror = match mirrors.existing(&repo.url) {
             Some(mirror) => mirror,
             None => mirrors.fetch(&repo.url).await?,
@@ -422,7 +434,7 @@ impl Workspace {
     ) -> Result<(), String> {
         let rules = Rules::parse(&self.egress().await).map_err(|error| error.to_string())?;
         let reach = |host: &str, port: u16| rules.allows(host, port);
-        self.options.mirrors.submodule(mirror, module, &reach).await.map(drop)
+        self.copies.submodule(mirror, module, &reach).await.map(drop)
     }
 
     fn require(&self) -> Result<Saved, Failure> {
@@ -451,7 +463,7 @@ impl Workspace {
         if let Some(held) = self.attached(recorder).await {
             let git = self.git(&*held.sandbox);
             let inside = async {
-                let tree = git.tree(saved.products.as_deref()).await?;
+                let tree = git.tree(&saved, Reading::Look).await?;
                 git.diff(&saved.base, &tree.id).await
             };
             match inside.await {

@@ -60,7 +60,7 @@ impl Workspace {
             return Ok(Content { mirrors, saved, commit, bundled, notices: Vec::new() });
         }
         Content::of_the_repository(
-            &self.options.mirrors,
+            &self.copies,
             &self.recipe,
             branch_name(&self.options, &self.recipe.secrets, &self.title, self.session).await,
         )
@@ -164,6 +164,7 @@ pub(super) fn begun(resolved: recipe::Resolved, tip: &forge::Tip, branch: String
         began: None,
         left_out: Vec::new(),
         merges: Vec::new(),
+        grounds: Vec::new(),
     }
 }
 

@@ -81,6 +81,9 @@ pub(crate) struct Saved {
     /// Merges that left conflicts which are not known to be resolved.
     #[serde(default)]
     pub(crate) merges: Vec<super::conflicts::Merge>,
+    /// What git does with the files of each repository by the will of people. Empty before the first turn.
+    #[serde(default)]
+    pub(crate) grounds: Vec<super::ground::Ground>,
     /// Whether the repository has folders for skills.
     #[serde(default)]
     pub(crate) has_skills: bool,

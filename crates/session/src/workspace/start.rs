@@ -161,7 +161,7 @@ impl Workspace {
             return (running.is_empty() || !stopped).then_some(foreseen);
         }
         let image = self.current_image().await?;
-        let mirror = Joint::existing(&self.options.mirrors, &self.recipe)?;
+        let mirror = Joint::existing(&self.copies, &self.recipe)?;
         let tip = forge::Tip { branch: image.branch, commit: image.commit };
         let completed = self.platform.builds.completed(&self.environment, &self.recipe, &mirror, &tip).await;
         let recipe::Resolved { instructions, checks, has_skills, mcp, .. } = completed.ok()?;
@@ -583,7 +583,7 @@ impl Making<'_> {
         let scratch = workspace.scratch()?;
         let witness = Witness { workspace, recorder: self.recorder, state: SandboxState::Preparing };
         let egress = workspace.egress().await;
-        let source = (&workspace.options.mirrors, &egress);
+        let source = (&workspace.copies, &egress);
         let git = workspace.git(&*held.sandbox);
         let put = content.put_in(git, scratch.path(), self.stop, source, Some(witness)).await?;
         content.notices.extend(put);

@@ -179,7 +179,7 @@ impl Workspace {
     }
 
     async fn fetch_tip(&self) -> Result<Tip, Failure> {
-        Ok(Joint::fetch(&self.options.mirrors, &self.recipe).await?.tip().await?)
+        Ok(Joint::fetch(&self.copies, &self.recipe).await?.tip().await?)
     }
 }
 

@@ -109,3 +109,53 @@ async fn work_that_another_persons_turn_left_is_shared() {
     assert_eq!(show(shared).trim(), "", "what is committed is not shared again");
     world.end(sessions).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_agent_commits_is_by_whoever_asked_whatever_it_says() {
+    let ceo = "git -c user.name='The CEO' -c user.email=ceo@corp.example commit -qam 'Fixes #12 @octocat [skip ci]\n\n\
+               It was 41.\n\nCo-authored-by: Mallory <m@evil.example>\nReviewed-by: The CEO <ceo@corp.example>'";
+    let all = "git add -A; GIT_COMMITTER_NAME=ghp_0 git commit -qm 'Commit all of it'";
+    let script = Script::new()
+        .call("shell", json!({"command": "echo bob > bob.txt; echo begun; sleep 1000"}))
+        .call("shell", json!({"command": format!("{all}; echo 42 > answer.txt; {ceo}")}))
+        .say("Done.")
+        .call("shell", json!({"command": "git commit -q --allow-empty -m Third; echo more > more.txt"}))
+        .say("Done.")
+        .call("shell", json!({"command": "git log -1 --format='at %h of %an'; git status --short"}))
+        .say("Done.");
+    let mut world = World::new(script).await;
+    world.people = people();
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.text("begun").await;
+    sessions.stop(id, ann()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Cancelled);
+    sessions.prompt(id, bob(), "Go on with it".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let branch = sessions.get(id).await.unwrap().delivery.unwrap().branch;
+    let log = |what: &str| world.repo.git(&["log", &format!("--format={what}"), &format!("main..{branch}")]);
+    let bobs = "Bob Other <bob@example.com> / Bob Other <bob@example.com>";
+    assert_eq!(log("%an <%ae> / %cn <%ce>"), format!("{bobs}\n{bobs}\n"));
+    let trailers = format!(
+        "Co-authored-by: Ann Example <ann@example.com>\nSlipway-Session: https://slipway.example/sessions/{id}\n\n"
+    );
+    assert_eq!(log("%(trailers:only,unfold)"), trailers.repeat(2));
+    let said = log("%B");
+    for bad in ["Fixes #12", "@octocat", "[skip ci]", "Mallory", "The CEO"] {
+        assert!(!said.contains(bad), "{bad}: {said}");
+    }
+    assert!(said.contains("It was 41.") && said.contains("Commit all of it"), "{said}");
+
+    // The workspace goes on from what was made of it.
+    sessions.prompt(id, bob(), "And more".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    assert_eq!(log("%an").lines().count(), 4);
+    assert_eq!(log("%s").lines().last(), Some("Commit all of it"));
+    sessions.prompt(id, bob(), "Look".into()).await.unwrap();
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let tip = world.repo.git(&["log", "-1", "--format=at %h of Bob Other", &branch]);
+    let seen = serde_json::to_string(&follow.events).unwrap();
+    assert!(seen.contains(tip.trim()), "{tip}");
+    world.end(sessions).await;
+}

@@ -5,6 +5,7 @@
 
 mod approvals;
 mod arrival;
+mod as_it_is;
 mod authors;
 mod background;
 mod backup;

@@ -230,6 +230,41 @@ async fn a_wrong_token_is_told_plainly_and_the_work_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn labels_and_reviewers_that_cannot_be_put_now_are_put_by_the_next_delivery() {
+    for (faults, put_at_once) in [(2, true), (60, false)] {
+        let forge = Forge::start(TOKEN).await;
+        forge.let_in("bea", "beas-token-of-tests");
+        forge.fail_times(On::Mark, Fault::Refuse(503), faults);
+        let world = world(&forge, correct()).await;
+        let world = world.environment(|environment| {
+            environment.pull_request.labels = vec!["agent".to_owned()];
+            environment.pull_request.reviewers = vec!["bea".to_owned()];
+        });
+        let sessions = world.start().await;
+        let id = create(&sessions, "Correct the answer").await;
+        let mut follow = Follow::new(&sessions, id).await;
+        let finished = follow.finished().await;
+        assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+        assert!(follow.names().contains(&"retry.scheduled"));
+        let delivery = follow.deliveries().last().map(|last| (*last).clone()).unwrap();
+        assert_once(&world, &forge, &delivery);
+        assert_eq!(delivery.error.is_none(), put_at_once, "{delivery:?}");
+        assert_eq!(forge.pull_requests()[0].labels.is_empty(), !put_at_once);
+        forge.heal();
+        let delivery = sessions.deliver(id, ann()).await.unwrap();
+        assert_eq!(delivery.error, None);
+        let pull = &forge.pull_requests()[0];
+        assert_eq!((&pull.labels[..], &pull.reviewers[..]), (&["agent".to_owned()][..], &["bea".to_owned()][..]));
+        // Once they were put they are people's.
+        let asked = forge.requests(On::Mark).len();
+        sessions.deliver(id, ann()).await.unwrap();
+        assert_eq!(forge.requests(On::Mark).len(), asked);
+        assert_once(&world, &forge, &delivery);
+        world.end(sessions).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_that_somebody_asked_for_goes_on_after_a_restart() {
     let forge = Forge::start(TOKEN).await;
     let mut world = world(&forge, correct()).await;

@@ -61,7 +61,7 @@ async fn a_persons_title_wins_and_a_failing_model_changes_nothing() {
             "namer-model" if request.json.to_string().contains("Look around") => {
                 Reply::text("Too late").stall(At::Response, &gate)
             }
-            "namer-model" => Reply::status(500, "no"),
+            "namer-model" => Reply::status(401, "no"),
             _ => Reply::text("Nothing to do."),
         }
     });
@@ -96,6 +96,118 @@ async fn a_persons_title_wins_and_a_failing_model_changes_nothing() {
     world.end(sessions).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_is_asked_for_again_and_then_of_the_next_model_of_the_list() {
+    let mut asked = 0;
+    let script = Script::from_fn(move |request, _| match request.model.as_str() {
+        "namer-model" => {
+            asked += 1;
+            match asked {
+                1 => Reply::status(429, "slow down").header("retry-after-ms", "200"),
+                2 => Reply::status(400, "prompt is too long: 5000 tokens > 4000 maximum"),
+                // Longer than anybody waits for a title.
+                _ => Reply::status(429, "slow down").header("retry-after", "100"),
+            }
+        }
+        "other-model" => Reply::text("Mend the answer"),
+        _ => Reply::text("Nothing to do."),
+    });
+    let world = World::new(script).await.routes(titles("namer"));
+    let url = world.model.url();
+    let overrides = Overrides { fallback: vec!["other".into()], ..Overrides::default() };
+    let namer = llm::Model { overrides, ..model("namer", Provider::OpenAiCompatible, &url) };
+    let world = world.also(namer).also(model("other", Provider::Anthropic, &url));
+    let sessions = world.start().await;
+    let prompt = "The answer is 41, which is wrong. ".repeat(100);
+    let id = create(&sessions, &prompt).await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.until(|body| matches!(body, EventBody::SessionRenamed { .. })).await;
+    assert_eq!(sessions.get(id).await.unwrap().title, "Mend the answer");
+    let waits: Vec<_> = follow
+        .events
+        .iter()
+        .filter_map(|event| match &event.body {
+            EventBody::RetryScheduled { attempt: 2, reason, wake_at: Some(_), .. } => Some(reason.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        matches!(waits[..], [why] if why.starts_with("title: the model server asks for a slower pace")),
+        "{waits:?}"
+    );
+    let sizes: Vec<usize> = world
+        .model
+        .requests()
+        .iter()
+        .filter(|request| request.model == "namer-model")
+        .map(|request| request.json.to_string().len())
+        .collect();
+    assert!(sizes.len() == 3 && sizes[0] == sizes[1] && sizes[2] + 1000 < sizes[1], "{sizes:?}");
+    let told = follow.events.iter().any(|event| {
+        matches!(&event.body, EventBody::ErrorRaised { message, .. } if message.starts_with("namer: it could not write a title, so other does it: "))
+    });
+    assert!(told, "{:?}", follow.names());
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_is_asked_for_again_and_then_of_the_next_model_of_the_list() {
+    let small = Small::new(16_384);
+    let script = small.script(|_, step| match step {
+        0..12 => {
+            let call = json!({"command": format!("echo {step}")});
+            Reply::text(format!("{step} is next. {}", "So it is. ".repeat(500))).call("shell", call)
+        }
+        _ => Reply::text("Nothing to do."),
+    });
+    let mut asked = 0;
+    let summer = Server::start(Script::from_fn(move |request, _| {
+        if request.model == "other-model" {
+            return Reply::text("Objective\nGo on.\nDone\nSome steps.");
+        }
+        asked += 1;
+        match asked {
+            1 => Reply::status(529, "busy").header("retry-after-ms", "200"),
+            2 => Reply::status(400, "prompt is too long: 20000 tokens > 8000 maximum"),
+            _ => Reply::status(401, "who are you?"),
+        }
+    }))
+    .await;
+    let narrow = Overrides { context: Some(16_384), ..Overrides::default() };
+    let routes = Routes { summarise: Some("summer".into()), ..Routes::default() };
+    let world = World::new(script).await.profile(narrow).routes(routes);
+    let overrides = Overrides { fallback: vec!["other".into()], ..Overrides::default() };
+    let by = llm::Model { overrides, ..model("summer", Provider::OpenAiCompatible, &summer.url()) };
+    let world = world.also(by).also(model("other", Provider::Anthropic, &summer.url()));
+    let sessions = world.start().await;
+    let id = create(&sessions, "Look around").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let of_summer = follow.events.iter().filter(|event| event.actor.id == "summer");
+    let waits = of_summer.filter(|event| matches!(event.body, EventBody::RetryScheduled { attempt: 2, .. }));
+    assert_eq!(waits.count(), 1, "{:?}", follow.names());
+    let sizes: Vec<usize> = summer
+        .requests()
+        .iter()
+        .filter(|request| request.model == "summer-model")
+        .map(|request| request.json.to_string().len())
+        .take(3)
+        .collect();
+    assert!(sizes.len() == 3 && sizes[0] == sizes[1] && sizes[2] < sizes[1], "{sizes:?}");
+    let summaries = follow.events.iter().filter_map(|event| match &event.body {
+        EventBody::UsageRecorded { model, step: 0, .. } => Some(model.as_str()),
+        _ => None,
+    });
+    let summaries: Vec<&str> = summaries.collect();
+    assert!(!summaries.is_empty() && summaries.iter().all(|by| *by == "other"), "{summaries:?}");
+    let told = follow.events.iter().any(|event| {
+        matches!(&event.body, EventBody::ErrorRaised { message, .. } if message.starts_with("summer: it could not sum up the conversation, so other does it: "))
+    });
+    assert!(told, "{:?}", follow.names());
+    world.end(sessions).await;
+}
+
 /// The models that were asked for summaries, in order.
 async fn summaries(able: bool) -> Vec<String> {
     let small = Small::new(16_384);
@@ -109,7 +221,8 @@ async fn summaries(able: bool) -> Vec<String> {
     });
     let summer = Script::from_fn(move |_, _| match able {
         true => Reply::text("<think>\nIDLE THOUGHTS\n</think>\n\nObjective\nGo on.\nDone\nSome steps."),
-        false => Reply::status(503, "try later").header("retry-after", "100"),
+        // Later than anybody waits.
+        false => Reply::status(503, "try later").header("retry-after", "1000"),
     });
     let summer = Server::start(summer).await;
     let narrow = Overrides { context: Some(16_384), ..Overrides::default() };

@@ -160,6 +160,28 @@ pub(crate) fn release(db: &Database, key: &str) -> Result<(), Error> {
         .map_err(|e| db.fail(&e))
 }
 
+/// Gives the work of a key that is being worked on another name, under which it is found when its server is gone.
+pub(crate) fn rename(db: &Database, key: &str, name: &str) -> Result<(), Error> {
+    db.connection()
+        .prepare_cached("UPDATE keys SET body = ?2 WHERE key = ?1 AND (status IS NULL OR status = ?3)")
+        .and_then(|mut statement| statement.execute(params![key, name, ABANDONED]))
+        .map(|_| ())
+        .map_err(|e| db.fail(&e))
+}
+
+/// The keys that begin so, that nobody works on and that have no answer, with the names of their work.
+pub(crate) fn left(db: &Database, begin: &str) -> Result<Vec<(String, String)>, Error> {
+    db.connection()
+        .prepare_cached(
+            "SELECT key, body FROM keys WHERE status = ?1 AND body IS NOT NULL AND substr(key, 1, length(?2)) = ?2
+             ORDER BY created_at, key",
+        )
+        .and_then(|mut query| {
+            query.query_map(params![ABANDONED, begin], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .map_err(|e| db.fail(&e))
+}
+
 /// Nobody works on it any more, and nobody knows how far it came.
 pub(crate) fn abandon(db: &Database, key: &str) -> Result<(), Error> {
     db.connection()

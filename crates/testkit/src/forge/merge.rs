@@ -30,6 +30,24 @@ pub(super) fn merge(repository: &Path, base: &str, commit: &str, message: &str) 
     Ok(new)
 }
 
+/// Puts all that a commit changed into a branch as one commit of its own, and removes the branch that it came from.
+pub(super) fn squash(
+    repository: &Path,
+    (base, branch): (&str, &str),
+    commit: &str,
+    message: &str,
+) -> Result<String, String> {
+    let old = tip(repository, base).ok_or_else(|| format!("there is no branch {base}"))?;
+    let tree = said(repository, &["merge-tree", "--write-tree", &old, commit])
+        .ok_or_else(|| format!("{commit} does not merge into {base}"))?;
+    let new = said(repository, &["commit-tree", &tree, "-p", &old, "-m", message])
+        .ok_or("it cannot be committed")?;
+    said(repository, &["update-ref", &format!("refs/heads/{base}"), &new, &old])
+        .ok_or("the branch has moved")?;
+    said(repository, &["update-ref", "-d", &format!("refs/heads/{branch}")]).ok_or("the branch stays")?;
+    Ok(new)
+}
+
 fn said(repository: &Path, args: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     command.arg("--git-dir").arg(repository).args(args).stdin(Stdio::null()).stderr(Stdio::null());

@@ -328,6 +328,23 @@ impl Server {
 
     /// Merges a pull request, as a person does: with git, and the base moves. Gives the commit that the base has then.
     pub fn merge(&self, number: u64) -> Result<String, String> {
+        self.merged(number, |path, pull| {
+            merge::merge(path, &pull.base, &pull.commit, &format!("Merge {}", pull.branch))
+        })
+    }
+
+    /// The same as one commit, after which the branch is removed.
+    pub fn squash(&self, number: u64) -> Result<String, String> {
+        self.merged(number, |path, pull| {
+            merge::squash(path, (&pull.base, &pull.branch), &pull.commit, &pull.title)
+        })
+    }
+
+    fn merged(
+        &self,
+        number: u64,
+        merge: impl FnOnce(&Path, &PullRequest) -> Result<String, String>,
+    ) -> Result<String, String> {
         let (merged, events) = {
             let mut store = lock(&self.shared.store);
             store.refresh();
@@ -335,7 +352,7 @@ impl Server {
             let pull = store.pull_requests.iter_mut().find(|pull| pull.number == number && pull.open);
             let pull = pull.ok_or("there is no such open pull request")?;
             let path = repositories.get(&pull.repository).ok_or("its repository is gone")?;
-            let merged = merge::merge(path, &pull.base, &pull.commit, &format!("Merge {}", pull.branch))?;
+            let merged = merge(path, pull)?;
             (pull.open, pull.merged) = (false, true);
             let event = Event::closed(pull);
             store.events.push(event);

@@ -1,8 +1,10 @@
 // The image that sandboxes start from: its state, the steps of its last build with their times and output, and a build now.
+
 import { useState } from 'react';
 import { send } from '../../api/client';
 import { queries } from '../../api/queries';
 import type { ImageStatus, NamedEnvironment } from '../../api/types';
+import { visible } from '../../text/hidden';
 import { OutputText } from '../../text/output';
 import { agoWords, bytes, duration, fullTime, plural } from '../../ui/format';
 import { Icon, type IconName } from '../../ui/icons';
@@ -47,7 +49,7 @@ export function Image({ environment: { name } }: { environment: NamedEnvironment
 						<span>in {duration(current.duration_ms)}</span>
 						<span>{bytes(current.bytes)}</span>
 						<span className="code">
-							{current.branch} at {current.commit.slice(0, 10)}
+							{visible(current.branch)} at {current.commit.slice(0, 10)}
 						</span>
 					</span>
 				)}
@@ -96,7 +98,7 @@ export function Image({ environment: { name } }: { environment: NamedEnvironment
 									size={14}
 									className={check.state === 'passed' ? 'text-good' : 'text-needs'}
 								/>
-								<span>{check.name}</span>
+								<span>{visible(check.name)}</span>
 								<span className="text-muted">{check.state.replaceAll('_', ' ')}</span>
 								{check.failures ? <span className="text-muted">{plural(check.failures, 'failure')} known</span> : null}
 								{check.why && <span className="min-w-0 break-words text-muted">{check.why}</span>}
@@ -132,7 +134,7 @@ function StepRow({ step }: { step: Step }) {
 				className={more ? 'text-muted' : 'text-transparent'}
 			/>
 			<Icon name={look.icon} size={14} className={look.colour} />
-			<span className="code min-w-0 flex-1 truncate text-left">{step.title}</span>
+			<span className="code min-w-0 flex-1 truncate text-left">{visible(step.title)}</span>
 			<span className={`text-xs ${look.colour}`}>{look.word}</span>
 			{step.attempts && step.attempts > 1 ? <span className="text-xs text-muted">try {step.attempts}</span> : null}
 			<span className="tabular w-20 text-right text-xs text-muted">

@@ -4,6 +4,7 @@ import { type FormEvent, useState } from 'react';
 import { get, query, send } from '../../api/client';
 import { queries } from '../../api/queries';
 import type { NamedEnvironment, RememberedNote } from '../../api/types';
+import { visible } from '../../text/hidden';
 import { useDraft, useDraftOf } from '../../ui/draft';
 import { ago, plural } from '../../ui/format';
 import { useNow } from '../../ui/now';
@@ -127,9 +128,9 @@ function NoteRow({ note, changed }: { note: RememberedNote; changed: () => void 
 	return (
 		<div className="flex items-start gap-2 py-2">
 			<div className="min-w-0 flex-1">
-				<p className="text-sm break-words whitespace-pre-wrap">{note.text}</p>
+				<p className="text-sm break-words whitespace-pre-wrap">{visible(note.text)}</p>
 				<p className="text-xs text-muted">
-					{kinds[note.kind]} · {note.source.author.id}
+					{kinds[note.kind]} · {visible(note.source.author.id)}
 					{note.source.session && (
 						<>
 							{' in '}

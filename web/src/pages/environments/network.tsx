@@ -1,9 +1,11 @@
 // What sandboxes may reach, what they were refused, and one click to allow it.
+
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { get, send } from '../../api/client';
 import { queries } from '../../api/queries';
 import type { EgressStatus, NamedEnvironment } from '../../api/types';
+import { visible } from '../../text/hidden';
 import { agoWords, fullTime } from '../../ui/format';
 import { useNow } from '../../ui/now';
 import { Button, Failure, Waiting } from '../../ui/parts';
@@ -94,9 +96,9 @@ export function Network({ environment: { name, source } }: { environment: NamedE
 								className="flex min-h-10 flex-wrap items-center gap-x-4 gap-y-1 py-1 text-sm"
 							>
 								<span className="code min-w-0 break-all">
-									{one.host}:{one.port}
+									{visible(one.host)}:{one.port}
 								</span>
-								<span className="min-w-0 flex-1 break-words text-xs text-muted">{one.reason}</span>
+								<span className="min-w-0 flex-1 break-words text-xs text-muted">{visible(one.reason)}</span>
 								<span className="tabular text-xs text-muted" title={fullTime(one.last_at)}>
 									{one.count}×, last {agoWords(one.last_at, now)}
 								</span>

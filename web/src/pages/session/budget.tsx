@@ -127,9 +127,7 @@ export function Budget({ store }: { store: SessionStore }) {
 				{limited && limits[0] && <Line limit={limits[0]} used={used} first />}
 			</div>
 			{limited && limits[0] && <Bar limit={limits[0]} used={used} />}
-			{open && (
-				<ChangeBudget key={JSON.stringify(budgets)} store={store} budgets={budgets} close={() => setOpen(false)} />
-			)}
+			{open && <ChangeBudget store={store} budgets={budgets} close={() => setOpen(false)} />}
 			{limits.slice(limited ? 1 : 0).map((limit) => (
 				<div key={`${limit.scope} ${limit.kind}`}>
 					<p className="tabular text-xs">
@@ -146,13 +144,22 @@ export function Budget({ store }: { store: SessionStore }) {
 	);
 }
 
+const nameOf = ({ scope, kind }: Pick<Limit, 'scope' | 'kind'>) => `${scope} ${kind}`;
+
 function ChangeBudget({ store, budgets, close }: { store: SessionStore; budgets: Budgets; close: () => void }) {
+	// What was typed, by limit. The others are as they are now, whoever changes them meanwhile.
+	const [drafts, setDrafts] = useState<Record<string, string>>({});
 	const limits = limitsOf(budgets);
-	const [drafts, setDrafts] = useState(() => limits.map(({ value }) => (value === null ? '' : String(value))));
+	// One that somebody took away while it was being typed is still there to be set.
+	for (const scope of ['session', 'turn'] as const)
+		for (const [kind, unit] of units)
+			if (nameOf({ scope, kind }) in drafts && !limits.some((one) => one.scope === scope && one.kind === kind))
+				limits.push({ scope, kind, unit, value: null });
 	const save = async () => {
 		const next = { session: { ...budgets.session }, turn: { ...budgets.turn } };
-		for (const [at, { scope, kind }] of limits.entries()) {
-			const draft = drafts[at]?.trim() ?? '';
+		for (const { scope, kind } of limits) {
+			const draft = drafts[nameOf({ scope, kind })]?.trim();
+			if (draft === undefined) continue;
 			const value = Number(draft);
 			if (draft && !(value > 0)) return complain(new Error('A limit is a number above zero; none is an empty field'));
 			next[scope][kind] = draft ? value : null;
@@ -173,7 +180,7 @@ function ChangeBudget({ store, budgets, close }: { store: SessionStore; budgets:
 				save();
 			}}
 		>
-			{limits.map(({ scope, kind, unit }, at) => {
+			{limits.map(({ scope, kind, unit, value }, at) => {
 				const whole = scope === 'session' ? 'for the session' : 'for each turn';
 				return (
 					<label key={`${scope} ${kind}`} className="flex items-center gap-2 text-xs text-muted">
@@ -186,9 +193,9 @@ function ChangeBudget({ store, budgets, close }: { store: SessionStore; budgets:
 							step={kind === 'usd' ? 'any' : 1}
 							min="0"
 							placeholder="no limit"
-							value={drafts[at]}
+							value={drafts[nameOf({ scope, kind })] ?? value ?? ''}
 							autoFocus={at === 0}
-							onChange={(event) => setDrafts(drafts.map((one, place) => (place === at ? event.target.value : one)))}
+							onChange={(event) => setDrafts({ ...drafts, [nameOf({ scope, kind })]: event.target.value })}
 						/>
 					</label>
 				);

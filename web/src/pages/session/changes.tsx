@@ -11,7 +11,7 @@ import { useKeys } from '../../ui/keys';
 import { usePhone } from '../../ui/media';
 import { Button, Dialog, Empty, Failure, Segments, Waiting } from '../../ui/parts';
 import { Link, paths, useSearch } from '../../ui/router';
-import { SendComments } from './review/comments';
+import { CommentRow, SendComments } from './review/comments';
 import { Deliver } from './review/deliver';
 import { LARGE, linesOf } from './review/large';
 import { FileList, type FileListHandle } from './review/list';
@@ -72,6 +72,7 @@ export default function Changes({ store }: { store: SessionStore }) {
 			<div className="flex min-h-0 flex-1 flex-col">
 				{choice && <div className="border-b border-line px-4 py-2">{choice}</div>}
 				{trouble}
+				<Strays store={store} files={read.files} turn={turn} send />
 				<Empty title={turn ? 'This turn changed nothing' : 'Nothing changed yet'}>
 					What the agent changes is shown here, against the commit it began from.
 				</Empty>
@@ -82,6 +83,39 @@ export default function Changes({ store }: { store: SessionStore }) {
 			{trouble}
 			<Review store={store} diff={data} files={read.files} cut={read.cut} turn={turn} choice={choice} />
 		</>
+	);
+}
+
+/** Comments on files that are not among the changes any more: they can be read, removed and sent all the same. */
+function Strays({
+	store,
+	files,
+	turn,
+	send = false,
+}: {
+	store: SessionStore;
+	files: FilePatch[];
+	turn: string;
+	send?: boolean;
+}) {
+	const { comments } = useMarks(store.id);
+	const strays = useMemo(() => {
+		const names = new Set(files.map((file) => file.path));
+		return comments.filter((one) => !names.has(one.path));
+	}, [comments, files]);
+	// One turn has some of the files only.
+	if (turn || strays.length === 0) return null;
+	return (
+		<section aria-label="Comments on what changed no more" className="max-h-48 shrink-0 overflow-y-auto">
+			{strays.map((comment) => (
+				<CommentRow key={comment.id} session={store.id} comment={comment} lost="file" />
+			))}
+			{send && (
+				<div className="flex justify-end px-4 py-2">
+					<SendComments store={store} files={files} />
+				</div>
+			)}
+		</section>
 	);
 }
 
@@ -221,7 +255,7 @@ function Review({
 					/>
 				)}
 				<span className="ml-auto flex flex-wrap items-center gap-2">
-					<SendComments store={store} />
+					<SendComments store={store} files={turn ? null : files} />
 					<Deliver store={store} />
 				</span>
 			</div>
@@ -241,6 +275,7 @@ function Review({
 							Not all changes are here: {cut}. The branch itself has all of them, and so does the terminal.
 						</p>
 					)}
+					<Strays store={store} files={files} turn={turn} />
 					<FileList
 						ref={list}
 						session={store.id}

@@ -1,4 +1,5 @@
 // Below the conversation: what goes on now, what waits, and where one writes the next prompt.
+
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { send } from '../../api/client';
 import { useMe, useModels } from '../../api/queries';
@@ -6,6 +7,7 @@ import { type Activity, activityOf } from '../../live/derive';
 import { live } from '../../live/link';
 import { currentTurn } from '../../live/state';
 import { type SessionStore, useLive } from '../../live/store';
+import { visible } from '../../text/hidden';
 import { useDraft } from '../../ui/draft';
 import { duration } from '../../ui/format';
 import { Icon } from '../../ui/icons';
@@ -61,7 +63,13 @@ export function Composer({ store }: { store: SessionStore }) {
 		<div className="shrink-0 border-t border-line bg-background pb-[env(safe-area-inset-bottom)]">
 			<div className="mx-auto w-full max-w-[852px] px-4 pt-2 pb-3 max-md:px-2 max-md:pb-2">
 				<Now store={store} />
-				<QueueList store={store} />
+				<QueueList
+					store={store}
+					takeBack={(taken) => {
+						setText(text.trim() ? `${taken}\n\n${text}` : taken);
+						field.current?.focus();
+					}}
+				/>
 				<div className="flex items-end gap-2">
 					<div className="min-w-0 flex-1 rounded-lg border border-line-strong bg-surface focus-within:border-accent">
 						<textarea
@@ -156,7 +164,7 @@ function NowLine({ activity }: { activity: Activity }) {
 				aria-hidden="true"
 				className={`size-2 shrink-0 rounded-full bg-current ${activity.tone === 'working' ? 'pulse' : ''}`}
 			/>
-			<span className="line-clamp-2 min-w-0 break-words">{activity.text}</span>
+			<span className="line-clamp-2 min-w-0 break-words">{visible(activity.text)}</span>
 			<span className="tabular ml-auto shrink-0 text-muted">
 				{duration(now - Date.parse(activity.since))}
 				{activity.until && left > 0 && `, ${activity.until.what} ${duration(left)}`}

@@ -1,9 +1,11 @@
 // The conversation, of which only the visible rows exist. The newest line stays in view until the reader scrolls away.
+
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { VList, type VListHandle } from 'virtua';
 import { activityOf, statusOf } from '../../live/derive';
 import { Rows } from '../../live/rows';
 import { type SessionStore, useLive } from '../../live/store';
+import { visible } from '../../text/hidden';
 import { Icon } from '../../ui/icons';
 import { useKeys } from '../../ui/keys';
 import { Safe } from '../../ui/safe';
@@ -135,7 +137,7 @@ function Announcer({ store }: { store: SessionStore }) {
 		const timer = setInterval(() => {
 			const activity = activityOf(store.state);
 			const status = statusOf(store.state);
-			setText(activity ? activity.text : `The session is ${status.replaceAll('_', ' ')}`);
+			setText(activity ? visible(activity.text) : `The session is ${status.replaceAll('_', ' ')}`);
 		}, 4000);
 		return () => clearInterval(timer);
 	}, [store]);

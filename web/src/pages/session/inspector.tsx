@@ -195,14 +195,14 @@ function About({ store }: { store: SessionStore }) {
 		rows.push([
 			repositories?.length === 1 ? 'Repository' : (repository.path ?? repository.url.replace(/.*\//, '')),
 			<span key={repository.url} className="code">
-				{repository.url}
+				{visible(repository.url)}
 			</span>,
 		]);
 	if (delivery)
 		rows.push([
 			'Branch',
 			<span key="b" className="code">
-				{delivery.branch}
+				{visible(delivery.branch)}
 			</span>,
 		]);
 	if (created) rows.push(['Since', fullTime(created)]);

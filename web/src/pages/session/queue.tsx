@@ -6,10 +6,12 @@ import { type SessionStore, useLive } from '../../live/store';
 import { visible } from '../../text/hidden';
 import { draftsBelow, useDraftOf } from '../../ui/draft';
 import { Button, IconButton } from '../../ui/parts';
+import { go, paths } from '../../ui/router';
 import { complain } from '../../ui/toast';
 import { giveBack } from './review/marks';
 
-export function QueueList({ store }: { store: SessionStore }) {
+/** `takeBack` puts a text to where one writes: it was not taken as it is. */
+export function QueueList({ store, takeBack }: { store: SessionStore; takeBack: (text: string) => void }) {
 	const queue = useLive(store, ({ state }) => state.queue);
 	const pending = useLive(store, (one) => one.pending);
 	const paused = useLive(store, ({ state }) => state.paused);
@@ -72,6 +74,21 @@ export function QueueList({ store }: { store: SessionStore }) {
 								<Button kind="quiet" className="h-6" onClick={() => store.retry(one.key)}>
 									Try again
 								</Button>
+								{one.state === 'failed' && (
+									<Button
+										kind="quiet"
+										className="h-6"
+										onClick={() => {
+											// Comments are changed where they were written.
+											const comments = giveBack(store.id, one.key);
+											if (!comments) takeBack(one.text);
+											store.discard(one.key);
+											if (comments) go(paths.session(store.id, 'changes'));
+										}}
+									>
+										Change it
+									</Button>
+								)}
 								<IconButton
 									icon="cross"
 									label="Discard"

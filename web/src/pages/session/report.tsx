@@ -21,7 +21,7 @@ export function Report({ view, session, open }: { view: ItemView; session: strin
 		<Fold
 			key={word}
 			icon={running ? 'clock' : item.passed ? 'check' : 'cross'}
-			title={`check ${item.check} ${word}`}
+			title={`check ${visible(item.check)} ${word}`}
 			detail={tally(item)}
 			bad={item.passed === false}
 			open={open ?? item.passed === false}

@@ -61,7 +61,7 @@ export function ResultCard({ store }: { store: SessionStore }) {
 									className={`target inline-flex items-center gap-1 hover:underline ${item.passed ? 'text-good' : 'text-bad'}`}
 								>
 									<Icon name={item.passed ? 'check' : 'cross'} size={12} />
-									{item.check} {item.passed ? 'passes' : 'fails'}
+									{visible(item.check)} {item.passed ? 'passes' : 'fails'}
 								</Link>
 							),
 					)}

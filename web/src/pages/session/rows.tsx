@@ -1,7 +1,9 @@
 // One row of the conversation.
 import { memo, useState } from 'react';
+import type { Item } from '../../api/types';
 import { describeCall, summarise } from '../../live/derive';
 import type { Row } from '../../live/rows';
+import type { Shortened } from '../../live/shorten';
 import { currentTurn, type ItemView, type Note } from '../../live/state';
 import { type SessionStore, useLive } from '../../live/store';
 import { visible } from '../../text/hidden';
@@ -13,7 +15,7 @@ import { lookOf } from '../../ui/status';
 import { Approval } from './approval';
 import { Report } from './report';
 import { ResultCard } from './result';
-import { ToolBody } from './tool';
+import { More, ToolBody } from './tool';
 
 export const RowView = memo(function RowView({ row, store }: { row: Row; store: SessionStore }) {
 	switch (row.type) {
@@ -44,7 +46,9 @@ function ItemRow({ id, store }: { id: string; store: SessionStore }) {
 		case 'message':
 			return (
 				<div className="py-2">
-					<Markdown text={item.text || (view.live?.text?.text ?? '')} />
+					<WholeText view={view} session={store.id}>
+						{(text) => <Markdown text={text || (view.live?.text?.text ?? '')} />}
+					</WholeText>
 					{view.live?.text?.gap && (
 						<p className="text-xs text-muted">Some of it was missed; all of it comes when it is complete.</p>
 					)}
@@ -52,7 +56,7 @@ function ItemRow({ id, store }: { id: string; store: SessionStore }) {
 				</div>
 			);
 		case 'reasoning':
-			return <ReasoningRow view={view} />;
+			return <ReasoningRow view={view} session={store.id} />;
 		case 'tool_call':
 			return <ToolRow view={view} store={store} />;
 		case 'report':
@@ -82,13 +86,40 @@ function PromptRow({ view, store }: { view: ItemView; store: SessionStore }) {
 					{time(view.startedAt)}
 				</time>
 			</p>
-			<p className="break-words whitespace-pre-wrap">{visible(item.text)}</p>
+			<WholeText view={view} session={store.id}>
+				{(text) => <p className="break-words whitespace-pre-wrap">{visible(text)}</p>}
+			</WholeText>
 			{item.images?.length ? <p className="mt-1 text-xs text-muted">{plural(item.images.length, 'image')}</p> : null}
 		</div>
 	);
 }
 
-function ReasoningRow({ view }: { view: ItemView }) {
+/** What somebody said, and where only its beginning is kept here, the rest of it from the log. */
+function WholeText({
+	view,
+	session,
+	children,
+}: {
+	view: ItemView;
+	session: string;
+	children: (text: string) => React.ReactNode;
+}) {
+	const [whole, setWhole] = useState<Item | null>(null);
+	const item = whole ?? view.item;
+	const left = (view.item as Shortened).left_out;
+	return (
+		<>
+			{children('text' in item ? item.text : '')}
+			{left && !whole ? (
+				<p className="text-xs">
+					<More seq={view.seq} session={session} show={setWhole} left={left} />
+				</p>
+			) : null}
+		</>
+	);
+}
+
+function ReasoningRow({ view, session }: { view: ItemView; session: string }) {
 	const { item } = view;
 	if (item.kind !== 'reasoning') return null;
 	const text = item.text || (view.live?.reasoning?.text ?? view.live?.text?.text ?? '');
@@ -101,7 +132,11 @@ function ReasoningRow({ view }: { view: ItemView }) {
 	}
 	return (
 		<Fold icon="thought" title="thought" detail={firstLine(text)}>
-			<p className="px-3 py-2 text-sm break-words whitespace-pre-wrap text-muted">{visible(text)}</p>
+			<WholeText view={view} session={session}>
+				{(whole) => (
+					<p className="px-3 py-2 text-sm break-words whitespace-pre-wrap text-muted">{visible(whole || text)}</p>
+				)}
+			</WholeText>
 		</Fold>
 	);
 }
@@ -230,7 +265,7 @@ function GroupRow({ items, store }: { items: string[]; store: SessionStore }) {
 				<div className="ml-1.5 border-l border-line pl-3">
 					{views.map((view) =>
 						view.item.kind === 'reasoning' ? (
-							<ReasoningRow key={view.id} view={view} />
+							<ReasoningRow key={view.id} view={view} session={store.id} />
 						) : (
 							<ToolRow key={view.id} view={view} store={store} />
 						),
@@ -416,7 +451,7 @@ function told(note: Note): { icon: IconName; text: React.ReactNode; tone: string
 				text:
 					delivery.url && /^https?:/.test(delivery.url) ? (
 						<a href={delivery.url} target="_blank" rel="noopener noreferrer" className="underline">
-							{text}
+							{visible(text)}
 						</a>
 					) : (
 						text

@@ -19,7 +19,7 @@ export function ToolBody({ view, session }: { view: ItemView; session: string })
 	const changes = changesOf(item.tool, item.input);
 	const running = !view.endedAt;
 	const live = [view.live?.stdout, view.live?.stderr].filter((one) => one !== undefined);
-	const left = (item.output as Shortened | undefined)?.left_out ?? (input.left_out as number | undefined);
+	const left = ((item.output as Shortened | undefined)?.left_out ?? 0) + ((item as Shortened).left_out ?? 0);
 	return (
 		<div className="divide-y divide-line">
 			{command !== null && (
@@ -53,7 +53,7 @@ export function ToolBody({ view, session }: { view: ItemView; session: string })
 				{left && !whole ? <More seq={view.seq} session={session} show={setWhole} left={left} /> : null}
 				{item.output?.blob && <Blob session={session} name={item.output.blob} size={item.output.bytes} />}
 				{item.output?.images?.map((image) => (
-					<span key={image.name}>{image.name}</span>
+					<span key={image.name}>{visible(image.name)}</span>
 				))}
 			</div>
 		</div>

@@ -1,8 +1,10 @@
 // The models, what they cost and can, and a button that finds out whether they work.
+
 import { useState } from 'react';
 import { inWords, send } from '../../api/client';
 import { useModels } from '../../api/queries';
 import type { Model, ModelTest } from '../../api/types';
+import { visible } from '../../text/hidden';
 import { count, duration, money } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import { Button, Empty, Failure, Waiting } from '../../ui/parts';
@@ -94,7 +96,7 @@ function Result({ test }: { test: ModelTest }) {
 				)}
 				{test.cost_usd != null && <span className="tabular font-normal text-muted">{money(test.cost_usd)}</span>}
 			</p>
-			{test.reason && <p className="break-words">{test.reason}</p>}
+			{test.reason && <p className="break-words">{visible(test.reason)}</p>}
 			<ul className="mt-1">
 				{test.findings?.map((finding) => (
 					<li key={finding.text} className="flex items-start gap-1.5">
@@ -103,7 +105,7 @@ function Result({ test }: { test: ModelTest }) {
 							size={12}
 							className={`mt-1 ${finding.good ? 'text-good' : 'text-needs'}`}
 						/>
-						<span className="min-w-0 break-words">{finding.text}</span>
+						<span className="min-w-0 break-words">{visible(finding.text)}</span>
 					</li>
 				))}
 			</ul>

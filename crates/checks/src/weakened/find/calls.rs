@@ -145,10 +145,42 @@ fn call(side: &Side, at: usize, word: &[u8], own: Option<&'static str>) -> Optio
         // A name alone is a test that is still to be written; otherwise the function is elsewhere.
         None => close..close,
     };
+    if begins.is_some_and(|begins| gives_back_a_function(side, open + begins, close)) {
+        marks.push(Mark { what: "it gives back a function that nobody calls".to_owned(), at });
+    }
     if begins.is_none() && !code.contains(&b',') {
         marks.push(Mark { what: "it has no function".to_owned(), at });
     }
     Some(Call { name, marks, only, table, body, close })
+}
+
+/// Whether what a test does is to make a function, as `() => () => { … }` does.
+fn gives_back_a_function(side: &Side, from: usize, close: usize) -> bool {
+    let Some((mut at, mut byte)) = side.next_code(from).filter(|(at, _)| *at < close) else { return false };
+    if byte == b'(' {
+        // In brackets it is the same.
+        match side.next_code(side.closing(at, close) + 1) {
+            Some((next, b'=')) => return side.code[next..close].starts_with(b"=>"),
+            _ => match side.next_code(at + 1) {
+                Some((next, first)) => (at, byte) = (next, first),
+                None => return false,
+            },
+        }
+    }
+    if byte == b'(' {
+        let next = side.next_code(side.closing(at, close) + 1);
+        return next.is_some_and(|(next, _)| next < close && side.code[next..close].starts_with(b"=>"));
+    }
+    let Some((word_at, word)) = side.words(at..close).next().filter(|(word, _)| *word == at) else {
+        return false;
+    };
+    match word {
+        b"function" => true,
+        b"async" => gives_back_a_function(side, word_at + word.len(), close),
+        _ => side
+            .next_code(word_at + word.len())
+            .is_some_and(|(next, _)| next < close && side.code[next..close].starts_with(b"=>")),
+    }
 }
 
 /// The name of a test: its first argument.

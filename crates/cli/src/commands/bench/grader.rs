@@ -121,7 +121,7 @@ async fn run(sandbox: &dyn Sandbox, id: &str, command: &str, limit: Duration, te
     let report = checks::parse("auto", &output).unwrap_or_default();
     let (ran, failed) = (report.tests_passed, report.tests_failed);
     let why = match tests {
-        _ if exit.code != 0 => checks::digest(&report),
+        _ if exit.code != 0 => checks::digest_failed(&report),
         Some(wanted) if ran < wanted || failed > 0 => {
             format!("{ran} tests passed, {failed} failed, and {wanted} are to pass\n{}", report.tail)
         }

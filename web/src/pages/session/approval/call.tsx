@@ -2,11 +2,12 @@
 
 import { useMemo } from 'react';
 import type { AskedCall } from '../../../api/types';
-import { changesOf, given } from '../../../diff/calls';
+import { besides, changesOf, given } from '../../../diff/calls';
 import { parsePatch, withoutCut } from '../../../diff/parse';
 import { PatchView } from '../../../diff/patch';
 import { describeCall } from '../../../live/derive';
-import { visible } from '../../../text/hidden';
+import { hides, visible } from '../../../text/hidden';
+import { duration } from '../../../ui/format';
 
 export function Call({ call }: { call: AskedCall }) {
 	const files = useMemo(() => {
@@ -17,6 +18,11 @@ export function Call({ call }: { call: AskedCall }) {
 	const cut = call.diff ? withoutCut(call.diff).cut : null;
 	const { verb, object } = describeCall(call.tool, call.input);
 	const command = call.tool === 'shell' ? given(call.input, 'command') : null;
+	const rest = files
+		? besides(call.input, ['path', 'old', 'new', 'content', 'patch'])
+		: command !== null
+			? besides(call.input, ['command'])
+			: [];
 	return (
 		<>
 			{command === null && !files && (
@@ -26,7 +32,7 @@ export function Call({ call }: { call: AskedCall }) {
 			)}
 			{files ? (
 				<div className="border-t border-line">
-					<PatchView files={files} />
+					<PatchView files={files} all />
 					{cut && <p className="px-3 py-1 text-xs text-muted">Not all of it is here: {cut}.</p>}
 				</div>
 			) : (
@@ -35,8 +41,28 @@ export function Call({ call }: { call: AskedCall }) {
 					{visible(command !== null ? `$ ${command}` : JSON.stringify(call.input, null, 2))}
 				</pre>
 			)}
+			{rest.length > 0 && (
+				<dl aria-label="What else it was given" className="border-t border-line px-3 py-1.5 text-sm">
+					{rest.map(([name, value]) => (
+						<div key={name} className="flex gap-2">
+							<dt className="code shrink-0 text-muted">{visible(name)}</dt>
+							<dd className="code max-h-40 min-w-0 overflow-auto break-words whitespace-pre-wrap">
+								{visible(typeof value === 'string' ? value : JSON.stringify(value, null, 1))}
+								{inTime(name, value)}
+							</dd>
+						</div>
+					))}
+				</dl>
+			)}
 		</>
 	);
+}
+
+/** A number of milliseconds or seconds as people read it. */
+function inTime(name: string, value: unknown): string {
+	if (typeof value !== 'number' || !Number.isFinite(value)) return '';
+	const factor = /_ms$/.test(name) ? 1 : /_(s|secs?|seconds)$/.test(name) ? 1000 : 0;
+	return factor ? ` (${duration(value * factor)})` : '';
 }
 
 const fieldsOf = (input: unknown): Record<string, unknown> =>
@@ -95,6 +121,11 @@ export function EditCall({
 						value={value}
 						onChange={(event) => change({ ...draft, [name]: event.target.value })}
 					/>
+					{hides(value) && (
+						<span className="code max-h-24 overflow-auto break-words whitespace-pre-wrap text-needs">
+							With characters that nobody sees: {visible(value)}
+						</span>
+					)}
 				</label>
 			))}
 		</div>

@@ -50,7 +50,7 @@ function File({ file, session, open }: { file: FilePatch; session: string; open:
 	return (
 		<details open={open} className="border-b border-line">
 			<summary className="target flex cursor-pointer items-center gap-3 px-3 py-1 text-sm">
-				<span className="code min-w-0 flex-1 truncate">{visible(file.path)}</span>
+				<span className="code min-w-0 flex-1 break-all">{visible(file.path)}</span>
 				<span className="tabular text-xs whitespace-nowrap">
 					<span className="text-good">+{file.insertions}</span> <span className="text-bad">−{file.deletions}</span>
 				</span>

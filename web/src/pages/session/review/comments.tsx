@@ -1,21 +1,14 @@
 // Comments on lines: written one by one, sent together as one prompt.
 import { useState } from 'react';
+import type { FilePatch } from '../../../diff/parse';
 import type { SessionStore } from '../../../live/store';
+import { visible } from '../../../text/hidden';
 import { mod } from '../../../ui/keys';
 import { Button, IconButton, Kbd } from '../../../ui/parts';
 import { go, paths } from '../../../ui/router';
 import { say } from '../../../ui/toast';
 import { addComment, type Comment, keepWriting, removeComment, sendComments, useMarks, writtenAt } from './marks';
-
-export interface Place {
-	path: string;
-	line: number | null;
-	old: boolean;
-	quote: string;
-}
-
-export const samePlace = (one: Place, other: Place) =>
-	one.path === other.path && one.line === other.line && one.old === other.old;
+import { asOfNow, type Place } from './places';
 
 export function CommentForm({ session, place, close }: { session: string; place: Place; close: () => void }) {
 	const [text, setText] = useState(() => writtenAt(session, place));
@@ -34,7 +27,7 @@ export function CommentForm({ session, place, close }: { session: string; place:
 		addComment(session, { ...place, text: text.trim() });
 		drop();
 	};
-	const where = place.line === null ? place.path : `line ${place.line}`;
+	const where = place.line === null ? visible(place.path) : `line ${place.line}`;
 	return (
 		<form
 			className="flex flex-col gap-2 border-y border-line bg-surface p-3 font-sans text-sm"
@@ -78,10 +71,27 @@ export function CommentForm({ session, place, close }: { session: string; place:
 	);
 }
 
-export function CommentRow({ session, comment }: { session: string; comment: Comment }) {
+/** `lost`: its line, or its file, is not among the changes any more. */
+export function CommentRow({ session, comment, lost }: { session: string; comment: Comment; lost?: 'line' | 'file' }) {
 	return (
 		<div className="flex items-start gap-2 border-y border-line bg-accent-soft px-3 py-2 font-sans text-sm">
-			<p className="min-w-0 flex-1 break-words whitespace-pre-wrap">{comment.text}</p>
+			<div className="min-w-0 flex-1">
+				{lost && (
+					<p className="text-xs break-words text-muted">
+						On{' '}
+						{lost === 'file'
+							? `${visible(comment.path)}${comment.line === null ? '' : `, line ${comment.line}`}`
+							: `line ${comment.line}${comment.old ? ' of before' : ''}`}
+						, which is not among the changes any more
+						{comment.quote.trim() && (
+							<>
+								: <span className="code">{visible(comment.quote.trim().slice(0, 200))}</span>
+							</>
+						)}
+					</p>
+				)}
+				<p className="break-words whitespace-pre-wrap">{visible(comment.text)}</p>
+			</div>
 			<span className="text-xs text-muted">{comment.sent ? 'on the way' : 'not sent yet'}</span>
 			{!comment.sent && (
 				<IconButton
@@ -96,12 +106,13 @@ export function CommentRow({ session, comment }: { session: string; comment: Com
 	);
 }
 
-export function SendComments({ store }: { store: SessionStore }) {
+/** `files`: the changes as they are now, where they are known; lines that moved are sent with their numbers of now. */
+export function SendComments({ store, files }: { store: SessionStore; files: FilePatch[] | null }) {
 	const comments = useMarks(store.id).comments.filter((one) => !one.sent);
 	if (comments.length === 0) return null;
 	const sendAll = () => {
 		// What becomes of them is said where the prompt is.
-		sendComments(store.id, comments).then((taken) => {
+		sendComments(store.id, files ? comments.map((one) => asOfNow(files, one)) : comments).then((taken) => {
 			if (taken) say(comments.length === 1 ? 'The comment is sent' : `${comments.length} comments are sent`);
 		});
 		go(paths.session(store.id));

@@ -45,8 +45,8 @@ export function Deliver({ store }: { store: SessionStore }) {
 				: delivery?.state === 'pushed' && (
 						<span className="inline-flex items-center gap-1 text-sm text-good">
 							<Icon name="ship" size={14} />
-							<span className="max-w-52 truncate max-md:hidden" title={delivery.branch}>
-								{delivery.branch}
+							<span className="max-w-52 truncate max-md:hidden" title={visible(delivery.branch)}>
+								{visible(delivery.branch)}
 							</span>
 							<span>is pushed</span>
 						</span>

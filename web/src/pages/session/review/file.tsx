@@ -11,10 +11,11 @@ import { Icon } from '../../../ui/icons';
 import { useTouch } from '../../../ui/media';
 import { Button, IconButton } from '../../../ui/parts';
 import { Link, paths } from '../../../ui/router';
-import { CommentForm, CommentRow, type Place, samePlace } from './comments';
+import { CommentForm, CommentRow } from './comments';
 import { ImageChange, imageKind } from './images';
 import { firstLines, linesOf, mostOf, STEP } from './large';
 import { type Comment, setViewed, sumOf } from './marks';
+import { lineOf, type Place, type Placed, placed } from './places';
 
 /** What a reviewer has open in a file. It is kept outside of it, since only files in view exist. */
 export interface Held {
@@ -44,11 +45,10 @@ export const File = memo(function File(props: FileProps) {
 	const { place } = held;
 	const setPlace = (next: Place | null) => hold(file.path, { place: next });
 	const lines = linesOf(file);
-	// The line that a comment was begun on may be gone meanwhile.
-	const homeless =
-		place !== null &&
-		place.line !== null &&
-		!file.hunks.some((hunk) => hunk.lines.some((line) => samePlace(placeOf(file.path, line), place)));
+	// The line that a comment was begun on may be elsewhere meanwhile, or gone.
+	const writesAt = useMemo(() => (place && place.line !== null ? lineOf(file, place) : null), [file, place]);
+	const homeless = place !== null && place.line !== null && writesAt === null;
+	const said = useMemo(() => placed(file, comments), [file, comments]);
 	const most = mostOf(file, held.lines, wanted);
 	const hunks = useMemo(() => firstLines(file.hunks, most), [file, most]);
 	const picture = imageKind(file.path) !== null && whole;
@@ -117,6 +117,9 @@ export const File = memo(function File(props: FileProps) {
 						.map((comment) => (
 							<CommentRow key={comment.id} session={session} comment={comment} />
 						))}
+					{said.lost.map((comment) => (
+						<CommentRow key={comment.id} session={session} comment={comment} lost="line" />
+					))}
 					{place && (place.line === null || homeless) && (
 						<CommentForm
 							key={`${place.line} ${place.old}`}
@@ -135,7 +138,19 @@ export const File = memo(function File(props: FileProps) {
 					)}
 					{picture && <ImageChange session={session} file={file} version={sumOf(file)} />}
 					{file.binary && !picture && (
-						<p className="px-4 py-3 text-sm text-muted">A binary file: its content is not shown.</p>
+						<p className="px-4 py-3 text-sm text-muted">
+							{imageKind(file.path) === null ? (
+								'A binary file: its content is not shown.'
+							) : (
+								<>
+									An image. What it was and what it is now is{' '}
+									<Link to={paths.line(session, file.path)} className="underline">
+										among all changes
+									</Link>
+									.
+								</>
+							)}
+						</p>
 					)}
 					{!file.binary && lines === 0 && !picture && (
 						<p className="px-4 py-3 text-sm text-muted">
@@ -149,7 +164,16 @@ export const File = memo(function File(props: FileProps) {
 						</p>
 					)}
 					{hunks.map((hunk, at) => (
-						<HunkView key={at} {...props} hunk={hunk} at={at} place={place} setPlace={setPlace} />
+						<HunkView
+							key={at}
+							{...props}
+							hunk={hunk}
+							at={at}
+							place={place}
+							writesAt={writesAt}
+							said={said}
+							setPlace={setPlace}
+						/>
 					))}
 					{most < lines && (
 						<p className="flex flex-wrap items-center gap-3 px-4 py-3 text-sm text-muted">
@@ -178,28 +202,24 @@ interface HunkProps extends FileProps {
 	/** Which one of its file it is. */
 	at: number;
 	place: Place | null;
+	/** The line that the comment which is being written belongs to. */
+	writesAt: Line | null;
+	said: Placed;
 	setPlace: (place: Place | null) => void;
 }
 
 function HunkView(props: HunkProps) {
-	const { hunk, at: number, file, split, wanted, setPlace, session, comments, place } = props;
+	const { hunk, at: number, file, split, wanted, setPlace, session, place, writesAt } = props;
 	const words = useMemo(() => (hunk.lines.length > 3000 ? new Map<Line, Piece[]>() : wordsOf(hunk.lines)), [hunk]);
 	const rows = useMemo(() => (split ? pairs(hunk.lines) : null), [hunk, split]);
-	const said = (line: Line) => {
-		const here = placeOf(file.path, line);
-		return (
-			<>
-				{comments
-					.filter((comment) => samePlace(comment, here))
-					.map((comment) => (
-						<CommentRow key={comment.id} session={session} comment={comment} />
-					))}
-				{place && samePlace(place, here) && (
-					<CommentForm session={session} place={place} close={() => setPlace(null)} />
-				)}
-			</>
-		);
-	};
+	const said = (line: Line) => (
+		<>
+			{props.said.at.get(line)?.map((comment) => (
+				<CommentRow key={comment.id} session={session} comment={comment} />
+			))}
+			{place && writesAt === line && <CommentForm session={session} place={place} close={() => setPlace(null)} />}
+		</>
+	);
 	const lineNumber = (line: Line, side: 'old' | 'new') => (
 		<LineNumber path={file.path} line={line} side={side} start={setPlace} />
 	);

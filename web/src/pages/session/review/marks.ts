@@ -17,10 +17,12 @@ export interface Comment {
 	text: string;
 	/** The key of the prompt that it is on the way with. */
 	sent?: string;
+	/** Whether its line was not among the changes any more when it was sent. */
+	gone?: true;
 }
 
 /** A comment that is being written. */
-export type Unfinished = Omit<Comment, 'id' | 'sent'>;
+export type Unfinished = Omit<Comment, 'id' | 'sent' | 'gone'>;
 
 interface Marks {
 	/** By path: a sum of the patch that was viewed. One that changed since is not viewed. */
@@ -31,29 +33,41 @@ interface Marks {
 }
 
 const none: Marks = { viewed: {}, comments: [], writing: [] };
-const known = new Map<string, Marks>();
+/** What was read last, with the text that it was read from. */
+const known = new Map<string, { text: string | null; marks: Marks }>();
+/** Sessions whose marks the store of the browser did not take. They are kept on the page, at least. */
+const onPage = new Set<string>();
 const listeners = new Set<() => void>();
-const keyOf = (session: string) => `slipway.review.${session}`;
+const PREFIX = 'slipway.review.';
+const keyOf = (session: string) => PREFIX + session;
 
+/** What is kept just now: another tab may have added to it, and what it wrote is not written over. */
 function read(session: string): Marks {
 	const here = known.get(session);
-	if (here) return here;
+	if (here && onPage.has(session)) return here.marks;
+	let text: string | null = null;
 	let marks = none;
 	try {
-		marks = { ...none, ...(JSON.parse(localStorage.getItem(keyOf(session)) ?? '{}') as Partial<Marks>) };
+		text = localStorage.getItem(keyOf(session));
+		if (here && here.text === text) return here.marks;
+		marks = { ...none, ...(JSON.parse(text ?? '{}') as Partial<Marks>) };
 	} catch {
 		// What cannot be read is as good as nothing.
 	}
 	marks = withoutSent(session, marks);
-	known.set(session, marks);
+	known.set(session, { text, marks });
 	return marks;
+}
+
+if (typeof window !== 'undefined') {
+	window.addEventListener('storage', ({ key }) => {
+		if (key?.startsWith(PREFIX) || key === null) for (const listener of listeners) listener();
+	});
 }
 
 /** Comments whose prompt is not on the way any more have arrived. */
 function withoutSent(session: string, marks: Marks): Marks {
-	const comments = marks.comments.filter(
-		(one) => !one.sent || outbox.of(session).some((prompt) => prompt.key === one.sent && !prompt.prompt),
-	);
+	const comments = marks.comments.filter((one) => !one.sent || outbox.onTheWay(session, one.sent));
 	return comments.length === marks.comments.length ? marks : { ...marks, comments };
 }
 
@@ -64,13 +78,15 @@ outbox.watch((session) => {
 });
 
 function write(session: string, marks: Marks) {
-	known.set(session, marks);
+	const empty = marks.comments.length + marks.writing.length + Object.keys(marks.viewed).length === 0;
+	const text = empty ? null : JSON.stringify(marks);
+	known.set(session, { text, marks });
 	try {
-		const empty = marks.comments.length + marks.writing.length + Object.keys(marks.viewed).length === 0;
-		if (empty) localStorage.removeItem(keyOf(session));
-		else localStorage.setItem(keyOf(session), JSON.stringify(marks));
+		if (text === null) localStorage.removeItem(keyOf(session));
+		else localStorage.setItem(keyOf(session), text);
+		onPage.delete(session);
 	} catch {
-		// They are kept on the page, at least.
+		onPage.add(session);
 	}
 	for (const listener of listeners) listener();
 }
@@ -98,6 +114,8 @@ export function sumOf(file: FilePatch): string {
 		for (let at = 0; at < text.length; at += 1) sum = Math.imul(sum ^ text.charCodeAt(at), 0x01000193);
 	};
 	add(`${file.status}${file.mode ?? ''}`);
+	// What has no lines, as an image, is told apart by what git calls its content.
+	if (file.hunks.length === 0) add(file.content ?? '');
 	for (const hunk of file.hunks) for (const line of hunk.lines) if (line.kind !== 'same') add(line.kind + line.text);
 	const text = (sum >>> 0).toString(36);
 	sums.set(file, text);
@@ -115,11 +133,9 @@ export function isViewed(marks: Marks, file: FilePatch): boolean {
 	return mark !== undefined && mark === sumOf(file);
 }
 
-let next = Date.now();
 export function addComment(session: string, comment: Omit<Comment, 'id'>) {
 	const marks = read(session);
-	next += 1;
-	write(session, { ...marks, comments: [...marks.comments, { ...comment, id: next.toString(36) }] });
+	write(session, { ...marks, comments: [...marks.comments, { ...comment, id: newKey() }] });
 }
 
 export function removeComment(session: string, id: string) {
@@ -138,14 +154,15 @@ export function sendComments(session: string, comments: Comment[]): Promise<bool
 	return taken;
 }
 
-/** The prompt that they were on the way with is not to be sent: they are comments again. */
-export function giveBack(session: string, key: string) {
+/** The prompt that they were on the way with is not to be sent: they are comments again. Whether there were any. */
+export function giveBack(session: string, key: string): boolean {
 	const marks = read(session);
-	if (!marks.comments.some((one) => one.sent === key)) return;
+	if (!marks.comments.some((one) => one.sent === key)) return false;
 	const comments = marks.comments.map(({ sent, ...one }) =>
 		sent === undefined || sent === key ? one : { ...one, sent },
 	);
 	write(session, { ...marks, comments });
+	return true;
 }
 
 type Where = Pick<Comment, 'path' | 'line' | 'old'>;
@@ -175,7 +192,7 @@ export function promptOf(comments: Comment[]): string {
 		const place =
 			comment.line === null
 				? comment.path
-				: `${comment.path}:${comment.line}${comment.old ? ' (before the change)' : ''}`;
+				: `${comment.path}:${comment.line}${comment.old ? ' (before the change)' : ''}${comment.gone ? ' (a line that is not among the changes any more)' : ''}`;
 		const quote = comment.quote.trim() ? `\n   > ${comment.quote.trim().slice(0, 200)}` : '';
 		return `${at + 1}. ${place}${quote}\n   ${comment.text.trim().replaceAll('\n', '\n   ')}`;
 	});

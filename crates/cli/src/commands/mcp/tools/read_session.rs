@@ -1,6 +1,6 @@
 //! `read_session`: the conversation of a session in a short form, after an event.
 
-use checks::digest;
+use checks::{digest, digest_failed};
 use protocol::item::{CheckReport, ToolCall};
 use protocol::{Event, EventBody, Item, ItemKind};
 use rmcp::model::JsonObject;
@@ -173,6 +173,7 @@ fn of_check(report: &CheckReport) -> String {
         Some(false) => "failed",
         None => "broken off",
     };
-    let digest = report.report.as_ref().map(|parsed| format!("\n{}", digest(parsed))).unwrap_or_default();
+    let told = if report.passed == Some(false) { digest_failed } else { digest };
+    let digest = report.report.as_ref().map(|parsed| format!("\n{}", told(parsed))).unwrap_or_default();
     format!("{} {result}{digest}", report.check)
 }
