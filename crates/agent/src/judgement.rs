@@ -28,7 +28,7 @@ const TOKEN: usize = 3;
 
 /// What the model is asked. `reads` is how many tokens it can read, with its answer.
 pub fn request(asked: &str, patch: &str, reads: u64) -> Request {
-    let answer = u32::try_from(reads / 4).unwrap_or(u32::MAX).min(ANSWER).max(1);
+    let answer = u32::try_from(reads / 4).unwrap_or(u32::MAX).clamp(1, ANSWER);
     let room = reads.saturating_sub(u64::from(answer)).saturating_sub(FRAME.min(reads / 4));
     let room = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(TOKEN);
     let asked = cut(asked, room / 4);

@@ -82,6 +82,7 @@ function shorten(state: SessionState, id: string) {
 		const out: Shortened = { left_out: known + output.text.length - HEAD };
 		return { ...item, input, output: { ...output, ...out, text: headOf(output.text, HEAD) } };
 	};
-	const item = cutItem(view.item);
-	state.items.set(id, { ...view, item: left ? { ...item, left_out: left } : item });
+	const item: Item & Shortened = cutItem(view.item);
+	if (left) item.left_out = left;
+	state.items.set(id, { ...view, item });
 }

@@ -11,7 +11,7 @@ const candidates =
 const pictured = /\p{Extended_Pictographic}$/u;
 /** Scripts whose letters are joined, or kept apart, by a character without width; and parts of emoji. */
 const joined =
-	/[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Mongolian}\p{Script=Nko}\p{Script=Mandaic}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f\p{Mc}\p{Mn}]$/u;
+	/(?:[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Mongolian}\p{Script=Nko}\p{Script=Mandaic}\p{Extended_Pictographic}\p{Emoji_Modifier}]|\ufe0f|\p{Mc}|\p{Mn})$/u;
 
 /** Whether one that was found stands where people write it, and so changes how what they see is drawn. */
 function written(found: string, at: number, text: string): boolean {

@@ -78,13 +78,12 @@ pub(super) fn found(file: &File<'_>) -> Option<Weakening> {
 fn added<'b>(file: &'b File<'_>) -> impl Iterator<Item = &'b Line<'b>> {
     file.lines().filter(|line| {
         let text = line.text.trim_start();
-        line.change == Change::Added
-            && !text.starts_with("//")
-            && !(text.starts_with('#') && !text.starts_with("#["))
+        let comment = text.starts_with("//") || text.starts_with('#') && !text.starts_with("#[");
+        line.change == Change::Added && !comment
     })
 }
 
-fn before(file: &File<'_>) -> impl Iterator<Item = &Line<'_>> {
+fn before<'b>(file: &'b File<'_>) -> impl Iterator<Item = &'b Line<'b>> {
     file.lines().filter(|line| line.change != Change::Added)
 }
 
@@ -182,7 +181,7 @@ fn meanings(file: &File<'_>) -> Option<Weakening> {
 fn gives_a_meaning(text: &str) -> bool {
     let of_library = |name: &str| {
         name.strip_prefix("assert").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
-            && STANDARD.iter().any(|known| name == *known)
+            && STANDARD.contains(&name)
             || matches!(name, "fail" | "failureException")
     };
     if let Some((_, rest)) = text.split_once("setattr(") {

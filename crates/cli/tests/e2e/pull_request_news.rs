@@ -205,8 +205,15 @@ async fn work_after_a_merge_is_a_pull_request_of_its_own() {
     let second = &pulls[1];
     assert_eq!((second.branch.as_str(), second.open), (branch.as_str(), true));
     assert_eq!(second.title, "Raised the answer by one");
-    assert_eq!((&second.labels[..], &second.reviewers[..]), (&["agent".to_owned()][..], &["bea".to_owned()][..]));
-    assert!(second.body.contains("one more than that") && !second.body.contains("Correct the answer"), "{}", second.body);
+    assert_eq!(
+        (&second.labels[..], &second.reviewers[..]),
+        (&["agent".to_owned()][..], &["bea".to_owned()][..])
+    );
+    assert!(
+        second.body.contains("one more than that") && !second.body.contains("Correct the answer"),
+        "{}",
+        second.body
+    );
     // It goes on from the base, and has only what is new.
     let base = repo.git(&["merge-base", "main", &branch]);
     assert_eq!(base.trim(), squashed);

@@ -435,7 +435,8 @@ impl Forges {
 
     /// Whether two addresses are of the same repository.
     pub fn is_same(&self, one: &str, other: &str) -> bool {
-        let named = |url: &str| self.serving(url).map(|(known, repository)| (known.place.clone(), repository));
+        let named =
+            |url: &str| self.serving(url).map(|(known, repository)| (known.place.clone(), repository));
         match (named(one), named(other)) {
             (Some((place, one)), Some((other_place, other))) => {
                 place == other_place && one.to_string().eq_ignore_ascii_case(&other.to_string())

@@ -288,7 +288,7 @@ async fn every_check_is_told_and_those_first_that_failed() {
 
 #[tokio::test]
 async fn long_texts_of_others_are_in_nobodys_way() {
-    for (kind, mut scene) in Scene::all().await {
+    for (kind, scene) in Scene::all().await {
         let long = "\u{e4}".repeat(300_000);
         let branches: Vec<String> = (0..3).map(|number| format!("other-{number}")).collect();
         for branch in &branches {

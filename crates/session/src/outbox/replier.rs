@@ -69,7 +69,8 @@ impl Replier {
 impl Voice {
     /// Says what could not be said before: somebody may have put right what was wrong. Each is taken up once, whoever asks.
     pub(crate) fn say_again(self: &Arc<Self>, recorder: &Arc<Recorder>) {
-        let has_failed = |state: &State| state.replies().iter().any(|reply| reply.state == ReplyState::Failed);
+        let has_failed =
+            |state: &State| state.replies().iter().any(|reply| reply.state == ReplyState::Failed);
         if !recorder.stream().with_state(has_failed) {
             return;
         }

@@ -221,7 +221,9 @@ impl Runner {
         let instead = match instead {
             Instead::Model(Some(next)) => format!("so {next} does it"),
             Instead::Model(None) => "so the model that works does it".to_owned(),
-            Instead::Nobody => "so the work goes on with the prompts and the state of the work alone".to_owned(),
+            Instead::Nobody => {
+                "so the work goes on with the prompts and the state of the work alone".to_owned()
+            }
         };
         self.tell_adapted(model, vec![format!("it could not sum up the conversation, {instead}: {why}")])
             .await

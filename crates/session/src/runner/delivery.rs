@@ -44,6 +44,7 @@ pub(crate) async fn deliver(
     commit: &str,
 ) -> Result<Delivered, store::Error> {
     let actor = &cause.actor;
+    context.workspace.follow().await;
     let Some(saved) = context.workspace.saved() else {
         let lost = failed(new(context, None, String::new(), commit, String::new()), missing());
         return Ok(Delivered::Ended(lost));
@@ -225,6 +226,7 @@ pub(crate) async fn again(
     cause: &Cause,
     request: DeliverSession,
 ) -> Result<Delivery, Problem> {
+    context.workspace.follow().await;
     let saved = context.workspace.saved().ok_or_else(nothing)?;
     let commit = saved.tip.clone().ok_or_else(nothing)?;
     let mut wanted = Vec::new();

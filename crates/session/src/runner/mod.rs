@@ -2,8 +2,8 @@
 //! next one. Everything it knows is in the log, so a server that comes later can go on from any point.
 
 mod approval;
-mod aside;
 mod arrival;
+mod aside;
 mod budget;
 pub(crate) mod catch_up;
 pub(crate) mod checks;

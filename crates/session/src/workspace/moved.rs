@@ -5,13 +5,6 @@ use super::{Saved, Workspace};
 use crate::environments;
 use crate::joint::of;
 
-/// Where a repository was, and where it is now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Moved {
-    pub(crate) was: String,
-    pub(crate) now: String,
-}
-
 impl Workspace {
     /// Goes on with what an earlier server found out.
     pub(super) fn go_on_moved(&self) {
@@ -24,18 +17,21 @@ impl Workspace {
     }
 
     /// Looks whether the environment has other addresses than the session, and goes on at those that are of the same repository.
-    /// Gives what is new.
-    pub(crate) async fn follow(&self) -> Vec<Moved> {
-        let Some(saved) = self.saved() else { return Vec::new() };
-        let Ok(environment) = environments::find(&self.options, &self.environment).await else {
-            return Vec::new();
+    /// Where that is not known, the session stays at its own, and git says what is wrong with it.
+    pub(crate) async fn follow(&self) {
+        let Some(saved) = self.saved() else { return };
+        let now = match environments::find(&self.options, &self.environment).await {
+            Ok(environment) => environment.recipe.repos,
+            Err(problem) => {
+                tracing::debug!(session = %self.session, %problem, "an environment is not there to say where its repositories are");
+                return;
+            }
         };
-        let now = environment.recipe.repos;
         if now.len() != self.recipe.repos.len() {
-            return Vec::new();
+            return;
         }
         let mut remotes: Vec<String> = saved.remote.lines().map(str::to_owned).collect();
-        let mut moved = Vec::new();
+        let mut moved = false;
         for (number, (repo, now)) in self.recipe.repos.iter().zip(&now).enumerate() {
             let Some(known) = remotes.get_mut(number) else { continue };
             let public = forge::public_url(&now.url);
@@ -51,15 +47,15 @@ impl Workspace {
             if there.await {
                 tracing::info!(session = %self.session, was = *known, now = public, "a repository has moved");
                 self.copies.follow(&repo.url, &now.url);
-                moved.push(Moved { was: std::mem::replace(known, public.clone()), now: public });
+                *known = public;
+                moved = true;
             }
         }
-        if !moved.is_empty() {
+        if moved {
             let saved = Saved { remote: remotes.join("\n"), ..self.saved().unwrap_or(saved) };
             if let Err(error) = self.record.put(saved) {
                 tracing::warn!(session = %self.session, %error, "that a repository has moved will be found out again");
             }
         }
-        moved
     }
 }

@@ -46,8 +46,7 @@ async fn judged_by(
     let world = world.environment(|environment| environment.checks[0].run = "true".into());
     let fallback = vec!["other".to_owned()];
     let overrides = Overrides { context: Some(16_384), fallback, ..Overrides::default() };
-    let world =
-        world.also(Model { overrides, ..model("judge", Provider::Anthropic, &judge.url()) });
+    let world = world.also(Model { overrides, ..model("judge", Provider::Anthropic, &judge.url()) });
     let world = also(world, &judge.url());
     let sessions = world.start().await;
     let request = CreateSession {

@@ -254,7 +254,10 @@ async fn labels_and_reviewers_that_cannot_be_put_now_are_put_by_the_next_deliver
         let delivery = sessions.deliver(id, ann()).await.unwrap();
         assert_eq!(delivery.error, None);
         let pull = &forge.pull_requests()[0];
-        assert_eq!((&pull.labels[..], &pull.reviewers[..]), (&["agent".to_owned()][..], &["bea".to_owned()][..]));
+        assert_eq!(
+            (&pull.labels[..], &pull.reviewers[..]),
+            (&["agent".to_owned()][..], &["bea".to_owned()][..])
+        );
         // Once they were put they are people's.
         let asked = forge.requests(On::Mark).len();
         sessions.deliver(id, ann()).await.unwrap();
