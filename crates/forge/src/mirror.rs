@@ -80,7 +80,7 @@ impl Mirrors {
     /// none any more at the old address, and the one at the new one has the commit that work began from.
     pub async fn is_now(&self, url: &str, now: &str, base: &str) -> bool {
         if let Some(told) = self.forges.moved(url).await {
-            return self.forges.is_same(&told, now);
+            return self.forges.is_called(url, now, &told);
         }
         let there = match Url::parse(url) {
             Ok(url) => remote::list(&self.mirror(url).url, "*").await,

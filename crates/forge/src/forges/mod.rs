@@ -433,22 +433,15 @@ impl Forges {
         }
     }
 
-    /// Whether two addresses are of the same repository.
-    pub fn is_same(&self, one: &str, other: &str) -> bool {
-        let named =
-            |url: &str| self.serving(url).map(|(known, repository)| (known.place.clone(), repository));
-        match (named(one), named(other)) {
-            (Some((place, one)), Some((other_place, other))) => {
-                place == other_place && one.to_string().eq_ignore_ascii_case(&other.to_string())
-            }
-            _ => one.trim_end_matches(".git") == other.trim_end_matches(".git"),
-        }
-    }
-
-    /// Whether one forge serves both addresses.
-    pub fn serves_both(&self, one: &str, other: &str) -> bool {
-        let place = |url: &str| self.serving(url).map(|(known, _)| known.place.clone());
-        place(one).is_some_and(|one| Some(one) == place(other))
+    /// Whether one forge serves both addresses, and calls the repository at the second one as it says here: by its name, alone or
+    /// at the end of an address.
+    pub fn is_called(&self, url: &str, now: &str, told: &str) -> bool {
+        let (Some((before, _)), Some((known, repository))) = (self.serving(url), self.serving(now)) else {
+            return false;
+        };
+        let (told, name) =
+            (told.trim_end_matches(".git").to_lowercase(), repository.to_string().to_lowercase());
+        before.place == known.place && (told == name || told.ends_with(&format!("/{name}")))
     }
 
     fn serving(&self, url: &str) -> Option<(&Known, Repository)> {

@@ -136,6 +136,70 @@ async fn a_repository_that_was_renamed_is_told_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_follows_its_repository_to_where_the_environment_has_it_now() {
+    // Whether the forge still knows where it went.
+    for forgotten in [false, true] {
+        let forge = Forge::start(TOKEN).await;
+        let script = shell(correct(), "echo more > more.txt").say("There is more.");
+        let world = world(&forge, script).await;
+        let sessions = world.start().await;
+        let id = create(&sessions, "Correct the answer").await;
+        let mut follow = Follow::new(&sessions, id).await;
+        follow.until(|body| matches!(body, EventBody::ItemStarted { .. })).await;
+        forge.rename("acme/shop", "acme/store").unwrap();
+        assert_eq!(follow.finished().await.outcome, Outcome::Failed);
+        if forgotten {
+            forge.forget_moves();
+        }
+        assert_eq!(sessions.deliver(id, ann()).await.unwrap_err().code, Code::DeliveryFailed);
+        sessions.shut_down(ShutDown::KeepSandboxes).await;
+        drop((sessions, follow));
+
+        let world = world.environment(|environment| {
+            environment.repos[0].url = environment.repos[0].url.replace("acme/shop", "acme/store");
+        });
+        let sessions = world.start().await;
+        let delivery = sessions.deliver(id, ann()).await.unwrap();
+        assert_eq!(delivery.state, DeliveryState::Opened);
+        assert!(delivery.remote.ends_with("/acme/store.git"), "{}", delivery.remote);
+        assert_eq!(world.repo.file(&delivery.branch, "answer.txt").as_deref(), Some("42\n"));
+        // And so does the next server, which finds it in what was saved.
+        sessions.shut_down(ShutDown::KeepSandboxes).await;
+        drop(sessions);
+        let sessions = world.start().await;
+        let mut follow = Follow::new(&sessions, id).await;
+        sessions.prompt(id, ann(), "And more".into()).await.unwrap();
+        while follow.finished().await.outcome != Outcome::Done {}
+        assert_eq!(world.repo.file(&delivery.branch, "more.txt").as_deref(), Some("more\n"));
+        assert_eq!(forge.pull_requests().len(), 1);
+        assert_eq!(forge.violations(), Vec::<String>::new());
+        world.end(sessions).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_does_not_follow_to_a_repository_that_is_another_one() {
+    let forge = Forge::start(TOKEN).await;
+    let world = world(&forge, correct()).await;
+    let other = testkit::repo::Repo::bare_with(&[("other.txt", "other\n")]);
+    let elsewhere = forge.serve("acme", "other", &other);
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    follow.until(|body| matches!(body, EventBody::ItemStarted { .. })).await;
+    forge.rename("acme/shop", "acme/store").unwrap();
+    forge.forget_moves();
+    assert_eq!(follow.finished().await.outcome, Outcome::Failed);
+    sessions.shut_down(ShutDown::KeepSandboxes).await;
+    drop((sessions, follow));
+    let world = world.environment(|environment| environment.repos[0].url = elsewhere);
+    let sessions = world.start().await;
+    assert_eq!(sessions.deliver(id, ann()).await.unwrap_err().code, Code::DeliveryFailed);
+    assert_eq!(other.branches(), ["main"], "nothing of the work is there");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_and_texts_of_any_bytes_are_delivered_as_they_are() {
     let forge = Forge::start(TOKEN).await;
     let odd = "printf 'one\\n' > \"$(printf 'new\\nline.txt')\"; printf 'two\\n' > \"$(printf 'caf\\351.txt')\"; \

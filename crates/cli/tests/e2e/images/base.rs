@@ -11,9 +11,32 @@ use super::{inside, repository, world};
 use crate::harness::{ENVIRONMENT, edit, shell};
 
 /// The programs that the archive has: what a workspace needs, and the check.
-const PROGRAMS: [&str; 18] = [
-    "cat", "cp", "cut", "find", "git", "grep", "head", "ls", "mkdir", "rm", "sh", "sleep", "stat", "tail",
-    "touch", "tr", "wc", "xargs",
+const PROGRAMS: [&str; 25] = [
+    "cat",
+    "comm",
+    "cp",
+    "cut",
+    "find",
+    "git",
+    "grep",
+    "head",
+    "ls",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "paste",
+    "rm",
+    "sed",
+    "sh",
+    "sha256sum",
+    "sleep",
+    "sort",
+    "stat",
+    "tail",
+    "touch",
+    "tr",
+    "wc",
+    "xargs",
 ];
 
 /// Where a program of the host is, past whatever stands before it in the search path.
