@@ -177,8 +177,8 @@ async fn whoever_is_made_known_later_is_heard_when_it_is_told_again() {
 
 #[tokio::test]
 async fn work_after_a_merge_is_a_pull_request_of_its_own() {
-    let more = shell("echo 43 > answer.txt");
-    let script = mend().say("Because of the question.").answer(more).say("Raised the answer by one.");
+    let more = shell("echo Six times seven. > notes.txt");
+    let script = mend().say("Because of the question.").answer(more).say("Added notes on the answer.");
     let model = Server::start(script).await;
     let forge = Forge::start(TOKEN).await;
     forge.let_in("bea", "beas-token-of-tests");
@@ -197,29 +197,29 @@ async fn work_after_a_merge_is_a_pull_request_of_its_own() {
     forge.say(1, "ann-there", "@slipway why is it 42?");
     watcher.until(|frame| is_sent(frame, ".answer")).await;
     assert_eq!(only(&forge).number, 1, "a question opens nothing");
-    forge.say(1, "ann-there", "@slipway one more than that");
+    forge.say(1, "ann-there", "@slipway note how it comes about");
     watcher.until(|frame| is_sent(frame, ".answer")).await;
 
     let pulls = forge.pull_requests();
     assert_eq!(pulls.len(), 2, "{pulls:?}");
     let second = &pulls[1];
     assert_eq!((second.branch.as_str(), second.open), (branch.as_str(), true));
-    assert_eq!(second.title, "Raised the answer by one");
+    assert_eq!(second.title, "Added notes on the answer");
     assert_eq!(
         (&second.labels[..], &second.reviewers[..]),
         (&["agent".to_owned()][..], &["bea".to_owned()][..])
     );
     assert!(
-        second.body.contains("one more than that") && !second.body.contains("Correct the answer"),
+        second.body.contains("note how it comes about") && !second.body.contains("Correct the answer"),
         "{}",
         second.body
     );
     // It goes on from the base, and has only what is new.
     let base = repo.git(&["merge-base", "main", &branch]);
     assert_eq!(base.trim(), squashed);
-    assert_eq!(repo.git(&["diff", "--name-only", &format!("main...{branch}")]).trim(), "answer.txt");
+    assert_eq!(repo.git(&["diff", "--name-only", &format!("main...{branch}")]).trim(), "notes.txt");
     forge.merge(2).unwrap();
-    assert_eq!(repo.file("main", "answer.txt").as_deref(), Some("43\n"));
+    assert_eq!(repo.file("main", "notes.txt").as_deref(), Some("Six times seven.\n"));
     drop(watcher);
     serving.stop().await;
     world.remove_sandboxes().await;
