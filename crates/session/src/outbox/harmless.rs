@@ -82,7 +82,8 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// A text for a commit's message, which forges look through for people and issues, and nothing else.
 pub(crate) fn quiet(text: &str) -> String {
-    without_closing(text).replace('@', "@\u{200b}")
+    // Once is enough: it can be a text that was made so before.
+    without_closing(text).replace('@', "@\u{200b}").replace("@\u{200b}\u{200b}", "@\u{200b}")
 }
 
 /// Tags are shown as they are written.

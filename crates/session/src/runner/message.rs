@@ -41,6 +41,11 @@ impl Words {
         let author = self.author.to_string();
         let said: Vec<&str> = message.lines().filter(|line| !names_somebody(line, &author)).collect();
         let said = unskipped(&crate::outbox::quiet(said.join("\n").trim()));
+        // An address calls nobody where it stands for the author.
+        let signed = format!("Signed-off-by: {author}");
+        let shown =
+            |line: &str| if line.replace(GAP, "") == signed { signed.clone() } else { line.to_owned() };
+        let said = said.lines().map(shown).collect::<Vec<_>>().join("\n");
         let last = said.rsplit("\n\n").next().unwrap_or_default();
         // Trailers of the agent's own, such as the id of a change, stand in one paragraph with ours.
         let between = if said.contains("\n\n") && last.lines().all(is_trailer) { "\n" } else { "\n\n" };
