@@ -64,7 +64,11 @@ impl Ground {
         let rest = part();
         // What was cut off in the middle is no setting.
         let whole = rest.rfind('\0').map_or("", |end| &rest[..end]);
-        let setting = |entry: &str| entry.split_once('\n').map(|(name, value)| (name.into(), value.into()));
+        // Large files have a filter of ours; with a process beside it, even an empty one, git would not ask that.
+        let setting = |entry: &str| {
+            let (name, value) = entry.split_once('\n')?;
+            (!name.starts_with("filter.lfs.")).then(|| (name.to_owned(), value.to_owned()))
+        };
         Self {
             settings: whole.split('\0').filter_map(setting).collect(),
             attributes,
@@ -98,7 +102,7 @@ impl Ground {
         }
         // Large files have Slipway's own filter, which is the same as that of git-lfs and of which the agent has no copy.
         config.push_str(&format!(
-            "[filter \"lfs\"]\n\tclean = {}\n\tsmudge =\n\tprocess =\n\trequired = true\n",
+            "[filter \"lfs\"]\n\tclean = {}\n\trequired = true\n",
             quoted(&format!("sh '{own}/lfs'"))
         ));
         [config, self.attributes.clone(), self.user_attributes.clone()]
@@ -151,7 +155,7 @@ mod tests {
     fn what_people_configured_is_written_down_as_they_did() {
         let sum = "a1".repeat(32);
         let ground = Ground::parse(&format!(
-            "*.ipynb filter=strip\n\0\0\0{sum}\0filter.strip.out.clean\nstrip \"$1\" \\\\ x\0core.autocrlf\ninput\0filter.cut"
+            "*.ipynb filter=strip\n\0\0\0{sum}\0filter.lfs.process\n\0filter.strip.out.clean\nstrip \"$1\" \\\\ x\0core.autocrlf\ninput\0filter.cut"
         ));
         assert_eq!((ground.index.as_deref(), ground.sparse), (Some(sum.as_str()), false));
         assert_eq!(ground.filters(), "strip.out\nlfs");
@@ -159,7 +163,7 @@ mod tests {
         assert!(config.contains("[filter \"strip.out\"]\n\tclean = \"HOME="), "{config}");
         assert!(config.contains("strip \\\"$1\\\" \\\\\\\\ x\"\n"), "{config}");
         assert!(config.contains("[core]\n\tautocrlf = \"input\"\n"), "{config}");
-        assert!(!config.contains("cut"), "{config}");
+        assert!(!config.contains("cut") && !config.contains("process"), "{config}");
         assert_eq!((attributes.as_str(), user.as_str()), ("*.ipynb filter=strip\n", ""));
         assert_eq!(Ground::parse(""), Ground::default());
     }
