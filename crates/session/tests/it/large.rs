@@ -88,11 +88,16 @@ async fn work_that_is_too_much_together_is_the_agents_to_put_right() {
     world.end(sessions).await;
 }
 
+/// A filter that people configured. One of the agent's own would not be used.
+fn filter(clean: &str) -> protocol::SetupStep {
+    let run = format!("git config filter.x.clean '{clean}'; git config filter.x.required true");
+    protocol::SetupStep { run, ..protocol::SetupStep::default() }
+}
+
 /// Git cannot read the workspace: not at the gate, and not when the next turn begins. That turn must be able to mend it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_that_git_cannot_read_is_saved_and_the_next_turn_mends_it() {
-    let wrong = "git config filter.x.clean false; git config filter.x.required true; echo '* filter=x' > .gitattributes; \
-        truncate -s 10G sparse; echo mine > mine.txt";
+    let wrong = "echo '* filter=x' > .gitattributes; truncate -s 10G sparse; echo mine > mine.txt";
     let mend = "rm .gitattributes sparse; echo 42 > answer.txt";
     let script = Script::from_fn(move |request, _| {
         let text = request.json.to_string();
@@ -106,7 +111,7 @@ async fn a_workspace_that_git_cannot_read_is_saved_and_the_next_turn_mends_it() 
             _ => Reply::text("Done."),
         }
     });
-    let world = World::new(script).await;
+    let world = World::new(script).await.environment(|environment| environment.setup.push(filter("false")));
     let sessions = world.start().await;
     let id = create(&sessions, "Break it").await;
     let mut follow = Follow::new(&sessions, id).await;
@@ -136,10 +141,7 @@ async fn a_workspace_that_git_cannot_read_is_saved_and_the_next_turn_mends_it() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_that_the_gates_git_comes_to_is_told_then_and_can_be_put_right() {
     let fill = "sh -c \"head -c 120M /dev/zero > /tmp/fill; sleep 60; exit 1\"";
-    let make = format!(
-        "git config filter.x.clean '{fill}'; git config filter.x.required true; echo '* filter=x' > .gitattributes; \
-         head -c 3M /dev/urandom > blob"
-    );
+    let make = "echo '* filter=x' > .gitattributes; head -c 3M /dev/urandom > blob";
     let mend = "rm -f /tmp/fill .gitattributes blob; echo 42 > answer.txt; \
         ls -d /tmp/slipway-* .git/objects/*/tmp_* .git/refs/heads/slipway-* 2>/dev/null; echo end";
     let script = Script::new()
@@ -147,7 +149,10 @@ async fn a_limit_that_the_gates_git_comes_to_is_told_then_and_can_be_put_right()
         .say("Done.")
         .call("shell", json!({"command": mend}))
         .say("Now.");
-    let world = World::new(script).await.environment(|environment| environment.limits.disk_mb = Some(60));
+    let world = World::new(script).await.environment(|environment| {
+        environment.limits.disk_mb = Some(60);
+        environment.setup.push(filter(fill));
+    });
     let sessions = world.start().await;
     let id = create(&sessions, "Fill it").await;
     let mut follow = Follow::new(&sessions, id).await;
