@@ -25,10 +25,14 @@ impl Runner {
     ) -> Result<Option<Called>, Failure> {
         let mut shortened = 0;
         loop {
-            let Some(request) = request(reads) else { return Ok(None) };
-            match self.ask_aside(model, &request, kind, resumed.take()).await? {
+            let Some(asked) = request(reads) else { return Ok(None) };
+            match self.ask_aside(model, &asked, kind, resumed.take()).await? {
                 Called::Failed(error) if error.class == Class::ContextOverflow && shortened < SHORTER => {
                     (reads, shortened) = (fewer(reads, error.takes), shortened + 1);
+                    // What was asked may have been shorter already than it was thought that it has to be.
+                    while reads > 0 && request(reads).as_ref() == Some(&asked) {
+                        reads /= 2;
+                    }
                 }
                 called => return Ok(Some(called)),
             }
