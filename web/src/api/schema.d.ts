@@ -4529,7 +4529,7 @@ export interface components {
          * @description How checks came to say less.
          * @enum {string}
          */
-        WeakeningKind: "test_file_deleted" | "test_removed" | "test_skipped" | "tests_narrowed" | "assertion_removed" | "finding_silenced" | "rule_loosened" | "check_changed" | "failure_ignored" | "not_looked_at";
+        WeakeningKind: "test_file_deleted" | "test_removed" | "test_skipped" | "tests_narrowed" | "assertion_removed" | "finding_silenced" | "rule_loosened" | "check_changed" | "failure_ignored" | "not_looked_at" | "test_data_changed";
         /** @description A piece of a turn's work, for its receipt. */
         Work: {
             /** @description The item. */
