@@ -19,10 +19,11 @@ global=$(g config --path core.attributesFile) || global=
 text "${global:-${XDG_CONFIG_HOME:-$HOME/.config}/git/attributes}"
 if g ls-files -t 2>/dev/null | grep -q '^S '; then printf sparse; fi
 printf '\0'
-rm -f .git/slipway-index
+if [ -e .git/slipway-index ]; then rm -f .git/slipway-index; fi
 if [ -n "$1" ] && [ -f .git/index ]; then
   cp -p .git/index .git/slipway-index
-  sha256sum < .git/slipway-index | cut -c 1-64 | tr -d '\n'
+  sum=$(sha256sum < .git/slipway-index)
+  printf '%s' "${sum%% *}"
 fi
 printf '\0'
 g config -z --get-regexp '^(filter\..*|core\.(autocrlf|eol))$' || :

@@ -29,8 +29,10 @@ const LIST_LIMIT: usize = 64 * 1024;
 ///
 /// `$1` is a directory of its own, `$2` the size from which a file is left out, `$3` what all may have together, `$4` how
 /// many can be left out, `$6` whether people had a sparse checkout, `$8` the names of their filters, `$9` and the two after it what
-/// `Ground::files` gives; patterns of what the set-up left follow. A file that is left out is as it is in the last commit. Where few files
+/// `Ground::files` gives, `$12` the filter for large files; patterns of what the set-up left follow. A file that is left out is as it is in the last commit. Where few files
 /// changed, git is told which, so that it does not look at all of them again.
+///
+/// A person waits for it, so no program is started for what is not there: most often nothing changed, or a few files did.
 ///
 /// With `$7` the checks are about to run, or ran: a file that git converts, such as one with `eol=crlf`, is written as whoever
 /// checks out the tree gets it, for the checks to see what is delivered; and the index is kept.
@@ -40,39 +42,29 @@ own=$work/own
 mkdir -p .git/info "$own/info" "$own/refs"
 trap 'rm -rf "$work"' EXIT
 shift 8
+# Whether git converts files whatever their attributes say.
+case $1 in *autocrlf* | *eol*) converts=1 ;; *) converts= ;; esac
 printf '%s' "$1" > "$own/config"
 printf '%s' "$2" > "$own/info/attributes"
 printf '%s' "$3" > "$own/attributes"
-shift 3
-objects=$(g rev-parse --git-path objects)
+printf '%s' "$4" > "$own/lfs"
+shift 4
+said=$(g rev-parse --git-path objects --git-common-dir --revs-only -q 'HEAD^{commit}')
+{ IFS= read -r objects && IFS= read -r common && { IFS= read -r head || :; }; } <<PATHS
+$said
+PATHS
 case $objects in /*) ;; *) objects=$PWD/$objects ;; esac
-SLIPWAY_LFS=$(g rev-parse --git-common-dir)/lfs
+SLIPWAY_LFS=$common/lfs
 SLIPWAY_HOME=$HOME
 export LARGE SLIPWAY_LFS SLIPWAY_HOME
-cat > "$own/lfs" <<'FILTER'
-place() { rest=${1#??}; more=${rest#??}; printf '%s/objects/%s/%s' "$SLIPWAY_LFS" "${1%"$rest"}" "${rest%"$more"}"; }
-mkdir -p "$SLIPWAY_LFS/tmp"
-file=$(mktemp "$SLIPWAY_LFS/tmp/XXXXXX")
-trap 'rm -f "$file"' EXIT
-cat > "$file"
-size=$(($(wc -c < "$file")))
-if [ "$size" = 0 ] || { [ "$size" -le 1024 ] && [ "$(head -n 1 "$file" | tr -d '\0')" = 'version https://git-lfs.github.com/spec/v1' ]; }; then
-  cat "$file"
-  exit
-fi
-oid=$(sha256sum < "$file") && oid=${oid%% *}
-mkdir -p "$(place "$oid")"
-mv -f "$file" "$(place "$oid")/$oid"
-printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %s\n' "$oid" "$size"
-FILTER
-{
+excludes=$(
   printf '%s\n' '__pycache__/' '*.pyc' 'node_modules/' '.pytest_cache/' '.mypy_cache/' '.ruff_cache/'
   find . -maxdepth 4 \( -name .git -o -name node_modules \) -prune -o -name CACHEDIR.TAG -print 2>/dev/null |
     while IFS= read -r tag; do tag=${tag#.}; printf '%s\n' "${tag%/*}/"; done
   for product; do printf '%s\n' "$product"; done
-} > "$own/info/exclude"
-cat "$own/info/exclude" > .git/info/exclude
-head=$(g rev-parse -q --verify 'HEAD^{commit}') || head=
+)
+printf '%s\n' "$excludes" > "$own/info/exclude"
+printf '%s\n' "$excludes" > .git/info/exclude
 echo "${head:-ref: refs/heads/none}" > "$own/HEAD"
 o() {
   GIT_DIR=$own GIT_WORK_TREE=. GIT_OBJECT_DIRECTORY=$objects GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null \
@@ -82,10 +74,10 @@ if [ "${#head}" = 64 ]; then
   o config core.repositoryformatversion 1
   o config extensions.objectformat sha256
 fi
-g ls-files -v -z > "$work/said" 2>/dev/null || : > "$work/said"
+g ls-files -v > "$work/theirs-shown" 2>/dev/null || : > "$work/theirs-shown"
 GIT_INDEX_FILE=$work/index
 export GIT_INDEX_FILE
-dirty() { o diff-files -z --name-only > "$work/dirty" 2>/dev/null || :; }
+dirty() { if [ -n "$settle" ]; then o diff-files -z --name-only > "$work/dirty" 2>/dev/null || :; fi; }
 from_head() {
   rm -f "$GIT_INDEX_FILE"
   o read-tree HEAD
@@ -101,12 +93,6 @@ large() {
     for path; do set -- "$@" "./$path"; shift; done
     find "$@" -maxdepth 0 -type f -size "+${LARGE}c" -print0
   ' sh < "$1" >> "$work/large" 2>/dev/null || :
-}
-sizes() {
-  cat "$work/changed" "$work/more" | xargs -0 -n 200 sh -c '
-    for path; do set -- "$@" "./$path"; shift; done
-    find "$@" -maxdepth 0 -type f ! -size "+${LARGE}c" -exec stat -c %s {} +
-  ' sh 2>/dev/null || :
 }
 add() {
   if [ -s "$work/large" ]; then
@@ -126,11 +112,19 @@ take() {
   fi
   if [ -s "$work/forced" ]; then o update-index -q --add --replace -z --stdin < "$work/forced" 2>/dev/null; fi
 }
-for list in large more forced hidden skipped refused written; do : > "$work/$list"; done
-if cp -p .git/slipway-index "$GIT_INDEX_FILE" 2>/dev/null && [ -n "$known" ] &&
-  [ "$(sha256sum < "$GIT_INDEX_FILE" | cut -c 1-64)" = "$known" ]; then dirty; else known='' && from_head; fi
-if [ -s "$work/said" ]; then
-  lines < "$work/said" > "$work/theirs-said"
+for list in large more forced hidden skipped refused written dirty; do : > "$work/$list"; done
+if [ -n "$known" ] && cp -p .git/slipway-index "$GIT_INDEX_FILE" 2>/dev/null &&
+  sum_of=$(sha256sum < "$GIT_INDEX_FILE") && [ "${sum_of%% *}" = "$known" ]; then dirty; else known='' && from_head; fi
+differs=
+if [ -s "$work/theirs-shown" ]; then
+  o ls-files -v > "$work/ours-shown"
+  both=$(sha256sum "$work/theirs-shown" "$work/ours-shown")
+  ours_sum=${both##*
+}
+  if [ "${both%% *}" != "${ours_sum%% *}" ] || grep -q '^[Ss] ' "$work/theirs-shown"; then differs=1; fi
+fi
+if [ -n "$differs" ]; then
+  (unset GIT_INDEX_FILE; g ls-files -v -z 2>/dev/null) | lines > "$work/theirs-said"
   sed 's/^. //' "$work/theirs-said" | sort -u > "$work/theirs"
   o ls-files -v -z | lines > "$work/ours-said"
   sed 's/^. //' "$work/ours-said" | sort -u > "$work/ours"
@@ -157,26 +151,32 @@ if [ -s "$work/said" ]; then
   fi
 fi
 look 2>/dev/null || { from_head; look; }
-if [ -s "$work/said" ]; then
+if [ -n "$differs" ]; then
   lines < "$work/changed" > "$work/changed-lines"
   comm -13 "$work/ours" "$work/theirs" | comm -23 - "$work/hidden" | comm -23 - "$work/changed-lines" |
     names > "$work/more"
 fi
 if [ -s "$work/changed" ] || [ -s "$work/more" ]; then
-  large "$work/changed"
-  large "$work/more"
-  xargs -0 -n 200 sh -c '
-    for path; do set -- "$@" "./$path"; shift; done
-    find "$@" -maxdepth 0 \( -type l -o -type f ! -size "+${LARGE}c" \) -print0
-  ' sh < "$work/more" > "$work/forced" 2>/dev/null || :
-  all=$(sizes | { all=0; while read -r size; do all=$((all + size)); done; echo "$all"; })
+  cat "$work/changed" "$work/more" | xargs -0 stat -c %s -- > "$work/sizes" 2>/dev/null || :
+  all=0 some=
+  while read -r size; do
+    if [ "$size" -gt "$LARGE" ]; then some=1; else all=$((all + size)); fi
+  done < "$work/sizes"
+  if [ -n "$some" ]; then
+    large "$work/changed"
+    large "$work/more"
+  fi
+  if [ -s "$work/more" ]; then
+    xargs -0 -n 200 sh -c '
+      for path; do set -- "$@" "./$path"; shift; done
+      find "$@" -maxdepth 0 \( -type l -o -type f ! -size "+${LARGE}c" \) -print0
+    ' sh < "$work/more" > "$work/forced" 2>/dev/null || :
+  fi
   if [ "$all" -gt "$sum" ]; then
     echo "the files that changed have $all bytes together, and no more than $sum can be kept" >&2
     exit 77
   fi
 fi
-o diff-index -z --cached --name-only HEAD > "$work/staged" 2>/dev/null || :
-if [ -s "$work/staged" ]; then large "$work/staged"; fi
 if [ -s "$work/large" ]; then
   if [ "$(number "$work/large")" -gt "$most" ]; then
     echo "$(number "$work/large") files are larger than $LARGE bytes" >&2
@@ -194,49 +194,80 @@ kept=
 if [ -n "$settle" ]; then
   # Also what git takes for unchanged, because what it makes of the file is.
   cat "$work/dirty" "$work/changed" "$work/more" > "$work/looked-at"
-  o check-attr -z --stdin text crlf eol ident working-tree-encoding filter < "$work/looked-at" | tr '\n\0' '\1\n' > "$work/attributes"
-  sed -n 'N;N;/\nfilter\n/!d;/\nunspecified$/d;/\nunset$/d;s/\n.*//;p' "$work/attributes" | sort -u > "$work/filtered"
-  if o config core.autocrlf >/dev/null || o config core.eol >/dev/null; then
-    lines < "$work/looked-at"
-  else
-    sed -n 'N;N;/\nfilter\n/d;/\nunspecified$/d;/\nunset$/d;s/\n.*//;p' "$work/attributes" | sort -u
-  fi | comm -23 - "$work/filtered" > "$work/converted"
-  if [ -s "$work/converted" ]; then
-    names < "$work/converted" | o checkout-index -q --prefix="$work/out/" -z --stdin 2>/dev/null || :
-    while IFS= read -r path; do
-      if ! [ -L "./$path" ] && [ -f "./$path" ] && [ -f "$work/out/$path" ]; then printf '%s\n' "$path"; fi
-    done < "$work/converted" > "$work/both"
-    sed "s|^|$work/out/|" "$work/both" | o hash-object --no-filters --stdin-paths > "$work/out-ids"
-    sed 's|^|./|' "$work/both" | o hash-object --no-filters --stdin-paths > "$work/disk-ids"
-    paste -d ' ' "$work/out-ids" "$work/disk-ids" "$work/both" | while IFS= read -r line; do
-      rest=${line#* }
-      path=${rest#* }
-      if [ "${line%% *}" = "${rest%% *}" ]; then continue; fi
-      cat "$work/out/$path" > "./$path"
-      printf 'w%s\0' "$path" >> "$work/written"
-    done
-    tr '\n' '\0' < "$work/both" | o update-index -q -z --stdin
+  : > "$work/specified"
+  if [ -s "$work/looked-at" ]; then
+    o check-attr -z --stdin text crlf eol ident working-tree-encoding filter < "$work/looked-at" | tr '\n\0' '\1\n' |
+      sed -n 'N;N;/\nunspecified$/d;/\nunset$/d;p' > "$work/specified"
   fi
-  if [ -s "$work/filtered" ]; then
-    g config --name-only --get-regexp '^filter\..*\.(clean|process)$' | sed 's/^filter\.//; s/\.[a-z]*$//' | sort -u > "$work/filters" || :
-    printf '%s\n' "$filters" | sort -u | comm -23 "$work/filters" - > "$work/foreign"
-    sed -n 'N;N;/\nfilter\n/!d;s/\nfilter\n/\n/;p' "$work/attributes" | while IFS= read -r path && IFS= read -r value; do
-      if grep -qxF -e "$value" "$work/foreign"; then printf 'f%s\0' "$path"; fi
-    done >> "$work/written"
+  if [ -s "$work/specified" ] || [ -n "$converts" ]; then
+    sed -n 'N;N;/\nfilter\n/!d;s/\n.*//;p' "$work/specified" | sort -u > "$work/filtered"
+    if [ -n "$converts" ]; then
+      lines < "$work/looked-at"
+    else
+      sed -n 'N;N;/\nfilter\n/d;s/\n.*//;p' "$work/specified" | sort -u
+    fi | comm -23 - "$work/filtered" > "$work/converted"
+    if [ -s "$work/converted" ]; then
+      names < "$work/converted" | o checkout-index -q --prefix="$work/out/" -z --stdin 2>/dev/null || :
+      while IFS= read -r path; do
+        if ! [ -L "./$path" ] && [ -f "./$path" ] && [ -f "$work/out/$path" ]; then printf '%s\n' "$path"; fi
+      done < "$work/converted" > "$work/both"
+      sed "s|^|$work/out/|" "$work/both" | o hash-object --no-filters --stdin-paths > "$work/out-ids"
+      sed 's|^|./|' "$work/both" | o hash-object --no-filters --stdin-paths > "$work/disk-ids"
+      paste -d ' ' "$work/out-ids" "$work/disk-ids" "$work/both" | while IFS= read -r line; do
+        rest=${line#* }
+        path=${rest#* }
+        if [ "${line%% *}" = "${rest%% *}" ]; then continue; fi
+        cat "$work/out/$path" > "./$path"
+        printf 'w%s\0' "$path" >> "$work/written"
+      done
+      tr '\n' '\0' < "$work/both" | o update-index -q -z --stdin
+    fi
+    if [ -s "$work/filtered" ]; then
+      g config --name-only --get-regexp '^filter\..*\.(clean|process)$' | sed 's/^filter\.//; s/\.[a-z]*$//' | sort -u > "$work/filters" || :
+      printf '%s\n' "$filters" | sort -u | comm -23 "$work/filters" - > "$work/foreign"
+      sed -n 'N;N;/\nfilter\n/!d;s/\nfilter\n/\n/;p' "$work/specified" | while IFS= read -r path && IFS= read -r value; do
+        if grep -qxF -e "$value" "$work/foreign"; then printf 'f%s\0' "$path"; fi
+      done >> "$work/written"
+    fi
   fi
-  if cp -p "$GIT_INDEX_FILE" .git/slipway-index.new && mv -f .git/slipway-index.new .git/slipway-index; then
-    kept=$(sha256sum < "$GIT_INDEX_FILE" | cut -c 1-64)
+  sum_of=$(sha256sum < "$GIT_INDEX_FILE")
+  sum_of=${sum_of%% *}
+  if [ "$sum_of" = "$known" ] ||
+    { cp -p "$GIT_INDEX_FILE" .git/slipway-index.new && mv -f .git/slipway-index.new .git/slipway-index; }; then
+    kept=$sum_of
   fi
 fi
 printf '%s\n%s\n' "$tree" "$kept"
-cat "$work/written"
-head -n 100 "$work/refused" | names | xargs -0 sh -c 'for path; do printf "h%s\0" "$path"; done' sh
+if [ -s "$work/written" ]; then cat "$work/written"; fi
+if [ -s "$work/refused" ]; then
+  head -n 100 "$work/refused" | names | xargs -0 sh -c 'for path; do printf "h%s\0" "$path"; done' sh
+fi
 if [ -s "$work/large" ]; then xargs -0 sh -c 'for path; do printf "l%s\0" "$path"; done' sh < "$work/large"; fi
-o ls-files -s -z | tr '\n\0' '\1\n' | sed -n 's/^160000 [0-9a-f]* 0	//p' | while IFS= read -r path; do
-  if [ -e "$path/.git" ] && [ -n "$(unset GIT_INDEX_FILE; plain -C "$path" status --porcelain 2>/dev/null | head -n 1)" ]; then
-    printf 'l//%s\0' "$path"
-  fi
-done
+o ls-files -s > "$work/entries"
+if grep -q '^160000 ' "$work/entries"; then
+  o ls-files -s -z | tr '\n\0' '\1\n' | sed -n 's/^160000 [0-9a-f]* 0	//p' | while IFS= read -r path; do
+    if [ -e "$path/.git" ] && [ -n "$(unset GIT_INDEX_FILE; plain -C "$path" status --porcelain 2>/dev/null | head -n 1)" ]; then
+      printf 'l//%s\0' "$path"
+    fi
+  done
+fi
+"#;
+
+/// The filter for files that `.gitattributes` gives to Git LFS: keeps the content where git-lfs would, and gives a pointer.
+const LFS: &str = r#"place() { rest=${1#??}; more=${rest#??}; printf '%s/objects/%s/%s' "$SLIPWAY_LFS" "${1%"$rest"}" "${rest%"$more"}"; }
+mkdir -p "$SLIPWAY_LFS/tmp"
+file=$(mktemp "$SLIPWAY_LFS/tmp/XXXXXX")
+trap 'rm -f "$file"' EXIT
+cat > "$file"
+size=$(($(wc -c < "$file")))
+if [ "$size" = 0 ] || { [ "$size" -le 1024 ] && [ "$(head -n 1 "$file" | tr -d '\0')" = 'version https://git-lfs.github.com/spec/v1' ]; }; then
+  cat "$file"
+  exit
+fi
+oid=$(sha256sum < "$file") && oid=${oid%% *}
+mkdir -p "$(place "$oid")"
+mv -f "$file" "$(place "$oid")/$oid"
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %s\n' "$oid" "$size"
 "#;
 
 /// Prints the id of the tree of the last commit if the workspace has that and nothing else; else nothing. For a workspace in
@@ -324,6 +355,7 @@ impl Git<'_> {
         });
         args.push(&filters);
         args.extend(files.iter().map(String::as_str));
+        args.push(LFS);
         args.extend(products.unwrap_or_default().iter().map(String::as_str));
         let printed = self.run(TREE, &args, LIST_LIMIT).await;
         let printed = self.tidied(&work, printed).await?;
