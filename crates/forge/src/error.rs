@@ -124,6 +124,14 @@ impl Error {
         }
     }
 
+    /// Whether the remote says that there is no such repository, for whoever asked; anything else that is wrong says nothing of that.
+    pub(crate) fn says_not_there(&self) -> bool {
+        let Self::Unavailable { detail, .. } = self else { return false };
+        let detail = detail.to_lowercase();
+        let signs = ["not found", "could not be found", "does not exist", "no such directory"];
+        !self.is_passing() && signs.iter().any(|sign| detail.contains(sign))
+    }
+
     /// A failed file operation, with what was being done.
     pub(crate) fn io(doing: impl std::fmt::Display, error: &std::io::Error) -> Self {
         Self::Io(format!("cannot {doing}: {error}"))

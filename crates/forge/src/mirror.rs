@@ -82,11 +82,13 @@ impl Mirrors {
         if let Some(told) = self.forges.moved(url).await {
             return self.forges.is_called(url, now, &told);
         }
-        let there = match Url::parse(url) {
-            Ok(url) => remote::list(&self.mirror(url).url, "*").await,
-            Err(_) => return false,
+        let Ok(parsed) = Url::parse(url) else { return false };
+        let before = self.mirror(parsed);
+        let there = match before.signed().await {
+            Ok(url) => remote::list(&url, "*").await,
+            Err(error) => Err(error),
         };
-        if !there.is_err_and(|error| !error.is_passing()) {
+        if !there.is_err_and(|error| error.says_not_there()) {
             return false;
         }
         match self.fetch(now).await {

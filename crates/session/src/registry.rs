@@ -52,6 +52,8 @@ pub(crate) struct Registry {
     pub(crate) logins: Arc<Logins>,
     /// Held by whoever makes a prompt of what a forge told.
     pub(crate) hooking: tokio::sync::Mutex<()>,
+    /// How much news of forges waits for pull requests that are being opened.
+    pub(crate) early: std::sync::atomic::AtomicUsize,
     handles: Mutex<HashMap<SessionId, Arc<OnceCell<Handle>>>>,
     pub(crate) damages: Damages,
     pub(crate) shelf: Arc<Shelf>,
@@ -81,6 +83,7 @@ impl Registry {
             options,
             exits,
             client,
+            early: Default::default(),
             notifier,
             replier,
             logins,

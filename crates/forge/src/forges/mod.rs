@@ -433,15 +433,18 @@ impl Forges {
         }
     }
 
-    /// Whether one forge serves both addresses, and calls the repository at the second one as it says here: by its name, alone or
-    /// at the end of an address.
+    /// Whether one forge serves both addresses, and calls the repository at the second one as it says here: by its name, or by an
+    /// address, which can be at another host than that at which git reaches it.
     pub fn is_called(&self, url: &str, now: &str, told: &str) -> bool {
         let (Some((before, _)), Some((known, repository))) = (self.serving(url), self.serving(now)) else {
             return false;
         };
-        let (told, name) =
-            (told.trim_end_matches(".git").to_lowercase(), repository.to_string().to_lowercase());
-        before.place == known.place && (told == name || told.ends_with(&format!("/{name}")))
+        let beyond_host = |(_, rest): (&str, &str)| rest.split_once('/').map(|(_, path)| path.to_owned());
+        let path = told.split_once("://").map_or(Some(told.to_owned()), beyond_host);
+        let is_name =
+            |path: String| path.trim_end_matches(".git").eq_ignore_ascii_case(&repository.to_string());
+        let there = Place::parse(told).and_then(|place| place.below(&known.place));
+        before.place == known.place && (path.is_some_and(is_name) || there.as_ref() == Some(&repository))
     }
 
     fn serving(&self, url: &str) -> Option<(&Known, Repository)> {

@@ -184,9 +184,8 @@ fn new(
     commit: &str,
     remote: String,
 ) -> Delivery {
-    let of_branch = |known: &&Delivery| {
-        known.repository == repository && known.branch == branch && known.remote == remote
-    };
+    // Wherever the repository is now: where it moved, the pull request went with it.
+    let of_branch = |known: &&Delivery| known.repository == repository && known.branch == branch;
     let stream = context.recorder.stream();
     let known = stream.with_state(|state| state.all_deliveries().iter().find(of_branch).cloned());
     let (url, number, review) =

@@ -157,8 +157,9 @@ fn words(people: &People, facts: &Facts<'_>, by: Vec<String>, link: &str) -> Wor
     let body = match facts.prompt {
         "" => String::new(),
         prompt if prompt == title => String::new(),
-        prompt => format!("{}\n\n", crate::outbox::quiet(prefix(prompt, BODY).trim_end())),
+        prompt => format!("{}\n\n", unskipped(&crate::outbox::quiet(prefix(prompt, BODY).trim_end()))),
     };
+    let title = unskipped(&crate::outbox::quiet(&title));
     let shared: String = authors.iter().skip(1).map(|author| format!("Co-authored-by: {author}\n")).collect();
     // A program's arguments end at a NUL.
     let trailers = format!("{shared}Slipway-Session: {link}").replace('\0', " ");
@@ -266,6 +267,16 @@ mod tests {
         }
         assert_eq!(made.instead_of(&told), told, "once is enough");
         assert!(made.instead_of("").starts_with(NAMELESS));
+        // The platform's own words can be a model's, or those of a log that it was shown.
+        let said = words(
+            &people,
+            &facts("CI says [skip ci] @all", "Add tests of the cart [no ci].", false),
+            Vec::new(),
+            "x",
+        );
+        for bad in ["[skip ci]", "@all", "[no ci]"] {
+            assert!(!said.message.contains(bad), "{}", said.message);
+        }
         let nobody = words(&people, &facts("", "", true), Vec::new(), "ses_1");
         assert_eq!(nobody.author, Author::default());
     }

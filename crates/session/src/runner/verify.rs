@@ -206,6 +206,10 @@ impl Runner {
                 return Ok(Some(Passed { tree, left: None }));
             }
             let Some(after) = self.looked(results).await? else { return Ok(None) };
+            if let Some(text) = not_as_it_is(&after.unlike) {
+                results.push(checks::failed("delivery".to_owned(), text));
+                return Ok(None);
+            }
             // What git converts can change on the disk, and the tree is the same.
             let files = if !after.unlike.written.is_empty() {
                 after.unlike.written

@@ -76,7 +76,7 @@ impl State {
             delivery: self.delivery.clone(),
             deliveries: self.deliveries.clone(),
             notifying: !self.notifications.is_empty()
-                || self.replies.iter().any(|reply| reply.state != ReplyState::Awaited),
+                || self.replies.iter().any(|reply| reply.state == ReplyState::Intended),
             sandbox: self.sandbox.map(|(id, _)| id),
             forked_from: created.forked_from,
             skills: self.skills.clone().unwrap_or_default(),

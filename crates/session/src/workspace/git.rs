@@ -121,9 +121,11 @@ g bundle create -q - "refs/heads/$2" "^$3"
 const RENEW: &str = r#"
 if [ -e "$1" ]; then g unpack-objects -q < "$1"; rm -f "$1"; fi
 now() { printf '%s\n' "$2" | sed -n "s/^$1 //p"; }
-g for-each-ref --format='%(objectname) %(refname)' refs/heads | while read -r was ref; do
+# What is at another one by name only goes with that; and a branch that somebody locked stays where it is.
+g for-each-ref --format='%(objectname) %(refname) %(symref)' refs/heads | while read -r was ref to; do
+  if [ -n "$to" ]; then continue; fi
   is=$(now "$was" "$2")
-  if [ -n "$is" ]; then g update-ref "$ref" "$is" "$was"; fi
+  if [ -n "$is" ]; then g update-ref "$ref" "$is" "$was" || :; fi
 done
 was=$(g rev-parse -q --verify 'HEAD^{commit}') || was=none
 is=$(now "$was" "$2")

@@ -10,18 +10,30 @@ use crate::failure::Failure;
 /// Longest description; larger ones are cut, and what was cut does not count.
 const LIMIT: usize = 64 * 1024;
 
-/// Prints the attributes of the clone and of the user, whether the checkout is sparse, the sum of the index, and the settings
-/// by which files are converted. With `$1` the index is of nobody but us: it is what later ones are compared with.
+/// Prints the attributes of the clone and of the user, the sums of the list of files that need not be on the disk and of the
+/// index, and the settings by which files are converted. With `$1` the index is of nobody but us: it is what later ones are
+/// compared with, and files that it says are unchanged without a look are looked at.
 const GROUND: &str = r#"
 text() { if [ -n "$1" ] && [ -f "$1" ]; then head -c 8000 "$1" 2>/dev/null | tr -d '\0'; fi; printf '\0'; }
 text .git/info/attributes
 global=$(g config --path core.attributesFile) || global=
 text "${global:-${XDG_CONFIG_HOME:-$HOME/.config}/git/attributes}"
-if g ls-files -t 2>/dev/null | grep -q '^S '; then printf sparse; fi
+if [ -e .git/slipway-index ] || [ -e .git/slipway-hidden ]; then rm -f .git/slipway-index .git/slipway-hidden; fi
+flags=$(g ls-files -v 2>/dev/null | grep -c '^[a-zS] ') || :
+if [ "${flags:-0}" -gt 0 ]; then
+  g ls-files -v -z | tr '\n\0' '\1\n' | sed -n 's/^[Ss] //p' | sort -u > .git/slipway-hidden
+  if [ -s .git/slipway-hidden ]; then
+    sum=$(sha256sum < .git/slipway-hidden)
+    printf '%s' "${sum%% *}"
+  fi
+fi
 printf '\0'
-if [ -e .git/slipway-index ]; then rm -f .git/slipway-index; fi
 if [ -n "$1" ] && [ -f .git/index ]; then
   cp -p .git/index .git/slipway-index
+  if [ "${flags:-0}" -gt 0 ]; then
+    g ls-files -v -z | tr '\n\0' '\1\n' | sed -n 's/^[a-z] //p' | tr '\1\n' '\n\0' |
+      GIT_INDEX_FILE=.git/slipway-index g update-index -q --no-assume-unchanged -z --stdin
+  fi
   sum=$(sha256sum < .git/slipway-index)
   printf '%s' "${sum%% *}"
 fi
@@ -50,8 +62,10 @@ pub(crate) struct Ground {
     /// What `.git/info/attributes` said, and the user's own file.
     attributes: String,
     user_attributes: String,
-    /// Whether not all files were checked out.
-    pub(super) sparse: bool,
+    /// The SHA-256 of the list of the files that people do not want on the disk, which lies in the clone. None where all are
+    /// wanted there.
+    #[serde(default)]
+    pub(super) hidden: Option<String>,
     /// The SHA-256 of the index that we left in the clone. Another one is not taken at its word.
     pub(super) index: Option<String>,
 }
@@ -61,20 +75,24 @@ impl Ground {
     fn parse(text: &str) -> Self {
         let mut parts = text.splitn(5, '\0').map(str::to_owned);
         let mut part = || parts.next().unwrap_or_default();
-        let (attributes, user_attributes, sparse, index) = (part(), part(), part(), part());
+        let (attributes, user_attributes, hidden, index) = (part(), part(), part(), part());
         let rest = part();
         // What was cut off in the middle is no setting.
         let whole = rest.rfind('\0').map_or("", |end| &rest[..end]);
         // Large files have a filter of ours; with a process beside it, even an empty one, git would not ask that.
         let setting = |entry: &str| {
-            let (name, value) = entry.split_once('\n')?;
+            // A name alone means that it is so.
+            let (name, value) = entry.split_once('\n').unwrap_or((entry, "true"));
+            if name.is_empty() {
+                return None;
+            }
             (!name.starts_with("filter.lfs.")).then(|| (name.to_owned(), value.to_owned()))
         };
         Self {
             settings: whole.split('\0').filter_map(setting).collect(),
             attributes,
             user_attributes,
-            sparse: sparse == "sparse",
+            hidden: (hidden.len() == 64).then_some(hidden),
             index: (index.len() == 64).then_some(index),
         }
     }
@@ -156,11 +174,12 @@ mod tests {
     fn what_people_configured_is_written_down_as_they_did() {
         let sum = "a1".repeat(32);
         let ground = Ground::parse(&format!(
-            "*.ipynb filter=strip\n\0\0\0{sum}\0filter.lfs.process\n\0filter.strip.out.clean\nstrip \"$1\" \\\\ x\0core.autocrlf\ninput\0filter.cut"
+            "*.ipynb filter=strip\n\0\0\0{sum}\0filter.lfs.process\n\0filter.strip.out.required\0filter.strip.out.clean\nstrip \"$1\" \\\\ x\0core.autocrlf\ninput\0filter.cut"
         ));
-        assert_eq!((ground.index.as_deref(), ground.sparse), (Some(sum.as_str()), false));
-        assert_eq!(ground.filters(), "strip.out\nlfs");
+        assert_eq!((ground.index.as_deref(), ground.hidden.as_deref()), (Some(sum.as_str()), None));
+        assert_eq!(ground.filters(), "strip.out\nstrip.out\nlfs");
         let [config, attributes, user] = ground.files("/tmp/o");
+        assert!(config.contains("[filter \"strip.out\"]\n\trequired = \"true\"\n"), "{config}");
         assert!(config.contains("[filter \"strip.out\"]\n\tclean = \"HOME="), "{config}");
         assert!(config.contains("strip \\\"$1\\\" \\\\\\\\ x\"\n"), "{config}");
         assert!(config.contains("[core]\n\tautocrlf = \"input\"\n"), "{config}");

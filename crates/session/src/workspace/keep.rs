@@ -118,7 +118,8 @@ impl Workspace {
             }
         }
         // Where no step has run, there is most often nothing but the commit, which is quickly seen.
-        let untouched = if is_first && saved.setup.is_empty() { git.untouched().await? } else { None };
+        let is_bare = is_first && saved.setup.is_empty() && found.is_ok();
+        let untouched = if is_bare { git.untouched().await? } else { None };
         if let Some(tree) = untouched {
             saved.products = Some(Vec::new());
             saved.began = Some(tree.clone());

@@ -13,6 +13,7 @@ use sandbox::snapshot::Snapshot;
 use sandbox::{Life, Owner, Sandbox, Spec, Stack, service};
 
 use super::extras;
+use super::ground::Index;
 use super::prepare::{BUNDLE, Content, Witness, begun, copy_in, remote};
 use super::{Held, Saved, Sync, Workspace, branch_name, changed, git, recipe};
 use crate::builds::network;
@@ -556,9 +557,20 @@ impl Making<'_> {
         let source = whence.source(workspace);
         let mut notices = content.notices.clone();
         notices.extend(extras::lay_all(&source, &clones, changes, scratch.path(), self.stop).await?);
+        let saved = self.on_new_ground(&held, content.saved).await?;
         self.serve(&held, &saved.services).await?;
         self.tell(id, SandboxState::Ready).await?;
-        Ok(Ready { held, saved: content.saved, notices, made: true, sync: None })
+        Ok(Ready { held, saved, notices, made: true, sync: None })
+    }
+
+    /// What people had configured for git is in a workspace that was made again as it was in the one before: nobody was at
+    /// work in it yet. Of one in which no turn began it is looked at then.
+    async fn on_new_ground(&self, held: &Held, mut saved: Saved) -> Result<Saved, Trouble> {
+        if !saved.grounds.is_empty() {
+            saved.grounds = self.workspace.git(&*held.sandbox).grounds(Index::Ours).await?;
+            self.workspace.record.put(saved.clone())?;
+        }
+        Ok(saved)
     }
 
     /// The bare base, the repository, and the set-up steps.
@@ -590,6 +602,7 @@ impl Making<'_> {
         if !content.saved.setup.is_empty() {
             self.look(&held).await?;
         }
+        content.saved = self.on_new_ground(&held, content.saved).await?;
         self.serve(&held, &content.saved.services).await?;
         workspace.record.put(content.saved.clone())?;
         self.tell(id, SandboxState::Ready).await?;

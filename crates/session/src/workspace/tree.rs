@@ -28,7 +28,7 @@ const LIST_LIMIT: usize = 64 * 1024;
 /// agent made for itself, or a file that it told git not to look at, does not hide work from the checks.
 ///
 /// `$1` is a directory of its own, `$2` the size from which a file is left out, `$3` what all may have together, `$4` how
-/// many can be left out, `$6` whether people had a sparse checkout, `$8` the names of their filters, `$9` and the two after it what
+/// many can be left out, `$6` the sum of the list of files that people did not want on the disk, `$8` the names of their filters, `$9` and the two after it what
 /// `Ground::files` gives, `$12` the filter for large files; patterns of what the set-up left follow. A file that is left out is as it is in the last commit. Where few files
 /// changed, git is told which, so that it does not look at all of them again.
 ///
@@ -80,12 +80,19 @@ export GIT_INDEX_FILE
 dirty() { if [ -n "$settle" ]; then o diff-files -z --name-only > "$work/dirty" 2>/dev/null || :; fi; }
 from_head() {
   rm -f "$GIT_INDEX_FILE"
-  o read-tree HEAD
+  if [ -n "$head" ]; then o read-tree HEAD || return; fi
   dirty
+  hide
+  if [ -s "$work/gone" ]; then o update-index -q --force-remove -z --stdin < "$work/gone"; fi
   o update-index -q --refresh >/dev/null 2>&1 || :
 }
 lines() { tr '\n\0' '\1\n' | sort -u; }
 names() { tr '\1\n' '\n\0'; }
+hide() {
+  if [ ! -s "$work/hidden" ]; then return; fi
+  o ls-files -z | lines | comm -12 - "$work/hidden" | names > "$work/unseen"
+  if [ -s "$work/unseen" ]; then o update-index -q --skip-worktree -z --stdin < "$work/unseen"; fi
+}
 look() { o ls-files -z -m -o --exclude-standard > "$work/changed"; }
 number() { tr -cd '\0' < "$1" | wc -c; }
 large() {
@@ -105,14 +112,18 @@ take() {
   if [ ! -s "$work/large" ] && [ ! -s "$work/changed" ]; then
     :
   elif [ -s "$work/large" ] || [ "$(number "$work/changed")" -gt 100 ]; then
-    add >/dev/null 2>&1 || { from_head; add >/dev/null; }
+    add >/dev/null 2>&1 || anew
   else
-    o --literal-pathspecs add -A --pathspec-from-file="$work/changed" --pathspec-file-nul >/dev/null 2>&1 ||
-      { from_head; add >/dev/null; }
+    o --literal-pathspecs add -A --pathspec-from-file="$work/changed" --pathspec-file-nul >/dev/null 2>&1 || anew
   fi
-  if [ -s "$work/forced" ]; then o update-index -q --add --replace -z --stdin < "$work/forced" 2>/dev/null; fi
+  force
 }
-for list in large more forced hidden skipped refused written dirty; do : > "$work/$list"; done
+force() {
+  if [ -s "$work/forced" ]; then o update-index -q --add --replace -z --stdin < "$work/forced" 2>/dev/null || :; fi
+}
+# Files can go while they are looked at.
+anew() { { from_head && add >/dev/null 2>&1; } || { from_head && add >/dev/null 2>&1; } || { from_head && add >/dev/null; }; }
+for list in large more forced hidden gone skipped refused written foreign-files dirty; do : > "$work/$list"; done
 if [ -n "$known" ] && cp -p .git/slipway-index "$GIT_INDEX_FILE" 2>/dev/null &&
   sum_of=$(sha256sum < "$GIT_INDEX_FILE") && [ "${sum_of%% *}" = "$known" ]; then dirty; else known='' && from_head; fi
 differs=
@@ -141,12 +152,13 @@ if [ -n "$differs" ]; then
   if [ -s "$work/hidden" ]; then
     names < "$work/hidden" > "$work/unseen"
     o --literal-pathspecs reset -q --pathspec-from-file="$work/unseen" --pathspec-file-nul HEAD
-    o ls-files -z | lines | comm -12 - "$work/hidden" | names > "$work/unseen"
-    if [ -s "$work/unseen" ]; then o update-index -q --skip-worktree -z --stdin < "$work/unseen"; fi
-    if [ -z "$sparse" ]; then
+    hide
+    # Those that people hid are as they are in the repository; a list that is another one now is not theirs.
+    if [ -n "$sparse" ] && cp .git/slipway-hidden "$work/theirs-hidden" 2>/dev/null &&
+      sum_of=$(sha256sum < "$work/theirs-hidden") && [ "${sum_of%% *}" = "$sparse" ]; then
+      comm -23 "$work/hidden" "$work/theirs-hidden" > "$work/refused"
+    else
       cat "$work/hidden" > "$work/refused"
-    elif [ -n "$known" ]; then
-      comm -23 "$work/ours" "$work/skipped" | comm -12 - "$work/hidden" > "$work/refused"
     fi
   fi
 fi
@@ -189,11 +201,15 @@ if [ -s "$work/large" ]; then
   } > "$work/paths"
 fi
 take
-tree=$(o write-tree 2>/dev/null) || { from_head; add >/dev/null; tree=$(o write-tree); }
+tree=$(o write-tree 2>/dev/null) || { anew; force; tree=$(o write-tree); }
 kept=
 if [ -n "$settle" ]; then
   # Also what git takes for unchanged, because what it makes of the file is.
   cat "$work/dirty" "$work/changed" "$work/more" > "$work/looked-at"
+  # Other attributes make others of files that did not change; and who knows what they were before what was not known.
+  if [ -z "$known" ] || tr '\0' '\n' < "$work/looked-at" | grep -q '^\(.*/\)\{0,1\}\.gitattributes$'; then
+    o ls-files -z > "$work/looked-at"
+  fi
   : > "$work/specified"
   if [ -s "$work/looked-at" ]; then
     o check-attr -z --stdin text crlf eol ident working-tree-encoding filter < "$work/looked-at" | tr '\n\0' '\1\n' |
@@ -208,17 +224,22 @@ if [ -n "$settle" ]; then
     fi | comm -23 - "$work/filtered" > "$work/converted"
     if [ -s "$work/converted" ]; then
       names < "$work/converted" | o checkout-index -q --prefix="$work/out/" -z --stdin 2>/dev/null || :
+      cr=$(printf '\r')
       while IFS= read -r path; do
+        # Git takes no such name from a list.
+        case $path in *"$cr") continue ;; esac
         if ! [ -L "./$path" ] && [ -f "./$path" ] && [ -f "$work/out/$path" ]; then printf '%s\n' "$path"; fi
       done < "$work/converted" > "$work/both"
       sed "s|^|$work/out/|" "$work/both" | o hash-object --no-filters --stdin-paths > "$work/out-ids"
       sed 's|^|./|' "$work/both" | o hash-object --no-filters --stdin-paths > "$work/disk-ids"
+      told=0
       paste -d ' ' "$work/out-ids" "$work/disk-ids" "$work/both" | while IFS= read -r line; do
         rest=${line#* }
         path=${rest#* }
         if [ "${line%% *}" = "${rest%% *}" ]; then continue; fi
-        cat "$work/out/$path" > "./$path"
-        printf 'w%s\0' "$path" >> "$work/written"
+        cat "$work/out/$path" 2>/dev/null > "./$path" || { chmod u+w "./$path" && cat "$work/out/$path" > "./$path"; }
+        told=$((told + 1))
+        if [ "$told" -le 100 ]; then printf 'w%s\0' "$path" >> "$work/written"; fi
       done
       tr '\n' '\0' < "$work/both" | o update-index -q -z --stdin
     fi
@@ -226,10 +247,12 @@ if [ -n "$settle" ]; then
       g config --name-only --get-regexp '^filter\..*\.(clean|process)$' | sed 's/^filter\.//; s/\.[a-z]*$//' | sort -u > "$work/filters" || :
       printf '%s\n' "$filters" | sort -u | comm -23 "$work/filters" - > "$work/foreign"
       sed -n 'N;N;/\nfilter\n/!d;s/\nfilter\n/\n/;p' "$work/specified" | while IFS= read -r path && IFS= read -r value; do
-        if grep -qxF -e "$value" "$work/foreign"; then printf 'f%s\0' "$path"; fi
-      done >> "$work/written"
+        if grep -qxF -e "$value" "$work/foreign"; then printf '%s\n' "$path"; fi
+      done > "$work/foreign-files"
     fi
   fi
+  # What was refused stays refused.
+  if [ -s "$work/refused" ]; then names < "$work/refused" | o update-index -q --no-skip-worktree -z --stdin; fi
   sum_of=$(sha256sum < "$GIT_INDEX_FILE")
   sum_of=${sum_of%% *}
   if [ "$sum_of" = "$known" ] ||
@@ -238,10 +261,14 @@ if [ -n "$settle" ]; then
   fi
 fi
 printf '%s\n%s\n' "$tree" "$kept"
+tell() {
+  if [ -s "$work/$2" ]; then
+    head -n 100 "$work/$2" | names | xargs -0 sh -c 'for path; do printf "%s%s\0" "$0" "$path"; done' "$1"
+  fi
+}
+tell h refused
+tell f foreign-files
 if [ -s "$work/written" ]; then cat "$work/written"; fi
-if [ -s "$work/refused" ]; then
-  head -n 100 "$work/refused" | names | xargs -0 sh -c 'for path; do printf "h%s\0" "$path"; done' sh
-fi
 if [ -s "$work/large" ]; then xargs -0 sh -c 'for path; do printf "l%s\0" "$path"; done' sh < "$work/large"; fi
 o ls-files -s > "$work/entries"
 if grep -q '^160000 ' "$work/entries"; then
@@ -348,7 +375,7 @@ impl Git<'_> {
         let mut args = vec![work.as_str()];
         args.extend(numbers.iter().map(String::as_str));
         args.push(ground.index.as_deref().unwrap_or_default());
-        args.push(if ground.sparse { "sparse" } else { "" });
+        args.push(ground.hidden.as_deref().unwrap_or_default());
         args.push(match reading {
             Reading::Look => "",
             Reading::Settle => "settle",

@@ -140,3 +140,43 @@ async fn which_files_are_tracked_is_the_agents_to_say() {
     assert_eq!(did.file("out/wanted").as_deref(), Some("1\n"));
     assert_eq!((did.file("out/other"), did.file("stamp")), (None, None));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_did_not_change_are_as_new_attributes_make_them() {
+    // Whoever checks it out gets a test that is never right.
+    let did = does(&[], None, "sh test.sh", "echo 'test.sh eol=crlf' > .gitattributes").await;
+    assert_eq!(did.finished.outcome, Outcome::Escalated, "{:?}", did.finished);
+    assert_eq!(did.branch, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_hides_stays_refused_also_beside_what_people_hid() {
+    let setup = "git update-index --skip-worktree local; rm local";
+    let hide = "git update-index --skip-worktree test.sh; rm test.sh; echo wrong > value";
+    let check = "if [ -e test.sh ]; then sh test.sh; fi";
+    let lists = "rm -f .git/slipway-index; echo test.sh >> .git/slipway-hidden";
+    for command in [hide, &format!("{hide}; {lists}")] {
+        let did = does(&[("local", "mine\n")], Some(setup), check, command).await;
+        assert_eq!(did.finished.outcome, Outcome::Escalated, "{command}: {:?}", did.finished);
+        assert!(did.told.contains("not on the disk"), "{}", did.told);
+        assert_eq!(did.branch, None);
+    }
+    // Nor is it for a check to hide anything.
+    let check = "sh test.sh && git update-index --skip-worktree test.sh && rm test.sh";
+    let did = does(&[], None, check, "echo 'right too' > value").await;
+    assert_eq!(did.finished.outcome, Outcome::Escalated, "{:?}", did.finished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_every_kind_can_be_delivered() {
+    let files = [(".gitattributes", "* text=auto\n*.bat eol=crlf\n"), ("config", "old\n")];
+    // People told git not to look at it; what is there then is delivered all the same.
+    let setup = "git update-index --assume-unchanged config";
+    let command = "echo new > config; echo x > \"$(printf 'Icon\\r')\"; echo a > r.bat; chmod 444 r.bat; \
+                   mkdir out; echo 1 > out/a; echo out >> .gitignore; git add -f out/a; rm -r out; ln -s /tmp out";
+    let did = does(&files, Some(setup), "sh test.sh", command).await;
+    assert_eq!(did.finished.outcome, Outcome::Done, "{:?}", did.finished.reason);
+    assert_eq!(did.file("config").as_deref(), Some("new\n"));
+    assert_eq!(did.file("Icon\r").as_deref(), Some("x\n"));
+    assert_eq!(did.file("r.bat").as_deref(), Some("a\n"));
+}

@@ -197,15 +197,14 @@ async fn a_git_that_hangs_for_ever_does_not_keep_a_stopped_turn_from_ending() {
     hangs("touch /tmp/hung; exec sleep 98765", false).await;
 }
 
-async fn hangs(filter: &str, kept: bool) {
-    let make = format!(
-        "git config filter.x.clean '{filter}'; echo '*.txt filter=x' > .gitattributes; echo 42 > answer.txt"
-    );
+async fn hangs(clean: &str, kept: bool) {
+    let make = "echo '*.txt filter=x' > .gitattributes; echo 42 > answer.txt";
     let world = World::new(first_turn(move |request| match request.results().len() {
         0 => Reply::new().call("shell", json!({"command": make})),
         _ => Reply::text("Done."),
     }))
-    .await;
+    .await
+    .environment(|environment| environment.setup.push(filter(clean)));
     let sessions = world.start().await;
     let id = create(&sessions, "Begin").await;
     let mut follow = Follow::new(&sessions, id).await;
