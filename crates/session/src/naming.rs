@@ -173,6 +173,7 @@ fn clean(said: &str) -> Option<String> {
         Some((word, rest)) if word.trim().eq_ignore_ascii_case("title") => rest.trim_matches(around),
         _ => line,
     };
+    let line = line.replace("**", "");
     let line: String = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     let line = line.trim_end_matches('.').trim_matches(around);
     Some(crate::title(line)).filter(|title| !title.is_empty())
@@ -208,6 +209,7 @@ mod tests {
             ("<think>\nOkay, the user …\n</think>\n\nFix it", Some("Fix it")),
             ("<think>\nOkay, the user", None),
             ("title:", None),
+            ("Title: Say **hello**\nsecond line", Some("Say hello")),
         ] {
             assert_eq!(clean(said).as_deref(), title, "{said:?}");
         }
