@@ -126,6 +126,8 @@ struct Opened {
     response: Result<Response, Complaint>,
     answer_is_call: bool,
     notes: Vec<String>,
+    /// What the request was written for.
+    quirks: Quirks,
     /// Bytes of the request.
     sent: u64,
 }
@@ -231,7 +233,7 @@ impl Client {
 
     async fn call(&self, model: &Model, request: &Request, sink: &mut Sink<'_>) -> Result<Answer, Error> {
         let started = Instant::now();
-        let Opened { response, answer_is_call, mut notes, sent } = self.open(model, request).await?;
+        let Opened { response, answer_is_call, mut notes, quirks, sent } = self.open(model, request).await?;
         tracing::debug!(model = model.name, elapsed = ?started.elapsed(), "the model server accepted the call");
         let mut first_token = None;
         let mut timed = |delta: Delta| {
@@ -247,7 +249,7 @@ impl Client {
                 sink(delta);
             }
         };
-        let mut fold = wire::fold(model, request);
+        let mut fold = wire::fold(model, request, quirks);
         let mut body = Body::default();
         let most = longest(model, request.max_output_tokens);
         let read = match response {
@@ -341,7 +343,7 @@ impl Client {
                     self.remember(&maker, &learned);
                 }
                 notes.extend(changed);
-                return Ok(Opened { response: Ok(response), answer_is_call, notes, sent });
+                return Ok(Opened { response: Ok(response), answer_is_call, notes, quirks, sent });
             }
             let hints = hints::from_headers(response.headers());
             let body = self.complaint(model, response).await;
@@ -374,7 +376,7 @@ impl Client {
                 learned.quirks = Some(adapted);
                 taught
             } else if complaint.broken_call().is_some() {
-                return Ok(Opened { response: Err(complaint), answer_is_call, notes, sent });
+                return Ok(Opened { response: Err(complaint), answer_is_call, notes, quirks, sent });
             } else {
                 let thinking = model.thinking(prepared.max_output_tokens);
                 let takes = complaint.takes().map(|tokens| tokens.saturating_sub(thinking.into()));

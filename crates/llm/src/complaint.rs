@@ -87,6 +87,19 @@ impl Complaint {
             && (self.message.contains(parameter) || self.parameter.contains(parameter))
     }
 
+    /// Whether the server does not know this parameter, whose name is a word that may stand in any sentence: so it counts only
+    /// where it is told apart, quoted, or set off by a colon.
+    pub(crate) fn takes_no(&self, parameter: &str) -> bool {
+        let said = self.message.trim_end_matches('.');
+        let quoted = |quote| said.contains(&format!("{quote}{parameter}{quote}"));
+        let list = said.rsplit_once(": ").map_or("", |(_, list)| list);
+        let listed = list.split(", ").any(|name| name == parameter);
+        let set_off = listed || said.starts_with(&format!("{parameter}: "));
+        matches!(self.status, Some(400 | 404 | 422))
+            && self.says_unsupported()
+            && (self.parameter == parameter || set_off || ['\'', '"', '`'].into_iter().any(quoted))
+    }
+
     /// Whether the server used these words, in any case. Chat templates that fail are often reported as 500.
     pub(crate) fn says(&self, words: &str) -> bool {
         matches!(self.status, Some(400 | 404 | 422 | 500)) && self.message.to_lowercase().contains(words)
@@ -96,6 +109,8 @@ impl Complaint {
     pub(crate) fn refuses_signatures(&self) -> bool {
         let said = format!("{} {}", self.kind, self.message).to_lowercase();
         self.status == Some(400)
+            // Then it knows none, whoever it is from.
+            && !said.contains("unknown name")
             && (said.contains("invalid_encrypted_content")
                 || (said.contains("encrypted content") && said.contains("verified"))
                 || (said.contains("signature") && (said.contains("thinking") || said.contains("thought"))))

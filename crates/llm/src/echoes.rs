@@ -1,8 +1,8 @@
 //! What of a model's settings must not be shown, in the spellings in which a server may repeat it: as it is, in JSON, in a
-//! URL, and as the header that an address with a password becomes.
+//! URL, in Base64, and as the header that an address with a password becomes.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use percent_encoding::percent_decode_str;
 
 /// Shorter texts are no secrets, and stand in words by chance.
@@ -29,9 +29,18 @@ pub(crate) fn of<'a>(
         .iter()
         .filter(|secret| secret.len() >= SHORTEST)
         .flat_map(|secret| {
+            let engines = [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD];
+            engines.map(|engine| engine.encode(secret)).into_iter().chain([secret.clone()])
+        })
+        .flat_map(|secret| {
+            let secret = &secret;
             let [upper, lower] = [|byte| format!("%{byte:02X}"), |byte| format!("%{byte:02x}")]
                 .map(|spell: fn(u8) -> String| encoded(secret, spell));
-            [secret.clone(), in_json(secret), in_json(&in_json(secret)), upper, lower]
+            let quoted = in_json(secret);
+            // Some JSON has a backslash before each slash.
+            let slashed = quoted.replace('/', "\\/");
+            let again = [in_json(&quoted), in_json(&slashed)];
+            [secret.clone(), quoted, slashed, upper, lower].into_iter().chain(again)
         })
         .collect();
     spelled.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -97,6 +106,20 @@ mod tests {
         let alone = of(None, [].into_iter(), "http://sk-alone-in-front@localhost:1/v1");
         assert_eq!(shown("you are sk-alone-in-front", &alone), "you are …");
         assert_eq!(of(None, [].into_iter(), "http://localhost:1/v1?a=b"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_secret_in_base64_and_with_escaped_slashes_is_known() {
+        let key = "sk/???0123456789abcdef";
+        let secrets = of(Some(key.to_owned()), [].into_iter(), "");
+        let [standard, safe] = [STANDARD.encode(key), URL_SAFE.encode(key)];
+        assert!(standard.ends_with("==") && standard.contains('/') && standard != safe, "{standard}");
+        for said in [&standard, &safe, standard.trim_end_matches('='), safe.trim_end_matches('=')] {
+            assert_eq!(shown(&format!("key {said}, bad"), &secrets), "key …, bad", "{secrets:?}");
+        }
+        assert_eq!(shown(&standard.replace('/', "\\/"), &secrets), "…");
+        assert_eq!(shown(r"sk\/???0123456789abcdef", &secrets), "…");
+        assert_eq!(shown(r"sk\\/???0123456789abcdef", &secrets), "…");
     }
 
     #[test]

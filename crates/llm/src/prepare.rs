@@ -64,21 +64,26 @@ pub(crate) fn prepare(model: &Model, request: &Request, quirks: Quirks, refused:
             }
         }
     }
-    if model.provider.format() == Format::Chat {
+    if !quirks.closed_schemas {
+        let tools = prepared.tools.iter_mut().map(|tool| &mut tool.schema);
+        tools.chain(prepared.answer.as_mut().map(|answer| &mut answer.schema)).for_each(open);
+    }
+    let is_chat = model.provider.format() == Format::Chat;
+    if is_chat {
         if !quirks.parallel_calls {
             prepared.messages = one_call_each(prepared.messages);
         }
         prepared.messages = images::after_results(prepared.messages);
-        if quirks.system == System::FirstMessage {
-            let system = std::mem::take(&mut prepared.system);
-            prepared.messages = headed(system, prepared.messages);
-        }
-        if !quirks.repeated_roles {
-            prepared.messages = joined(prepared.messages);
-        }
-        if !quirks.user_after_tools {
-            prepared.messages = answered(prepared.messages);
-        }
+    }
+    if quirks.system == System::FirstMessage {
+        let system = std::mem::take(&mut prepared.system);
+        prepared.messages = headed(system, prepared.messages);
+    }
+    if !quirks.repeated_roles {
+        prepared.messages = joined(prepared.messages);
+    }
+    if is_chat && !quirks.user_after_tools {
+        prepared.messages = answered(prepared.messages);
     }
     Prepared { request: prepared, notes, answer_is_call }
 }
@@ -96,6 +101,28 @@ fn asking(system: &str, answer: &AnswerSchema) -> String {
          JSON schema:\n{}",
         crate::wire::text(&answer.schema)
     )
+}
+
+/// Takes out of a schema what it says of other properties, which makes it wider, never narrower.
+fn open(schema: &mut Value) {
+    match schema {
+        Value::Object(keywords) => {
+            keywords.remove("additionalProperties");
+            for (keyword, value) in keywords {
+                match (keyword.as_str(), value) {
+                    // Here the names are not keywords.
+                    ("properties" | "patternProperties" | "$defs" | "definitions", Value::Object(named)) => {
+                        named.values_mut().for_each(open);
+                    }
+                    // These are values, not schemas.
+                    ("const" | "default" | "enum" | "examples", _) => {}
+                    (_, value) => open(value),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(open),
+        _ => {}
+    }
 }
 
 /// Writes each call with its own result behind it.
@@ -335,9 +362,29 @@ mod tests {
             messages: vec![Message::user("One."), Message::user("Two.")],
             ..Request::default()
         };
-        let prepared = prepare(&model, &request, quirks, &HashSet::new()).request;
-        assert_eq!(prepared.system, "");
-        assert_eq!(prepared.messages, [Message::user("Be brief.\n\nOne.\n\nTwo.")]);
+        for provider in [Provider::OpenAiCompatible, Provider::Gemini, Provider::OpenAiResponses] {
+            let model = sample(provider, "gemma");
+            let prepared = prepare(&model, &request, quirks, &HashSet::new()).request;
+            assert_eq!(prepared.system, "");
+            assert_eq!(prepared.messages, [Message::user("Be brief.\n\nOne.\n\nTwo.")]);
+        }
+    }
+
+    #[test]
+    fn schemas_are_opened_where_they_may_not_be_closed() {
+        let mut schema = json!({"type": "object", "additionalProperties": false, "required": ["additionalProperties"],
+        "properties": {
+            "additionalProperties": {"type": "boolean", "default": {"additionalProperties": 1}},
+            "list": {"type": "array", "items": {"anyOf": [{"type": "object", "additionalProperties": {}}]}},
+        }});
+        open(&mut schema);
+        assert_eq!(
+            schema,
+            json!({"type": "object", "required": ["additionalProperties"], "properties": {
+                "additionalProperties": {"type": "boolean", "default": {"additionalProperties": 1}},
+                "list": {"type": "array", "items": {"anyOf": [{"type": "object"}]}},
+            }})
+        );
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) enum Ids {
 pub(crate) enum System {
     /// In a place of their own.
     Apart,
+    /// In a message of their own, in the format that has another place for them.
+    Message,
     /// At the head of the first message.
     FirstMessage,
 }
@@ -49,6 +51,16 @@ pub(crate) struct Quirks {
     pub(crate) completion_limit: bool,
     /// Whether reasoning may be asked for in its encrypted form, which models that do not reason refuse.
     pub(crate) encrypted_reasoning: bool,
+    /// Whether the server can be told to keep nothing.
+    pub(crate) store: bool,
+    /// Whether the limit of an answer may be said, in the format where it is not named in two ways.
+    pub(crate) answer_limit: bool,
+    /// Whether it may be said that the server need not hold a call to its schema.
+    pub(crate) strict_tools: bool,
+    /// Whether schemas may tell that an object has no other properties.
+    pub(crate) closed_schemas: bool,
+    /// Whether Gemini's signatures may go back, on the parts that they came with.
+    pub(crate) signatures: bool,
     /// Whether the server can be told that a tool must be called.
     pub(crate) tool_choice: bool,
     /// Whether the key of the cache may be named.
@@ -88,6 +100,11 @@ impl Quirks {
             stream_options: true,
             completion_limit: false,
             encrypted_reasoning: true,
+            store: true,
+            answer_limit: true,
+            strict_tools: true,
+            closed_schemas: true,
+            signatures: true,
             tool_choice: true,
             cache_key: false,
             cache_marks: false,
@@ -177,9 +194,49 @@ const RULES: &[Rule] = &[
         })
     },
     |quirks, _, said| {
-        ["ncrypted content", "encrypted_content"].iter().any(|name| said.names(name)).then(|| {
+        let named = ["ncrypted content", "encrypted_content"].iter().any(|name| said.names(name));
+        (named || said.takes_no("include")).then(|| {
             quirks.encrypted_reasoning = false;
             "the model gives no encrypted reasoning"
+        })
+    },
+    |quirks, _, said| {
+        said.takes_no("store").then(|| {
+            quirks.store = false;
+            "the server cannot be told to keep nothing, so it may keep what it is sent"
+        })
+    },
+    |quirks, _, said| {
+        said.takes_no("max_output_tokens").then(|| {
+            quirks.answer_limit = false;
+            "the server cannot be told how long an answer may be"
+        })
+    },
+    |quirks, _, said| {
+        (said.takes_no("instructions") && quirks.system == System::Apart).then(|| {
+            quirks.system = System::Message;
+            "the server has no place for instructions, so they stand in a message of their own"
+        })
+    },
+    |quirks, _, said| {
+        let ours = said.takes_no("strict") || said.names(".strict") && said.says_unsupported();
+        (ours && said.names("tools")).then(|| {
+            quirks.strict_tools = false;
+            "the server does not know strict tools"
+        })
+    },
+    // It stands before the rule of schemas, which are still good without.
+    |quirks, _, said| {
+        let demanded = said.says("to false") || said.says("be false");
+        (said.names("additionalProperties") && said.says_unsupported() && !demanded).then(|| {
+            quirks.closed_schemas = false;
+            "the server does not take additionalProperties in a schema, so they are left out"
+        })
+    },
+    |quirks, _, said| {
+        ["thoughtSignature", "thought_signature"].iter().any(|name| said.takes_no(name)).then(|| {
+            quirks.signatures = false;
+            "the server takes no signatures of thoughts"
         })
     },
     |quirks, first, said| {
@@ -332,6 +389,16 @@ mod tests {
             (400, "Missing `reasoning_content` field in the assistant message"),
             (400, "Tool call id must be a-z, A-Z, 0-9, with a length of 9."),
             (400, "Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field."),
+            (400, "Unknown name \"thoughtSignature\" at 'contents[1].parts[0]': Cannot find field."),
+            (400, "Unknown parameter: 'store'."),
+            (400, "Unsupported parameter: 'include'"),
+            (400, "Unsupported parameter: 'max_output_tokens'"),
+            (422, "[{\"loc\":[\"body\",\"instructions\"],\"msg\":\"Extra inputs are not permitted\"}]"),
+            (400, "Unrecognized request argument supplied: store"),
+            (400, "Unrecognized request arguments supplied: metadata, store"),
+            (400, "max_output_tokens: Extra inputs are not permitted"),
+            (400, "Unknown parameter: 'tools[0].strict'."),
+            (400, "tools[0].function.parameters: additionalProperties is not supported"),
         ] {
             let complaint = refused(status, said);
             let (adapted, taught) = first.adapt(first, &complaint).unwrap_or_else(|| panic!("{said}"));
@@ -363,10 +430,25 @@ mod tests {
     }
 
     #[test]
+    fn instructions_find_the_place_that_is_left_for_them() {
+        let first = Quirks::of(&sample(Provider::OpenAiResponses, "m"));
+        let refusal = refused(400, "Unknown parameter: 'instructions'.");
+        let (second, _) = first.adapt(first, &refusal).unwrap();
+        assert_eq!((second.system, second.adapt(first, &refusal)), (System::Message, None));
+        let (third, _) = second.adapt(first, &refused(400, "System role not supported")).unwrap();
+        assert_eq!((third.system, third.adapt(first, &refusal)), (System::FirstMessage, None));
+    }
+
+    #[test]
     fn what_is_no_quirk_teaches_nothing() {
         let first = Quirks::of(&sample(Provider::OpenAiCompatible, "m"));
         for (status, said) in [
             (400, "max_tokens is too large: 100000"),
+            (400, "Unsupported content: the instructions include what is not in store"),
+            (
+                400,
+                "Invalid schema for function 'f': 'additionalProperties' of other kinds is not supported, set it to false",
+            ),
             (400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
             (400, "Could not process image"),
             (400, "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"),

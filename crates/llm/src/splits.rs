@@ -9,6 +9,7 @@ use protocol::chat::{Completion, Request};
 use crate::body::{Body, Trouble};
 use crate::model::sample;
 use crate::provider::Provider;
+use crate::quirks::Quirks;
 use crate::wire::{self, Fault, Progress};
 
 fn cassettes() -> Vec<(String, Provider, Vec<u8>)> {
@@ -33,7 +34,8 @@ fn fold<'a>(
     provider: Provider,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Result<Completion, Fault>, String) {
-    let mut fold = wire::fold(&sample(provider, "m"), &Request::default());
+    let model = sample(provider, "m");
+    let mut fold = wire::fold(&model, &Request::default(), Quirks::of(&model));
     let mut body = Body::default();
     let mut streamed = String::new();
     let mut sink = |delta| streamed.push_str(&format!("{delta:?}"));

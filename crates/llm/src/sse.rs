@@ -4,7 +4,7 @@
 /// The most bytes of one event.
 pub(crate) const EVENT_LIMIT: usize = 4 * 1024 * 1024;
 
-/// One event with data.
+/// One event with data. One whose data is blank is a sign of life, and not given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     /// The `event` field; empty when the server names none.
@@ -77,7 +77,7 @@ impl Decoder {
         if line.is_empty() {
             let name = std::mem::take(&mut self.name);
             let data = std::mem::take(&mut self.data);
-            if std::mem::take(&mut self.has_data) {
+            if std::mem::take(&mut self.has_data) && !data.trim().is_empty() {
                 events.push(Event { name, data });
             }
             return;
@@ -131,6 +131,16 @@ mod tests {
             assert_eq!(decode([head, tail]), expected, "split at {split}");
         }
         assert_eq!(decode(text.as_bytes().chunks(1)), expected);
+    }
+
+    #[test]
+    fn an_event_without_a_word_is_a_sign_of_life() {
+        let text =
+            "data: a\n\ndata: \n\ndata:\n\ndata\n\nevent: ping\ndata: \n\ndata: \ndata:  \n\ndata: b\n\n";
+        assert_eq!(decode([text.as_bytes()]), [event("", "a"), event("", "b")]);
+        let mut decoder = Decoder::default();
+        decoder.push(b"data: a\n\ndata: ", &mut Vec::new()).unwrap();
+        assert_eq!(decoder.rest(), None);
     }
 
     #[test]

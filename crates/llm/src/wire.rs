@@ -168,19 +168,34 @@ fn write_fields<'a>(
 }
 
 /// The fold for a call's answer.
-pub(crate) fn fold(model: &Model, request: &Request) -> Box<dyn Fold> {
+pub(crate) fn fold(model: &Model, request: &Request, quirks: Quirks) -> Box<dyn Fold> {
     let parts = Parts::after(request);
     match model.provider.format() {
         Format::Chat => Box::new(chat::Fold::new(parts)),
         Format::Responses => {
-            Box::new(responses::Fold::new(parts, responses::most(model, request, Quirks::of(model))))
+            Box::new(responses::Fold::new(parts, responses::most(model, request, quirks).unwrap_or(0)))
         }
         Format::Anthropic => Box::new(anthropic::Fold::new(parts)),
         Format::Gemini => Box::new(gemini::Fold::new(parts)),
     }
 }
 
-/// Parses the data of an event.
+/// Parses the data of an event; none of one of a kind that the format does not know and that has no JSON, such as a sign of
+/// life in words.
+fn read(event: &Event, knows: fn(&str) -> bool) -> Result<Option<Value>, Fault> {
+    let name = event.name.trim();
+    match json(&event.data) {
+        Err(Fault::Malformed(_)) if !name.is_empty() && !knows(name) => Ok(None),
+        value => value.map(Some),
+    }
+}
+
+/// Names of events in formats that give them none, as some gateways do.
+fn is_plain_name(name: &str) -> bool {
+    matches!(name, "message" | "error" | "data" | "chunk" | "delta" | "completion" | "chat.completion.chunk")
+}
+
+/// Parses JSON that the server sent.
 pub(crate) fn json(data: &str) -> Result<Value, Fault> {
     let value: Value = serde_json::from_str(data).map_err(|_| {
         Fault::malformed(format!("is not JSON where it should be: {}", crate::error::excerpt(data)))

@@ -16,6 +16,7 @@ use crate::quirks::{Quirks, Structured};
 use crate::sse::Event;
 
 mod details;
+mod tags;
 
 /// The body of a call.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
@@ -240,6 +241,8 @@ pub(crate) struct Fold {
     indices: Vec<Option<u64>>,
     /// OpenRouter's details of reasoning.
     details: details::Details,
+    /// What the model thinks within its text.
+    tags: tags::Tags,
     stop: Option<Stop>,
     refused: bool,
     done: bool,
@@ -255,6 +258,7 @@ impl Fold {
             parts,
             indices: Vec::new(),
             details: details::Details::default(),
+            tags: tags::Tags::default(),
             stop: None,
             refused: false,
             done: false,
@@ -284,7 +288,7 @@ impl Fold {
         // The details repeat the text where there is one.
         self.parts.reasoning(reasoning.filter(|text| !text.is_empty()).unwrap_or(&detailed), sink);
         match delta.get("content") {
-            Some(Value::String(text)) => self.parts.text(text, sink),
+            Some(Value::String(text)) => self.tags.push(text, &mut self.parts, sink),
             Some(Value::Array(blocks)) => {
                 for block in blocks {
                     self.block(block, sink);
@@ -293,7 +297,10 @@ impl Fold {
             _ => {}
         }
         if let Some(text) = delta.get("refusal").and_then(Value::as_str) {
-            self.refused |= !text.is_empty();
+            if !text.is_empty() {
+                self.refused = true;
+                self.tags.flush(&mut self.parts, sink);
+            }
             self.parts.text(text, sink);
         }
         for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
@@ -319,13 +326,18 @@ impl Fold {
                 }
             }
             Some(Value::String(thought)) => self.parts.reasoning(thought, sink),
-            Some(_) | None => self.parts.text(&text(block), sink),
+            Some(_) | None => self.tags.push(&text(block), &mut self.parts, sink),
         }
     }
 
     /// The end of the answer, for a reason that each server names in its own way.
     fn end(&mut self, reason: &str, sink: &mut Sink<'_>) -> Result<(), Fault> {
-        match Reason::of(reason) {
+        let said = Reason::of(reason);
+        // What waits stands before what is said of it.
+        if matches!(said, Reason::Refusal | Reason::BrokenCall) {
+            self.tags.flush(&mut self.parts, sink);
+        }
+        match said {
             // Whether there are calls says more than `stop` or `tool_calls`, which servers mix up.
             Reason::End => self.stop = Some(Stop::End),
             Reason::Length => self.stop = Some(Stop::Length),
@@ -350,6 +362,7 @@ impl Fold {
     }
 
     fn call(&mut self, call: &Value, sink: &mut Sink<'_>) {
+        self.tags.flush(&mut self.parts, sink);
         let text = |pointer: &str| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (id, tool) = (text("/id"), text("/function/name"));
         let index = call.get("index").and_then(Value::as_u64);
@@ -397,21 +410,26 @@ impl Fold {
 impl super::Fold for Fold {
     fn event(&mut self, event: &Event, sink: &mut Sink<'_>) -> Result<Progress, Fault> {
         if event.data.trim() == "[DONE]" {
+            self.tags.flush(&mut self.parts, sink);
             self.done = true;
             return Ok(Progress::Closed);
         }
-        let chunk = super::json(&event.data)?;
-        self.chunk(&chunk, sink)?;
+        if let Some(chunk) = super::read(event, super::is_plain_name)? {
+            self.chunk(&chunk, sink)?;
+        }
         Ok(if self.stop.is_some() { Progress::Settled } else { Progress::Open })
     }
 
     fn whole(&mut self, answer: &Value, sink: &mut Sink<'_>) -> Result<(), Fault> {
         self.chunk(answer, sink)?;
+        self.tags.flush(&mut self.parts, sink);
         self.done = true;
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<Completion, Fault> {
+        // Nobody listens any more, but it was said.
+        self.tags.flush(&mut self.parts, &mut |_| {});
         if let Some(details) = std::mem::take(&mut self.details).finish() {
             self.parts.sign_whole(format!("{OPENROUTER_MARK}{details}"));
         }

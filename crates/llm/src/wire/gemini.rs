@@ -25,7 +25,7 @@ const EMPTY_MARK: &str = "gemini-empty:";
 /// The body of a call; the model is named in the address.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut body = json!({
-        "contents": contents(request, nests_images(model)),
+        "contents": contents(request, nests_images(model), quirks.signatures),
         "generationConfig": {},
     });
     if !quirks.call_ids {
@@ -84,7 +84,7 @@ fn think(config: &mut Value, model: &Model, answer: u32, quirks: Quirks) {
 }
 
 /// The conversation. Results must stand directly after their calls, so what a person said in between comes after them.
-fn contents(request: &Request, nests: bool) -> Vec<Value> {
+fn contents(request: &Request, nests: bool, signs: bool) -> Vec<Value> {
     let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
     let mut tools: HashMap<&str, &str> = HashMap::new();
     for message in &request.messages {
@@ -100,7 +100,7 @@ fn contents(request: &Request, nests: bool) -> Vec<Value> {
                 contents.push(("user", parts));
             }
             Message::Assistant { parts } => {
-                let sent = model_parts(parts);
+                let sent = model_parts(parts, signs);
                 for part in parts {
                     if let Part::Call(call) = part {
                         tools.insert(&call.id, &call.tool);
@@ -159,13 +159,14 @@ fn drop_call_ids(contents: &mut Value) {
     }
 }
 
-/// What goes back of an assistant message.
-fn model_parts(parts: &[Part]) -> Vec<Value> {
+/// What goes back of an assistant message, with its signatures if the server takes them.
+fn model_parts(parts: &[Part], signs: bool) -> Vec<Value> {
     let mut sent = Vec::new();
     let mut signed: Option<&str> = None;
     let mut called = false;
     for part in parts {
         let mut value = match part {
+            Part::Reasoning { .. } if !signs => continue,
             Part::Reasoning { text, signature } => {
                 let signature = signature.as_deref().unwrap_or_default();
                 if let Some(signature) = signature.strip_prefix(THOUGHT_MARK) {
@@ -181,7 +182,7 @@ fn model_parts(parts: &[Part]) -> Vec<Value> {
             Part::Text { text } => json!({"text": text}),
             Part::Call(call) => {
                 // A step whose first call has no signature is refused.
-                signed = signed.or((!called).then_some(GEMINI_UNSIGNED));
+                signed = signed.or((signs && !called).then_some(GEMINI_UNSIGNED));
                 called = true;
                 json!({"functionCall": {"id": word(&call.id, 128), "name": word(&call.tool, 64),
                     "args": arguments(&call.arguments)}})
@@ -287,8 +288,9 @@ impl Fold {
 
 impl super::Fold for Fold {
     fn event(&mut self, event: &Event, sink: &mut Sink<'_>) -> Result<Progress, Fault> {
-        let chunk = super::json(&event.data)?;
-        self.chunk(&chunk, sink)?;
+        if let Some(chunk) = super::read(event, super::is_plain_name)? {
+            self.chunk(&chunk, sink)?;
+        }
         Ok(if self.stop.is_some() { Progress::Settled } else { Progress::Open })
     }
 

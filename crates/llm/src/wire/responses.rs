@@ -9,7 +9,7 @@ use super::{Fault, Parts, Progress, Sink, arguments_text, count, word};
 use crate::complaint::Complaint;
 use crate::model::Model;
 use crate::prepare::is_strict;
-use crate::quirks::{Quirks, Structured};
+use crate::quirks::{Quirks, Structured, System};
 use crate::sse::Event;
 
 /// Marks a signature as the id and the encrypted content of a reasoning item, so that it is never sent to anyone else.
@@ -18,15 +18,20 @@ const MARK: &str = "responses:";
 /// Marks the phase of the message that comes next: models that give one want it back with their words.
 const PHASE_MARK: &str = "responses-phase:";
 
-/// The most tokens of an answer, with what the model thinks.
-pub(crate) fn most(model: &Model, request: &Request, quirks: Quirks) -> u32 {
+/// The most tokens of an answer, with what the model thinks; none where the server cannot be told.
+pub(crate) fn most(model: &Model, request: &Request, quirks: Quirks) -> Option<u32> {
     let thinking = model.thinking_as_told(request.max_output_tokens, quirks.effort);
-    request.max_output_tokens.saturating_add(thinking)
+    quirks.answer_limit.then_some(request.max_output_tokens.saturating_add(thinking))
 }
 
 /// The body of a call.
 pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut input = Vec::new();
+    let has_system = !request.system.is_empty();
+    if has_system && quirks.system != System::Apart {
+        // Every server knows this role, and not all know that of a developer.
+        input.push(message_item("system", "input_text", &request.system));
+    }
     for message in &request.messages {
         match message {
             Message::User { text, images } => input.push(user_item(text, images)),
@@ -40,17 +45,21 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     let mut body = json!({
         "model": model.model,
         "input": input,
-        "max_output_tokens": most(model, request, quirks),
-        "store": false,
         "stream": true,
     });
+    if let Some(most) = most(model, request, quirks) {
+        body["max_output_tokens"] = json!(most);
+    }
+    if quirks.store {
+        body["store"] = json!(false);
+    }
     if let Some(temperature) = request.temperature {
         body["temperature"] = json!(temperature);
     }
     if quirks.encrypted_reasoning {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
-    if !request.system.is_empty() {
+    if has_system && quirks.system == System::Apart {
         body["instructions"] = json!(request.system);
     }
     if let Some(effort) = model.overrides.effort.filter(|_| quirks.effort) {
@@ -74,9 +83,13 @@ pub(crate) fn body(model: &Model, request: &Request, quirks: Quirks) -> Value {
     }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
+            let mut tool = json!({"type": "function", "name": tool.name, "description": tool.description,
+                "parameters": tool.schema});
             // Strict is the default here, and refuses most schemas that other formats accept.
-            json!({"type": "function", "name": tool.name, "description": tool.description,
-                "parameters": tool.schema, "strict": false})
+            if quirks.strict_tools {
+                tool["strict"] = json!(false);
+            }
+            tool
         });
         body["tools"] = tools.collect();
         let choice = match request.tool_choice {
@@ -194,12 +207,12 @@ pub(crate) struct Fold {
     /// Why the server broke the answer off.
     declined: Option<String>,
     usage: Usage,
-    /// The most tokens that the answer could have.
+    /// The most tokens that the answer could have; 0 where nobody told.
     most: u32,
 }
 
 impl Fold {
-    /// An empty answer of at most so many tokens.
+    /// An empty answer of at most so many tokens, or of any number where it is 0.
     pub(crate) fn new(parts: Parts, most: u32) -> Self {
         let usage = Usage::default();
         Self { parts, items: Vec::new(), stop: None, refused: false, declined: None, usage, most }
@@ -379,7 +392,8 @@ impl super::Fold for Fold {
         if event.data.trim() == "[DONE]" {
             return Ok(Progress::Closed);
         }
-        let value = super::json(&event.data)?;
+        let knows = |name: &str| name.starts_with("response.") || matches!(name, "error" | "message");
+        let Some(value) = super::read(event, knows)? else { return Ok(Progress::Open) };
         let kind = value.get("type").and_then(Value::as_str).unwrap_or(&event.name);
         let delta = field(&value, "delta");
         match kind {

@@ -4,9 +4,9 @@ use super::*;
 use crate::model::{Effort, sample};
 use crate::prepare::prepare;
 use crate::provider::Provider;
-use crate::quirks::Structured;
+use crate::quirks::{Structured, System};
 use protocol::ImageFile;
-use protocol::chat::{AnswerSchema, Image, Message, ToolChoice, ToolSpec};
+use protocol::chat::{AnswerSchema, Image, Message, Stop, ToolChoice, ToolSpec};
 use serde_json::json;
 use std::collections::HashSet;
 
@@ -46,6 +46,75 @@ fn answer() -> AnswerSchema {
 fn png() -> ImageFile {
     let (name, media_type) = ("img_1.png".to_owned(), "image/png".to_owned());
     ImageFile { name, media_type, bytes: 3000, width: 64, height: 48 }
+}
+
+#[test]
+fn only_words_of_an_unknown_kind_are_passed_over() {
+    let model = |provider| sample(provider, "m");
+    for (provider, known) in FORMATS.map(|(provider, _)| provider).into_iter().zip([
+        "message",
+        "response.created",
+        "content_block_delta",
+        "message",
+    ]) {
+        let model = model(provider);
+        let mut fold = fold(&model, &request(), Quirks::of(&model));
+        let mut take =
+            |name: &str, data: &str| fold.event(&Event { name: name.into(), data: data.into() }, &mut |_| {});
+        for name in ["keepalive", "ping"] {
+            assert_eq!(take(name, "keep-alive"), Ok(Progress::Open), "{provider:?}");
+        }
+        for name in ["", "error", known] {
+            let broken = take(name, "{\"broken");
+            assert!(matches!(broken, Err(Fault::Malformed(_))), "{provider:?} {name}: {broken:?}");
+        }
+        // Whatever it is called, an error is one.
+        let told = take("trouble", r#"{"error":{"message":"no"}}"#);
+        assert!(matches!(told, Err(Fault::Server(_))), "{provider:?}: {told:?}");
+    }
+}
+
+#[test]
+fn what_a_server_does_not_know_of_responses_is_left_out() {
+    let model = sample(Provider::OpenAiResponses, "m");
+    let usual = Quirks::of(&model);
+    let whole = written_with(&model, &request(), usual);
+    let less = |quirks| written_with(&model, &request(), quirks);
+    assert_eq!(less(Quirks { store: false, ..usual }).get("store"), None);
+    assert_eq!(less(Quirks { encrypted_reasoning: false, ..usual }).get("include"), None);
+    let endless = Quirks { answer_limit: false, ..usual };
+    assert_eq!(less(endless).get("max_output_tokens"), None);
+    assert_eq!(less(Quirks { strict_tools: false, ..usual })["tools"][0].get("strict"), None);
+    assert_eq!((&whole["store"], &whole["tools"][0]["strict"]), (&json!(false), &json!(false)));
+    let told = less(Quirks { system: System::Message, ..usual });
+    assert_eq!(told.get("instructions"), None);
+    let system = json!({"type": "message", "role": "system", "content": [{"type": "input_text", "text": "Be brief."}]});
+    assert_eq!((&told["input"][0], &told["input"][1]), (&system, &whole["input"][0]));
+
+    // What nobody limited is whole, however long it is.
+    let end = json!({"type": "response.completed", "response": {"status": "completed", "output": [],
+        "usage": {"input_tokens": 1, "output_tokens": 90_000}}});
+    let stop = |quirks| {
+        let mut fold = fold(&model, &request(), quirks);
+        fold.event(&Event { name: String::new(), data: end.to_string() }, &mut |_| {}).unwrap();
+        fold.finish().unwrap().stop
+    };
+    assert_eq!([stop(usual), stop(endless)], [Stop::Length, Stop::End]);
+}
+
+#[test]
+fn schemas_lose_what_a_server_does_not_take_in_them() {
+    for (provider, name) in FORMATS {
+        let model = sample(provider, name);
+        let mut closed = Request { answer: Some(answer()), ..request() };
+        closed.tools[0].schema["additionalProperties"] = json!(false);
+        let written = |closed_schemas| {
+            let quirks = Quirks { closed_schemas, ..Quirks::of(&model) };
+            written_with(&model, &closed, quirks).to_string().contains("additionalProperties")
+        };
+        // Gemini never takes them.
+        assert_eq!([written(true), written(false)], [provider != Provider::Gemini, false], "{provider:?}");
+    }
 }
 
 #[test]

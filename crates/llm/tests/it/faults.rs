@@ -351,6 +351,10 @@ async fn a_key_that_a_server_echoes_is_not_shown() {
         for status in [400, 401, 500] {
             let error = failure(provider, Reply::status(status, format!("bad key {KEY} given"))).await;
             assert!(error.message.contains("bad key … given"), "{}", error.message);
+            // The same key in Base64.
+            let said = "bad key c2stc2VjcmV0LTAxMjM0NTY3ODk= given";
+            let error = failure(provider, Reply::status(status, said)).await;
+            assert!(error.message.contains("bad key … given"), "{}", error.message);
         }
         let error = failure(provider, Reply::raw(200, "text/html", format!("<p>{KEY}</p>"))).await;
         assert!(error.message.contains("<p>…</p>"), "{}", error.message);

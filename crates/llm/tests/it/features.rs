@@ -192,3 +192,33 @@ async fn trying_a_model_out_says_what_works_and_which_mode_fits() {
     let error = Client::new().unwrap().probe(&model_at(Provider::Anthropic, server.url())).await.unwrap_err();
     assert_eq!(error.class, Class::Auth);
 }
+
+#[tokio::test]
+async fn what_a_server_refuses_by_name_is_written_otherwise_and_remembered() {
+    let instructed = "Developer instruction is not enabled for models/gemma-3-27b-it";
+    let unsigned = "Unknown name \"thoughtSignature\" at 'contents[1].parts[0]': Cannot find field.";
+    for (provider, refusal, field) in [
+        (Provider::Gemini, instructed, "systemInstruction"),
+        (Provider::Gemini, unsigned, "thoughtSignature"),
+        (Provider::OpenAiResponses, "Unknown parameter: 'instructions'.", "\"instructions\""),
+        (Provider::OpenAiResponses, "Unsupported parameter: 'max_output_tokens'", "max_output_tokens"),
+        (Provider::OpenAiResponses, "Unknown parameter: 'include'.", "\"include\""),
+    ] {
+        let script = Script::new().answer(Reply::status(400, refusal)).say("Hi.").say("Hi.");
+        let server = Server::start(script).await;
+        let (client, model) = (Client::new().unwrap(), model_at(provider, server.url()));
+        let signature = Some("gemini-thought:SIG".into());
+        let parts =
+            vec![Part::Reasoning { text: "Hm.".into(), signature }, Part::Text { text: "Well.".into() }];
+        let messages = vec![user("Go."), Message::Assistant { parts }, user("On.")];
+        for notes in [1, 0] {
+            let answer = client.complete(&model, &request(messages.clone()), &mut |_| {}).await.unwrap();
+            assert_eq!(answer.notes.len(), notes, "{refusal}: {:?}", answer.notes);
+        }
+        assert_eq!(server.violations(), Vec::<String>::new(), "{refusal}");
+        let sent: Vec<String> = server.requests().iter().map(|request| request.json.to_string()).collect();
+        let named: Vec<bool> = sent.iter().map(|sent| sent.contains(field)).collect();
+        assert_eq!(named, [true, false, false], "{refusal}");
+        assert!(sent.iter().all(|sent| sent.contains("You are careful.")), "{refusal}");
+    }
+}

@@ -351,3 +351,60 @@ fn what_a_call_cost_is_read_where_it_is_told() {
     assert_eq!(cost(json!({"cost": 0.1, "is_byok": true, "cost_details": details})), Some(0.3));
     assert_eq!((cost(json!({"prompt_tokens": 5})), cost(json!({"cost": -1}))), (None, None));
 }
+
+#[test]
+fn thoughts_in_tags_are_reasoning_only_at_the_beginning() {
+    let thought = |text: &str| Part::Reasoning { text: text.into(), signature: None };
+    let text = |text: &str| Part::Text { text: text.into() };
+    for (said, parts) in [
+        ("<think>Hm.</think>\n\nHello.", vec![thought("Hm."), text("Hello.")]),
+        (" \n<thinking>\nHm.\n</thinking>Hello.", vec![thought("Hm.\n"), text("Hello.")]),
+        ("<think>\n\n</think>\n\nHello.", vec![text("Hello.")]),
+        ("<think>Hm.</think>\n", vec![thought("Hm.")]),
+        ("<think>Hm </thi", vec![thought("Hm </thi")]),
+        ("<think>Hm.</think> <think>Ha.</think>", vec![thought("Hm."), text("<think>Ha.</think>")]),
+        ("Say <think>Hm.</think>", vec![text("Say <think>Hm.</think>")]),
+        ("<thin ice>", vec![text("<thin ice>")]),
+        ("\n <thi", vec![text("\n <thi")]),
+        (" \n", vec![text(" \n")]),
+    ] {
+        let letters: Vec<Value> = said.chars().map(|letter| delta(json!({"content": letter}))).collect();
+        for mut chunks in [vec![delta(json!({"content": said}))], letters] {
+            chunks.push(end("stop"));
+            let completion = fold(chunks).unwrap();
+            assert_eq!((completion.parts, completion.stop), (parts.clone(), Stop::End), "{said}");
+        }
+        let mut whole = Box::new(Fold::new(Parts::default()));
+        let answer = json!({"choices": [{"message": {"content": said}, "finish_reason": "stop"}]});
+        whole.whole(&answer, &mut |_| {}).unwrap();
+        assert_eq!(whole.finish().unwrap().parts, parts, "{said}");
+    }
+    // A call and a refusal come after what waited for its rest.
+    let piece = calls(json!([{"index": 0, "id": "a", "function": {"name": "shell", "arguments": "{}"}}]));
+    let parts = fold(vec![delta(json!({"content": "<think>Hm </"})), piece, end("stop")]).unwrap().parts;
+    assert_eq!(parts, [thought("Hm </"), call("a", "shell", "{}")]);
+    let parts = fold(vec![delta(json!({"content": "<th"})), end("content_filter")]).unwrap().parts;
+    assert_eq!(parts, [text("<th [broken off by the model server: content_filter]")]);
+    // White space without end is not waited for.
+    let spaces = vec![delta(json!({"content": " ".repeat(40)})); 2];
+    let mut endless = Fold::new(Parts::default());
+    spaces.iter().for_each(|chunk| endless.chunk(chunk, &mut |_| {}).unwrap());
+    assert_eq!(endless.parts.bytes(), 80);
+}
+
+#[test]
+fn thoughts_in_tags_go_back_as_other_reasoning_does() {
+    let mut streamed = String::new();
+    let mut fold = Box::new(Fold::new(Parts::default()));
+    for chunk in ["<think>Hm", ".</think>Hi."].map(|piece| delta(json!({"content": piece}))) {
+        let mut sink = |delta| streamed.push_str(&format!("{delta:?} "));
+        fold.chunk(&chunk, &mut sink).unwrap();
+    }
+    fold.done = true;
+    assert_eq!(streamed, "Reasoning(\"Hm\") Reasoning(\".\") Text(\"Hi.\") ");
+    let parts = fold.finish().unwrap().parts;
+    let sent =
+        |reasoning_back| assistant(Provider::Ollama, &parts, Quirks { reasoning_back, ..usual() }).unwrap();
+    assert_eq!(sent(false), json!({"role": "assistant", "content": "Hi."}));
+    assert_eq!(sent(true), json!({"role": "assistant", "content": "Hi.", "reasoning_content": "Hm."}));
+}

@@ -236,7 +236,20 @@ fn a_signature_goes_back_on_the_very_part_that_it_came_with() {
         json!({"functionCall": {"id": "call_1", "name": "list", "args": {}}, "thoughtSignature": "CALL"}),
         json!({"text": "", "thoughtSignature": "LAST"}),
     ];
-    assert_eq!(model_parts(&answer.parts), parts);
+    assert_eq!(model_parts(&answer.parts, true), parts);
     let silent = fold(vec![chunk(json!([{"text": "", "thoughtSignature": "ONLY"}])), end("STOP")]).unwrap();
-    assert_eq!(model_parts(&silent.parts), [json!({"text": "", "thoughtSignature": "ONLY"})]);
+    assert_eq!(model_parts(&silent.parts, true), [json!({"text": "", "thoughtSignature": "ONLY"})]);
+}
+
+#[test]
+fn a_server_that_takes_no_signatures_gets_none() {
+    let parts = vec![
+        reasoning("Thought.", Some("gemini-thought:OWN")),
+        reasoning("", Some("gemini:NEXT")),
+        Part::Text { text: "Now.".into() },
+        call("a", "shell", "{}"),
+        reasoning("", Some("gemini-empty:LAST")),
+    ];
+    let called = json!({"functionCall": {"id": "a", "name": "shell", "args": {}}});
+    assert_eq!(model_parts(&parts, false), [json!({"text": "Now."}), called]);
 }
