@@ -11,7 +11,7 @@ import { Away, Sidebar } from './shell/sidebar';
 import { SignIn } from './shell/sign-in';
 import { watchForNewVersion } from './shell/version';
 import { Icon } from './ui/icons';
-import { useKeys } from './ui/keys';
+import { focusWhenThere, useKeys } from './ui/keys';
 import { usePhone } from './ui/media';
 import { Dialog, Empty, IconButton } from './ui/parts';
 import { go, Link, match, paths, usePath } from './ui/router';
@@ -70,6 +70,11 @@ function Frame() {
 		'mod+k': () => setPalette(true),
 		'?': () => setHelp(true),
 		c: () => go(paths.newSession()),
+		// Where they are listed already, the list stays as it was filtered.
+		'/': () => {
+			if (path !== paths.sessions()) go(paths.sessions());
+			focusWhenThere('search');
+		},
 		'g s': () => go(paths.sessions()),
 		'g i': () => go(paths.sessions()),
 		'g e': () => go(paths.environments()),

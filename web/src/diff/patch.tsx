@@ -1,7 +1,8 @@
 // The changes of a few files, where they are asked about or were made: each with its name, its counts and its lines.
 import { useMemo, useState } from 'react';
-import { visible } from '../text/hidden';
+import { visible, visibleName } from '../text/hidden';
 import { plural } from '../ui/format';
+import { endsOf, isCrlf } from './ends';
 import { LineText, looks, signs, wordsOf } from './lines';
 import type { FilePatch } from './parse';
 
@@ -39,15 +40,17 @@ export function PatchView({ files, most = 360, all = false }: { files: FilePatch
 
 function One({ file, whole }: { file: FilePatch; whole: boolean }) {
 	const [shown, setShown] = useState(LINES);
-	const name = file.oldPath && file.oldPath !== file.path ? `${file.oldPath} → ${file.path}` : file.path;
+	const own = visibleName(file.path);
+	const name = file.oldPath && file.oldPath !== file.path ? `${visibleName(file.oldPath)} → ${own}` : own;
+	const ends = useMemo(() => endsOf(file), [file]);
 	const all = file.hunks.reduce((sum, hunk) => sum + hunk.lines.length, 0);
 	let left = shown;
 	return (
-		<section aria-label={visible(name)}>
+		<section aria-label={name}>
 			<p className="sticky top-0 flex items-center gap-3 border-b border-line bg-surface px-3 py-1 text-sm">
-				<span className="code min-w-0 flex-1 break-all">{visible(name)}</span>
+				<span className="code min-w-0 flex-1 break-all">{name}</span>
 				<span className="text-xs text-muted">
-					{[words[file.status], file.mode && `mode ${file.mode}`].filter(Boolean).join(', ')}
+					{[words[file.status], file.mode && `mode ${file.mode}`, ends?.words].filter(Boolean).join(', ')}
 				</span>
 				<span className="tabular text-xs whitespace-nowrap">
 					<span className="text-good">+{file.insertions}</span> <span className="text-bad">−{file.deletions}</span>
@@ -63,7 +66,7 @@ function One({ file, whole }: { file: FilePatch; whole: boolean }) {
 					return (
 						<div key={at}>
 							{head && <p className="truncate bg-sunken px-3 py-0.5 text-muted">{visible(head)}</p>}
-							<Lines lines={lines} whole={whole} />
+							<Lines lines={lines} whole={whole} ends={ends !== null} />
 						</div>
 					);
 				})}
@@ -86,17 +89,32 @@ function One({ file, whole }: { file: FilePatch; whole: boolean }) {
 	);
 }
 
-function Lines({ lines, whole }: { lines: FilePatch['hunks'][number]['lines']; whole: boolean }) {
+function Lines({
+	lines,
+	whole,
+	ends,
+}: {
+	lines: FilePatch['hunks'][number]['lines'];
+	whole: boolean;
+	/** Whether lines have other ends than before. */
+	ends: boolean;
+}) {
 	const words = useMemo(() => wordsOf(lines), [lines]);
 	return lines.map((line, at) => (
 		<div key={at} className={`flex px-3 ${looks[line.kind]}`}>
 			<span className="w-4 shrink-0 text-muted select-none">{signs[line.kind]}</span>
 			<span className="min-w-0 flex-1 break-words whitespace-pre-wrap">
 				<LineText line={line} words={words.get(line)} whole={whole} />
+				{ends && line.kind !== 'same' && isCrlf(line) && <CrLf />}
 				{line.open && <NoEnd />}
 			</span>
 		</div>
 	));
+}
+
+/** Says what cannot be seen: which end a line has. */
+export function CrLf() {
+	return <span className="ml-2 font-sans text-xs text-muted select-none">CRLF</span>;
 }
 
 /** Says what cannot be seen: after this line nothing comes, not even the end of a line. */

@@ -41,9 +41,13 @@ export function activityOf(state: SessionState): Activity | null {
 	if (turn.stoppingAt) {
 		return { text: 'Stopping: what runs is ended, what is finished is kept', since: turn.stoppingAt, tone: 'off' };
 	}
-	if (state.retry) {
-		const { reason, attempt, attempts, wakeAt, at } = state.retry;
-		const text = `Waiting for the model, try ${attempt} of ${attempts}: ${shortReason(reason)}`;
+	const open = lastOpen(state);
+	// What the system tries again, other than making the sandbox ready, is no wait of an agent that goes on meanwhile.
+	if (state.retry && (state.retry.ofModel || state.sandbox?.state !== 'ready' || !open)) {
+		const { reason, attempt, attempts, wakeAt, at, ofModel } = state.retry;
+		const text = ofModel
+			? `Waiting for the model, try ${attempt} of ${attempts}: ${shortReason(reason)}`
+			: `Waiting to try again, try ${attempt} of ${attempts}: ${reason}`;
 		return {
 			text,
 			since: at,
@@ -51,7 +55,6 @@ export function activityOf(state: SessionState): Activity | null {
 			...(wakeAt ? { until: { at: Date.parse(wakeAt), what: 'next try in' } } : {}),
 		};
 	}
-	const open = lastOpen(state);
 	if (open) return doing(open.view, open.since);
 	const { sandbox } = state;
 	const words: Partial<Record<string, string>> = {
@@ -108,10 +111,10 @@ function lastOpen(state: SessionState): { view: ItemView; since: string } | null
 
 /**
  * Calls of one step are all started at once and run in order: the first that is open is the one that runs, since the one
- * before it ended.
+ * before it ended. What the model thinks and writes comes one after the other, and the last of it is what goes on.
  */
 function firstRunning(state: SessionState, last: ItemView): { view: ItemView; since: string } {
-	if (last.item.kind === 'report') return { view: last, since: last.startedAt };
+	if (last.item.kind !== 'tool_call') return { view: last, since: last.startedAt };
 	const turn = state.turns.at(-1);
 	let view = last;
 	for (let at = (turn?.entries.length ?? 0) - 1; at >= 0; at -= 1) {
@@ -120,6 +123,7 @@ function firstRunning(state: SessionState, last: ItemView): { view: ItemView; si
 		const before = state.items.get(entry.item);
 		if (!before) break;
 		if (before.endedAt) return { view, since: later(before.endedAt, view.startedAt) };
+		if (before.item.kind !== 'tool_call') break;
 		view = before;
 	}
 	return { view, since: view.startedAt };

@@ -198,13 +198,17 @@ function apply(state: SessionState, event: Event) {
 		case 'retry.scheduled': {
 			const { attempt, attempts, reason, delay_ms, wake_at } = event.data;
 			const retry = { kind: 'retry', attempt, attempts, reason, delayMs: delay_ms, wakeAt: wake_at ?? null } as const;
-			state.retry = { ...retry, at: event.at };
+			// A title is looked for beside the work, which does not wait for it.
+			const ofModel = event.actor.kind === 'agent';
+			if (ofModel || !reason.startsWith('title: ')) state.retry = { ...retry, at: event.at, ofModel };
 			note(state, event, retry);
 			return;
 		}
 		case 'sandbox.changed': {
 			const { sandbox, state: how, detail, duration_ms, limit_ms } = event.data;
 			const known = state.sandbox;
+			// A set-up step that is tried again is told by what the sandbox does then; the model may be waited for meanwhile.
+			if (!state.retry?.ofModel) state.retry = null;
 			// One that waits in the same state for something else has been in it since before.
 			const since = known?.id === sandbox && known.state === how && how === 'building' ? known.since : event.at;
 			const told = { detail: detail ?? null, toldAt: event.at, limitMs: limit_ms ?? null };
@@ -242,6 +246,7 @@ function apply(state: SessionState, event: Event) {
 			return;
 		}
 		case 'delivery.updated':
+			if (!state.retry?.ofModel) state.retry = null;
 			state.delivery = event.data;
 			state.deliveries = new Map(state.deliveries).set(event.data.repository ?? '', event.data);
 			note(state, event, { kind: 'delivery', delivery: event.data });

@@ -95,8 +95,9 @@ function joins({ item }: ItemView): boolean {
 
 /** A call that only asks for checks is told by their reports; an empty text by nothing. */
 function isHidden(state: SessionState, turn: Turn, at: number, { item }: ItemView): boolean {
+	// Of a text that a restart broke off the log may have nothing.
 	if (item.kind === 'message' || item.kind === 'reasoning')
-		return item.status === 'completed' && item.text.trim() === '';
+		return (item.status === 'completed' || item.status === 'interrupted') && item.text.trim() === '';
 	if (item.kind !== 'tool_call' || item.tool !== 'check') return false;
 	const next = turn.entries[at + 1];
 	return next?.kind === 'item' && state.items.get(next.item)?.item.kind === 'report';

@@ -136,7 +136,8 @@ export interface SessionState {
 	spend: Spend;
 	/** Of the last step: what the model read and wrote. */
 	context: Usage | null;
-	retry: (Extract<Note, { kind: 'retry' }> & { at: string }) | null;
+	/** What is waited for before it is tried again: a call of the model, or something of the system, such as a set-up step. */
+	retry: (Extract<Note, { kind: 'retry' }> & { at: string; ofModel: boolean }) | null;
 	sandbox: {
 		id: string;
 		state: SandboxState;

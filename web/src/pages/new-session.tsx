@@ -3,6 +3,7 @@ import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from 
 import { ApiError, newKey, send } from '../api/client';
 import { queries, useEnvironments, useModels } from '../api/queries';
 import type { Session } from '../api/types';
+import { visible } from '../text/hidden';
 import { useDraft } from '../ui/draft';
 import { Icon } from '../ui/icons';
 import { mod } from '../ui/keys';
@@ -27,6 +28,7 @@ export default function NewSession() {
 	const names = environments.data?.map((one) => one.name) ?? [];
 	const wanted = search.get('environment') ?? localStorage.getItem(LAST) ?? '';
 	const environment = names.includes(wanted) ? wanted : (names[0] ?? '');
+	const asked = search.get('environment') ?? '';
 	const recipe = environments.data?.find((one) => one.name === environment);
 
 	useEffect(() => field.current?.focus(), []);
@@ -142,6 +144,12 @@ export default function NewSession() {
 					</span>
 				</div>
 			</div>
+			{asked && environments.data && !names.includes(asked) && (
+				<p className="rounded-md bg-needs-soft px-3 py-2 text-sm break-words text-needs">
+					There is no environment {visible(asked)} here: this begins in {environment}, or in another one that you
+					choose.
+				</p>
+			)}
 			{Boolean(error) && <Failure error={error} again={() => start()} />}
 			{environments.error && <Failure error={environments.error} again={() => environments.refetch()} />}
 			{!text && (

@@ -22,9 +22,11 @@ export default function Sessions() {
 	const environment = search.get('environment') ?? '';
 	const archived = search.get('archived') ?? '';
 	const author = search.get('author') ?? '';
+	const filtered = Boolean(q || environment || archived || author);
 	const list = useSessions({ q, environment, author, archived });
-	const environments = useEnvironments().data ?? [];
-	const box = useRef<HTMLInputElement>(null);
+	const known = useEnvironments().data?.map((one) => one.name) ?? [];
+	// What the address says is said here too, also where there is no such environment any more.
+	const environments = [...new Set(environment ? [...known, environment] : known)];
 	/** The row that one is at, by its session: the list moves while one looks at it. */
 	const [at, setAt] = useState<string | null>(null);
 	const place = useRef(-1);
@@ -72,7 +74,6 @@ export default function Sessions() {
 		place.current = inOrder.findIndex((session) => session.id === id);
 	};
 	useKeys({
-		'/': () => box.current?.focus(),
 		j: () => move(1),
 		k: () => move(-1),
 		e: () => {
@@ -88,7 +89,7 @@ export default function Sessions() {
 					<span className="sr-only">Search sessions</span>
 					<Icon name="search" size={14} className="absolute top-1/2 left-2.5 -translate-y-1/2 text-muted" />
 					<input
-						ref={box}
+						id="search"
 						type="search"
 						className="field pl-8"
 						placeholder="Search titles and prompts"
@@ -104,8 +105,8 @@ export default function Sessions() {
 					onChange={(event) => change({ environment: event.target.value })}
 				>
 					<option value="">All environments</option>
-					{environments.map((one) => (
-						<option key={one.name}>{one.name}</option>
+					{environments.map((name) => (
+						<option key={name}>{name}</option>
 					))}
 				</select>
 				{names.length > 1 || author ? (
@@ -135,8 +136,19 @@ export default function Sessions() {
 			<div className="min-h-0 flex-1 overflow-y-auto">
 				{list.error && <Failure error={list.error} again={() => list.refetch()} className="m-4" />}
 				{list.isPending && <Waiting>Fetching the sessions</Waiting>}
-				{list.data && sessions.length === 0 && (
-					<Empty title={q || environment || author || archived ? 'No session fits' : 'No sessions yet'}>
+				{list.data && sessions.length === 0 && filtered && (
+					<Empty title="No session fits">
+						<p>No session is as the search and the filters above say.</p>
+						<Button
+							className="mt-3"
+							onClick={() => change({ q: null, environment: null, author: null, archived: null })}
+						>
+							Show all
+						</Button>
+					</Empty>
+				)}
+				{list.data && sessions.length === 0 && !filtered && (
+					<Empty title="No sessions yet">
 						<p>Describe a task; an agent works on it in a sandbox, and your checks tell it what it broke.</p>
 						<Link to={paths.newSession()} className="mt-3 inline-block text-accent underline">
 							Start a session

@@ -37,7 +37,7 @@ export default function Palette({ close, showHelp }: { close: () => void; showHe
 				<div className="flex items-center gap-2 border-b border-line px-3">
 					<Icon name="search" className="text-muted" />
 					<Command.Input
-						autoFocus
+						data-autofocus
 						value={text}
 						onValueChange={setText}
 						placeholder="A session, a page, or what to do"

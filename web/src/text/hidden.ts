@@ -41,3 +41,8 @@ export function hides(text: string): boolean {
 export function visible(text: string): string {
 	return text.replace(candidates, (found: string, at: number) => (written(found, at, text) ? found : shown(found)));
 }
+
+/** The same of a name, in which also the end of a line and a tab are no part of the look. */
+export function visibleName(name: string): string {
+	return visible(name.replace(/[\n\r\t]/g, shown));
+}

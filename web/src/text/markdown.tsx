@@ -2,8 +2,9 @@
 // open on their own. It is read piece by piece: what is finished is not read again while more comes, and one piece that
 // cannot be read is shown as it was written and takes nothing else with it.
 import DOMPurify from 'dompurify';
-import { Marked } from 'marked';
+import { Marked, type Tokens } from 'marked';
 import { memo, useEffect, useMemo, useReducer, useRef } from 'react';
+import { paths } from '../ui/router';
 import { BoundedLexer, type Links } from './bounded';
 import { visible } from './hidden';
 import { definitions, pieces } from './pieces';
@@ -19,6 +20,8 @@ const reader = new Marked({
 		// Markup that a model wrote is shown, and not taken for our own; pictures would be fetched from who knows where.
 		html: ({ text }) => escaped(text),
 		image: ({ text, href }) => escaped(text || href),
+		// A box that cannot be ticked is a sign.
+		checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
 	},
 });
 
@@ -28,7 +31,7 @@ purifier.addHook('afterSanitizeAttributes', (node) => {
 	if (node.tagName === 'PRE' || node.tagName === 'TABLE') node.setAttribute('tabindex', '0');
 	if (node.tagName !== 'A') return;
 	const href = node.getAttribute('href') ?? '';
-	if (!/^(https?:|mailto:)/i.test(href)) {
+	if (!/^(https?:|mailto:|\/s\/[^/?]+\/files\?)/i.test(href)) {
 		node.removeAttribute('href');
 		return;
 	}
@@ -77,12 +80,37 @@ const allowed = {
 /** More markup than this one piece does not become: what is short can stand for much. */
 const MOST_MARKUP = 400_000;
 
-/** A piece as markup; null where it cannot be read in time, or cannot be read. */
-export function toHtml(markdown: string, addresses: Record<string, string> = {}): string | null {
+/** Where the workspace is in a sandbox. */
+const WORKSPACE = '/workspace/';
+
+/** The file of the workspace that an address names, with its line: `src/a.js`, `src/a.js#L3`, `/workspace/src/a.js:3`. */
+function fileOf(address: string): { path: string; line: number | null } | null {
+	const found = /^(.*?)(?:#L(\d+)\S*|:(\d+)(?::\d+)?)?$/s.exec(address);
+	let path = found?.[1] ?? '';
+	try {
+		path = decodeURIComponent(path);
+	} catch {
+		// It has a sign of its own there.
+	}
+	if (path.startsWith(WORKSPACE)) path = path.slice(WORKSPACE.length);
+	while (path.startsWith('./')) path = path.slice(2);
+	// Neither one with a scheme, nor a place of this page or of another server, nor what is outside of the workspace.
+	if (path === '' || /^[/#?\\]|^[a-z][a-z0-9+.-]*:|(^|\/)\.\.(\/|$)/i.test(path)) return null;
+	return { path, line: Number(found?.[2] ?? found?.[3] ?? 0) || null };
+}
+
+/** A piece as markup; null where it cannot be read in time, or cannot be read. In a session, addresses of files lead to them. */
+export function toHtml(markdown: string, addresses: Record<string, string> = {}, session?: string): string | null {
 	try {
 		const links: Links = {};
 		for (const [label, href] of Object.entries(addresses)) links[label] = { href, title: undefined };
-		const html = reader.parser(new BoundedLexer(reader.defaults, links).lex(markdown));
+		const tokens = new BoundedLexer(reader.defaults, links).lex(markdown);
+		if (session)
+			reader.walkTokens(tokens, (token) => {
+				const file = token.type === 'link' ? fileOf(token.href) : null;
+				if (file) (token as Tokens.Link).href = paths.file(session, file.path, file.line);
+			});
+		const html = reader.parser(tokens);
 		return html.length > MOST_MARKUP ? null : purifier.sanitize(html, allowed);
 	} catch {
 		// It is shown as it was written, which is worth more than a page that is gone.
@@ -91,12 +119,12 @@ export function toHtml(markdown: string, addresses: Record<string, string> = {})
 }
 
 /** Markup of a piece, or what there is of it until the page has time: what it was a moment ago, or nothing yet. */
-function useHtml(raw: string, links: string): string | null {
+function useHtml(raw: string, links: string, session: string | undefined): string | null {
 	const known = useRef<{ raw: string; links: string; html: string | null } | null>(null);
 	const [, again] = useReducer((times: number) => times + 1, 0);
 	const current = () => known.current?.raw === raw && known.current.links === links;
 	if (!current()) {
-		const html = inTurn(() => toHtml(raw, links ? (JSON.parse(links) as Record<string, string>) : {}));
+		const html = inTurn(() => toHtml(raw, links ? (JSON.parse(links) as Record<string, string>) : {}, session));
 		if (html !== undefined) known.current = { raw, links, html };
 	}
 	const late = !current();
@@ -105,8 +133,16 @@ function useHtml(raw: string, links: string): string | null {
 	return known.current?.html ?? null;
 }
 
-const Block = memo(function Block({ raw, links }: { raw: string; links: string }) {
-	const html = useHtml(raw, links);
+const Block = memo(function Block({
+	raw,
+	links,
+	session,
+}: {
+	raw: string;
+	links: string;
+	session: string | undefined;
+}) {
+	const html = useHtml(raw, links, session);
 	if (html === null) return <div className="block break-words whitespace-pre-wrap">{raw}</div>;
 	return <div className="block" dangerouslySetInnerHTML={{ __html: html }} />;
 });
@@ -127,7 +163,8 @@ const READABLE = 100_000;
 /** A piece that is longer is no paragraph, list or table that somebody reads, either. */
 const LONGEST = 16_000;
 
-export const Markdown = memo(function Markdown({ text }: { text: string }) {
+/** `session`: whose files are meant by addresses without a server. */
+export const Markdown = memo(function Markdown({ text, session }: { text: string; session?: string }) {
 	const read = useMemo(() => {
 		if (text.length > READABLE) return null;
 		const shown = visible(text);
@@ -145,7 +182,7 @@ export const Markdown = memo(function Markdown({ text }: { text: string }) {
 						{raw}
 					</div>
 				) : (
-					<Block key={at} raw={raw} links={raw.includes('[') ? read.links : ''} />
+					<Block key={at} raw={raw} links={raw.includes('[') ? read.links : ''} session={session} />
 				),
 			)}
 		</div>

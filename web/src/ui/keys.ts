@@ -73,3 +73,13 @@ export function useKeys(keys: Keys) {
 		};
 	}, []);
 }
+
+/** Frames of the screen until another page, or another part of one, is there. */
+const FRAMES = 60;
+
+/** The focus for what a key leads to, as soon as it is there. */
+export function focusWhenThere(id: string, left = FRAMES) {
+	const element = document.getElementById(id);
+	if (element) element.focus();
+	else if (left > 0) requestAnimationFrame(() => focusWhenThere(id, left - 1));
+}

@@ -134,7 +134,11 @@ export function Dialog({
 	useEffect(() => {
 		const element = dialog.current;
 		if (!element) return;
-		if (open && !element.open) element.showModal();
+		if (open && !element.open) {
+			element.showModal();
+			// What asks for the focus by itself does so while the dialogue is still closed, and does not get it.
+			element.querySelector<HTMLElement>('[data-autofocus]')?.focus();
+		}
 		if (!open && element.open) element.close();
 	}, [open]);
 	// One that goes without being closed would keep the focus from where it was before.
@@ -221,12 +225,19 @@ export function Tabs({
 	tabs: { key: string; label: ReactNode; to: string }[];
 }) {
 	const bar = useRef<HTMLElement>(null);
-	// On a phone there may be more than fit: the one that is open is in view.
+	// On a phone there may be more than fit: the one that is open is in view, also when what the others say becomes longer.
 	// biome-ignore lint/correctness/useExhaustiveDependencies: another tab is in another place.
 	useEffect(() => {
-		const here = bar.current?.querySelector<HTMLElement>('[aria-current]');
-		if (bar.current && here)
-			bar.current.scrollLeft = here.offsetLeft - (bar.current.clientWidth - here.clientWidth) / 2;
+		const element = bar.current;
+		if (!element) return;
+		const show = () => {
+			const here = element.querySelector<HTMLElement>('[aria-current]');
+			if (here) element.scrollLeft = here.offsetLeft - (element.clientWidth - here.clientWidth) / 2;
+		};
+		show();
+		const observer = new ResizeObserver(show);
+		for (const tab of [element, ...element.children]) observer.observe(tab);
+		return () => observer.disconnect();
 	}, [current]);
 	return (
 		<nav ref={bar} aria-label={label} className="relative flex gap-4 overflow-x-auto px-4">

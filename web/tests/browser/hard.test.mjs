@@ -104,6 +104,7 @@ test('what a model wrote is markup that does no harm', async () => {
 	const text = [
 		'<img src=x onerror=alert(1)><script>alert(1)</script> ![p](https://x.example/p.png)',
 		'[a](javascript:alert(1)) [b](data:text/html,x) [c](/s/other) [d](https://d.example) [e][1] [f][2]',
+		'[g](//g.example) [h](../h.js) [i](#i) [j](src/j.js)\n\n- [x] done',
 		'<svg onload=alert(1)>\n<form action=//x><iframe src=//x>\n<p style="position:fixed" class="fixed" onclick="x()">',
 		'[1]: https://e.example/x\n[2]: javascript:alert(2)',
 	].join('\n\n');
@@ -125,8 +126,10 @@ test('what a model wrote is markup that does no harm', async () => {
 	assert.deepEqual(found.links, [
 		['https://d.example', '_blank', 'noopener noreferrer nofollow'],
 		['https://e.example/x', '_blank', 'noopener noreferrer nofollow'],
+		[`/s/${ID}/files?path=src&file=src%2Fj.js`, '_blank', 'noopener noreferrer nofollow'],
 	]);
-	assert.deepEqual(found.tags, ['A', 'DIV', 'P']);
+	await page.getByText('☑ done').waitFor();
+	assert.deepEqual(found.tags, ['A', 'DIV', 'LI', 'P', 'UL']);
 	assert.deepEqual(found.attributes, ['href', 'rel', 'target']);
 });
 

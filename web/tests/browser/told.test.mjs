@@ -427,3 +427,372 @@ test('all of the end of what a check printed can be had', async () => {
 	await page.getByText('The end of its output').click();
 	await page.getByText('line 100 of the output').waitFor();
 });
+
+test('what is typed after Ctrl K is looked for, and / leads to the search from everywhere', async () => {
+	const stand = await standIn({ sessions: [listed(1), listed(2)], logs: { [ID]: working() } });
+	const page = await open(`${stand.url}/statistics`);
+	await page.getByRole('heading', { name: 'Statistics' }).waitFor();
+	// All parts of the app are here.
+	await page.waitForLoadState('networkidle');
+	await page.keyboard.press('Control+k');
+	await page.keyboard.type('Session 2');
+	const field = page.getByPlaceholder('A session, a page, or what to do');
+	assert.equal(await field.inputValue(), 'Session 2');
+	await page.keyboard.press('Enter');
+	await page.waitForURL(`**/s/${listed(2).id}`);
+	for (const path of ['/statistics', '/settings/browser', `/s/${ID}`]) {
+		await page.goto(stand.url + path);
+		await page.locator('#main:focus, #main h1').first().waitFor();
+		await page.keyboard.press('/');
+		await page.locator('#search:focus').waitFor();
+		assert.equal(new URL(page.url()).pathname, '/');
+	}
+	// Where one is already, the list stays as it was filtered.
+	await page.goto(`${stand.url}/?environment=gone`);
+	await page.getByText('No session fits').waitFor();
+	await page.keyboard.press('/');
+	await page.locator('#search:focus').waitFor();
+	assert.match(page.url(), /environment=gone/);
+});
+
+test('a filter of an address that names nothing says so, and all can be shown', async () => {
+	const sessions = [listed(1), listed(2)];
+	const stand = await standIn({ sessions, answers: { '/api/v1/environments': { environments: [environment()] } } });
+	const page = await open(`${stand.url}/?environment=gone`);
+	await page.getByText('No session fits').waitFor();
+	assert.equal(await page.getByLabel('Environment').inputValue(), 'gone');
+	await page.getByRole('button', { name: 'Show all' }).click();
+	await page.locator(`#row-${listed(2).id}`).waitFor();
+	assert.equal(new URL(page.url()).search, '');
+	// A session is not begun elsewhere without a word.
+	await page.goto(`${stand.url}/new?environment=gone`);
+	await page.getByText('There is no environment gone here: this begins in shop').waitFor();
+});
+
+test('on a phone a prompt can be read while it is on its way, and one that was refused is not said to be', async () => {
+	const kept = (key, more) => {
+		const one = { key, session: ID, now: false, at: 1, error: null, prompt: null, state: 'waits', ...more };
+		return [`slipway.pending.${key}`, JSON.stringify(one)];
+	};
+	const all = [
+		kept('k1', { text: 'Please look at the cart once more, it is still off by one cent' }),
+		kept('k2', { text: 'And at the other one', state: 'failed', error: 'The prompt is too long for the model' }),
+	];
+	const stand = await standIn({
+		sessions: [listed(1, { status: 'working', group: 'working' })],
+		logs: { [ID]: working() },
+		answers: { [`POST /api/v1/sessions/${ID}/prompts`]: { status: 429, code: 'later', title: 'later' } },
+	});
+	const page = await browser.page({ phone: true });
+	page.setDefaultTimeout(20_000);
+	ends.push(() => page.context().close());
+	await page.addInitScript((values) => {
+		for (const [name, value] of values) localStorage.setItem(name, value);
+	}, all);
+	await page.goto(`${stand.url}/s/${ID}`);
+	const queue = page.getByRole('region', { name: 'Queue' });
+	await queue.getByText('1 on the way, 1 not taken').waitFor();
+	for (const text of ['Please look at the cart', 'And at the other one']) {
+		const box = await queue.getByText(text).boundingBox();
+		assert.ok(box.width > 250, `${text}: ${box.width} px`);
+	}
+	assert.deepEqual(await barriers(page), []);
+});
+
+test('the newest line stays in view while the field below grows and shrinks', async () => {
+	const lines = working((log) => {
+		for (let at = 0; at < 40; at += 1) {
+			const text = `Paragraph ${at}\n\nand more of it`;
+			log.put('item.completed', { turn: 'trn_1', item: { id: `i${at}`, kind: 'message', status: 'completed', text } });
+		}
+	});
+	const stand = await standIn({
+		sessions: [listed(1, { status: 'working', group: 'working' })],
+		logs: { [ID]: lines },
+	});
+	const page = await open(`${stand.url}/s/${ID}`);
+	await page.getByText('Paragraph 39').waitFor();
+	const fromEnd = () =>
+		page.getByLabel('Conversation').evaluate(async (list) => {
+			for (let frame = 0; frame < 4; frame += 1) await new Promise(requestAnimationFrame);
+			return list.scrollHeight - list.scrollTop - list.clientHeight;
+		});
+	const field = page.locator('#composer');
+	await field.focus();
+	for (let line = 0; line < 12; line += 1) {
+		await page.keyboard.type(`line ${line}`);
+		assert.ok((await fromEnd()) < 2, `${await fromEnd()} px from the end in line ${line}`);
+		await page.keyboard.press('Shift+Enter');
+	}
+	await page.keyboard.type('word after word in the last line');
+	assert.ok((await fromEnd()) < 2, `${await fromEnd()} px from the end`);
+	await field.fill('');
+	assert.ok((await fromEnd()) < 2, `${await fromEnd()} px from the end when it is empty again`);
+	await field.fill('one\ntwo\nthree\nfour\nfive\nsix\nseven');
+	// What comes then is followed, and who goes up while it is written is left alone.
+	const item = (id) => ({ turn: 'trn_1', item: { id, kind: 'message', status: 'completed', text: 'Something new' } });
+	const log = logOf(ID);
+	log.lines.push(...lines);
+	stand.tell(ID, log.put('item.completed', item('n1')));
+	await page.getByText('Something new').waitFor();
+	assert.ok((await fromEnd()) < 2, `${await fromEnd()} px from the end with what came`);
+	assert.equal(await page.getByRole('button', { name: /Jump to live/ }).count(), 0);
+	await page.getByLabel('Conversation').hover();
+	await page.mouse.wheel(0, -600);
+	await page.waitForTimeout(200);
+	await field.fill('');
+	assert.ok((await fromEnd()) > 300, 'thrown back to the end');
+});
+
+test('the page of an image shows what nobody sees, and a step that fails while one watches opens', async () => {
+	const step = { title: 'npm ci', attempts: 1, duration_ms: 5, output: 'it ended badly' };
+	const image = {
+		state: 'building',
+		error: 'the step ended:\nexe\u202egnp',
+		steps: [{ ...step, state: 'running', notes: ['slow\u202e'] }],
+		current: {
+			built_at: '2026-11-01T10:00:00Z',
+			duration_ms: 1,
+			bytes: 1,
+			branch: 'main',
+			commit: 'a'.repeat(40),
+			checks: [{ name: 'test', state: 'not_run', why: 'no\u202eway' }],
+		},
+	};
+	const stand = await standIn({
+		answers: {
+			'/api/v1/environments': { environments: [environment()] },
+			'/api/v1/environments/shop/image': () => image,
+		},
+	});
+	const page = await open(`${stand.url}/environments/shop/image`);
+	await page.getByText('exe⟨U+202E⟩gnp').waitFor();
+	await page.getByText('no⟨U+202E⟩way').waitFor();
+	assert.equal(await page.getByText('it ended badly').count(), 0);
+	image.steps[0].state = 'failed';
+	await page.getByText('it ended badly').waitFor();
+	await page.getByText('slow⟨U+202E⟩').waitFor();
+	assert.doesNotMatch(await page.evaluate(() => document.body.innerText), /\u202e/);
+});
+
+test('turns that were asked the same have names of their own, and one that changed nothing says so', async () => {
+	const receipt = (tools, insertions) => ({
+		steps: 1,
+		tools_completed: tools,
+		tools_skipped: 0,
+		files_changed: 1,
+		insertions,
+		deletions: 0,
+		spend: { usage: {}, cost_usd: 0, calls: 0 },
+		duration_ms: 10,
+	});
+	const log = logOf(ID);
+	log.put('session.created', { title: 'Again', environment: 'shop', recipe: { repos: [] }, model: 'main' });
+	for (const [number, person, made] of [
+		[1, 'ana', receipt(2, 1)],
+		[2, 'ben', receipt(0, 1)],
+		[3, 'ana', receipt(1, 4)],
+	]) {
+		log.put('prompt.queued', { prompt: `prm_${number}`, text: 'Go on' }, { kind: 'user', id: person });
+		log.put('turn.started', { turn: `trn_${number}`, prompt: `prm_${number}` });
+		log.put('turn.finished', { turn: `trn_${number}`, outcome: 'done', receipt: made });
+	}
+	const stand = await standIn({
+		sessions: [listed(1)],
+		logs: { [ID]: log.lines },
+		answers: { [`/api/v1/sessions/${ID}/diff`]: diff(PATCH) },
+	});
+	const page = await open(`${stand.url}/s/${ID}/changes`);
+	await page.getByLabel('Which changes').waitFor();
+	const options = await page.getByLabel('Which changes').locator('option').allInnerTexts();
+	assert.match(
+		options.join('\n'),
+		/^All changes\n1: Go on \(ana, .*\)\n2: Go on \(ben, .*\), changed nothing\n3: Go on \(ana, .*\)$/,
+	);
+	await page.goto(`${stand.url}/s/${ID}`);
+	await page
+		.getByRole('link', { name: /1 file differs from the base/ })
+		.first()
+		.waitFor();
+});
+
+test('what is over is told by where one can go on: the budget, the pull request that is open', async () => {
+	const turn = 'trn_1';
+	const delivery = {
+		branch: 'fix',
+		remote: '/srv/shop.git',
+		state: 'opened',
+		number: 7,
+		url: 'https://forge.example/7',
+		review: { state: 'open', at: '2026-11-01T10:00:00Z' },
+	};
+	const lines = working((log) => {
+		log.put('delivery.updated', delivery);
+		log.put('turn.finished', {
+			turn,
+			outcome: 'out_of_budget',
+			reason: 'The budget of the turn is used up.\nRaise it with slipway budget.',
+			receipt: {
+				steps: 1,
+				tools_completed: 1,
+				tools_skipped: 0,
+				files_changed: 1,
+				insertions: 1,
+				deletions: 1,
+				spend: { usage: {}, cost_usd: 0, calls: 0 },
+				duration_ms: 10,
+			},
+		});
+	});
+	const preview = {
+		base: 'main',
+		body: '- [x] tested',
+		branch: 'fix',
+		pull_request: true,
+		remote: '/srv/shop.git',
+		title: 'Fix',
+		delivery,
+	};
+	const stand = await standIn({
+		sessions: [listed(1)],
+		logs: { [ID]: lines },
+		answers: { [`/api/v1/sessions/${ID}/delivery`]: preview },
+	});
+	for (const phone of [false, true]) {
+		const page = await open(`${stand.url}/s/${ID}`, { phone });
+		await page.getByRole('button', { name: 'Change the budget here' }).click();
+		await page.getByLabel('Dollars for the session').and(page.locator(':focus')).waitFor();
+		await page.getByRole('button', { name: 'Close', exact: true }).click();
+		await page.waitForFunction(() => !location.search);
+		if (phone) await page.keyboard.press('Escape');
+		await page.getByRole('button', { name: 'Delivery' }).first().click();
+		const dialog = page.getByRole('dialog', { name: 'Delivery' });
+		await dialog.getByRole('heading', { name: 'Update pull request #7' }).waitFor();
+		await dialog.getByText('☑ tested').waitFor();
+		assert.deepEqual(await barriers(page), []);
+	}
+});
+
+test('the ends of lines, the end of a name and a line end in it can be seen, and `v` keeps the focus', async () => {
+	const deep = `${'a-long-folder/'.repeat(12)}itself.js`;
+	const patch = [
+		'diff --git a/ends.txt b/ends.txt\n--- a/ends.txt\n+++ b/ends.txt\n@@ -1,2 +1,2 @@\n-one\n-two\n+one\r\n+two\r',
+		`diff --git a/${deep} b/${deep}\n--- a/${deep}\n+++ b/${deep}\n@@ -1 +1 @@\n-a\n+b`,
+		'diff --git "a/a\\nb.js" "b/a\\nb.js"\n--- "a/a\\nb.js"\n+++ "b/a\\nb.js"\n@@ -1 +1 @@\n-a\n+b\n',
+	].join('\n');
+	const stand = await standIn({
+		sessions: [listed(1)],
+		logs: { [ID]: working() },
+		answers: { [`/api/v1/sessions/${ID}/diff`]: diff(patch) },
+	});
+	for (const phone of [false, true]) {
+		const page = await open(`${stand.url}/s/${ID}/changes`, { phone });
+		const file = page.getByRole('region', { name: 'ends.txt' });
+		await file.getByText('only the ends of lines changed, now CRLF').and(page.locator(':visible')).waitFor();
+		assert.equal(await file.getByText('CRLF', { exact: true }).count(), 2);
+		const own = page.locator('h2').getByText('itself.js', { exact: true });
+		const box = await own.boundingBox();
+		const header = await page.locator('h2', { hasText: 'itself.js' }).boundingBox();
+		assert.ok(box.width > 50 && box.x + box.width < header.x + header.width, JSON.stringify(box));
+		await page.getByRole('region', { name: 'a⟨U+000A⟩b.js' }).waitFor();
+		assert.deepEqual(await barriers(page), []);
+		if (phone) continue;
+		await page.keyboard.press('n');
+		await page.locator('[data-hunk="ends.txt"]:focus').waitFor();
+		await page.keyboard.press('ArrowDown');
+		await page.keyboard.press('v');
+		await page.locator('h2[data-file="ends.txt"]:focus').waitFor();
+		await page.keyboard.press('v');
+		// A comment on the file is begun below its header.
+		await page.keyboard.press('m');
+		const field = page.getByRole('textbox', { name: 'Comment on ends.txt' });
+		await field.and(page.locator(':focus')).waitFor();
+		const below = await page.locator('h2[data-file="ends.txt"]').boundingBox();
+		assert.ok((await field.boundingBox()).y >= below.y + below.height);
+	}
+});
+
+test('on a phone what is asked has room: long answers, and links that a finger can hit', async () => {
+	const option =
+		'Keep the old rounding for orders that were placed before the change, and use the new one for all others';
+	const asks = (gate, call) =>
+		working((log) => {
+			const item = {
+				id: 'i1',
+				kind: 'tool_call',
+				status: 'in_progress',
+				call_id: 'c',
+				tool: call.tool,
+				input: call.input,
+			};
+			log.put('item.started', { turn: 'trn_1', item });
+			const file = { path: 'src/cart.js', insertions: 1, deletions: 0 };
+			log.put('egress.decided', { host: 'a.example', port: 443, allowed: true, rule: 'a', connections: 1 });
+			log.put('approval.requested', {
+				approval: 'apr_1',
+				turn: 'trn_1',
+				question: 'May it?',
+				gate,
+				call: { item: 'i1', ...call },
+				diff: { files: [file], count: 1, insertions: 1, deletions: 0 },
+			});
+		});
+	const second = listed(2).id;
+	const stand = await standIn({
+		sessions: [1, 2].map((number) => listed(number, { status: 'waiting', group: 'needs_you' })),
+		logs: {
+			[ID]: asks('question', { tool: 'ask', input: { question: 'Which?' }, options: [option, 'Another'] }),
+			[second]: asks('delivery', { tool: 'shell', input: { command: 'git push' } }).map((line) =>
+				line.replaceAll(ID, second),
+			),
+		},
+		answers: { [`/api/v1/sessions/${second}/diff`]: diff(PATCH) },
+	});
+	for (const id of [ID, second]) {
+		const page = await open(`${stand.url}/s/${id}`, { phone: true });
+		const card = page.getByRole('region', { name: 'Needs your decision' });
+		await card.getByRole('link', { name: 'All changes' }).first().waitFor();
+		if (id === ID) {
+			const button = card.getByRole('button', { name: option });
+			const box = await button.boundingBox();
+			assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
+			assert.ok(await button.evaluate((one) => one.scrollWidth <= one.clientWidth));
+		} else {
+			// What waits has not begun.
+			await page.getByRole('button', { name: /^Asked for git push waits/, expanded: false }).waitFor();
+			assert.equal(await page.getByText('Nothing printed yet').count(), 0);
+		}
+		for (const link of await card.getByRole('link').all())
+			assert.ok((await link.boundingBox()).height >= 44, await link.innerText());
+		assert.deepEqual(await barriers(page), []);
+		await page.getByRole('button', { name: 'Show the details' }).tap();
+		const all = page.getByRole('link', { name: 'All connections' });
+		assert.ok((await all.boundingBox()).height >= 44);
+	}
+});
+
+test('the tab that is open stays in view on a phone while the others grow', async () => {
+	const receipt = {
+		steps: 1,
+		tools_completed: 1,
+		tools_skipped: 0,
+		files_changed: 90,
+		insertions: 12_345,
+		deletions: 12_345,
+		spend: { usage: {}, cost_usd: 0, calls: 0 },
+		duration_ms: 10,
+	};
+	const lines = working();
+	const stand = await standIn({ sessions: [listed(1)], logs: { [ID]: [...lines] } });
+	const page = await open(`${stand.url}/s/${ID}/events`, { phone: true });
+	const tabs = page.getByRole('navigation', { name: 'Parts of the session' });
+	await page.getByRole('heading', { name: 'It works' }).waitFor();
+	await tabs.getByRole('link', { name: 'Changes', exact: true }).waitFor();
+	const log = logOf(ID);
+	log.lines.push(...lines);
+	stand.tell(ID, log.put('turn.finished', { turn: 'trn_1', outcome: 'done', receipt }));
+	await tabs.getByText('+12345').waitFor();
+	await page.waitForTimeout(100);
+	const box = await tabs.getByRole('link', { name: 'Events' }).boundingBox();
+	assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
+});

@@ -124,6 +124,27 @@ test('of many long outputs the newest are kept whole, and the others say how muc
 	expect(kept).toBeLessThan(10_000 + 20 * 500);
 });
 
+test('a text that a restart broke off before the log had any of it is no row', () => {
+	const state = emptyState();
+	const put = (type: string, data: object) =>
+		take(state, {
+			v: 1,
+			session: 's',
+			seq: state.seq + 1,
+			at: '2026-11-18T10:00:00Z',
+			actor: { kind: 'agent', id: 'm' },
+			type,
+			data,
+		});
+	put('turn.started', { turn: 't', prompt: 'p' });
+	for (const [id, text] of [
+		['a', ''],
+		['b', 'Some of it'],
+	])
+		put('item.completed', { turn: 't', item: { id, kind: 'reasoning', status: 'interrupted', text } });
+	expect(new Rows().of(state, null).map((row) => row.key)).toEqual(['b']);
+});
+
 test('no event that the server is described to send is unknown here', () => {
 	const description = JSON.parse(readFileSync(join(import.meta.dirname, '../../openapi.json'), 'utf8'));
 	// biome-ignore lint/suspicious/noExplicitAny: a part of a description.

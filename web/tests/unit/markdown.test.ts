@@ -115,3 +115,37 @@ test('an address that is named elsewhere in the text is that of the link', () =>
 		'[constructor]',
 	);
 });
+
+test('boxes are signs, ticked or not', () => {
+	const html = toHtml('- [x] done\n- [ ] to do\n\n1. [x] first') ?? '';
+	for (const item of ['☑ done', '☐ to do', '☑ first']) expect(html).toContain(item);
+});
+
+test('addresses of files lead to the files of the session', () => {
+	const href = (address: string, session?: string) =>
+		/<a href="([^"]*)"/.exec(toHtml(`[x](${address})`, {}, session) ?? '')?.[1]?.replaceAll('&amp;', '&');
+	const to = '/s/ses_1/files?';
+	for (const [address, file] of [
+		['src/cart.js', `${to}path=src&file=src%2Fcart.js`],
+		['./src/cart.js#L12', `${to}path=src&file=src%2Fcart.js&line=12`],
+		['src/cart.js#L12-L20', `${to}path=src&file=src%2Fcart.js&line=12`],
+		['/workspace/src/cart.js:7:2', `${to}path=src&file=src%2Fcart.js&line=7`],
+		['README.md:3', `${to}file=README.md&line=3`],
+		['a%20b.md', `${to}file=a%20b.md`],
+	] as const)
+		expect([address, href(address, 'ses_1')]).toEqual([address, file]);
+	// What is none keeps its address, of which only those of servers stay in the page.
+	for (const address of [
+		'https://a.example/x',
+		'mailto:a@b.example',
+		'//a.example/x',
+		'/etc/passwd',
+		'../up.js',
+		'src/../../up.js',
+		'#part',
+		'javascript:alert(1)',
+		'data:text/html,x',
+	])
+		expect(href(address, 'ses_1') ?? '').not.toContain('/s/ses_1');
+	expect(href('src/cart.js')).not.toContain('/s/');
+});

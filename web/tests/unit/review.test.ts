@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { compareLines } from '../../src/diff/compare';
+import { endsOf } from '../../src/diff/ends';
 import { parsePatch, withoutCut } from '../../src/diff/parse';
 import { pairs } from '../../src/diff/split';
 import { draftOf, inputOf } from '../../src/pages/session/approval/call';
@@ -104,4 +105,22 @@ test('a call that is changed keeps what was text as text, and the rest as it is 
 		input: { ...input, command: '5', timeout_ms: 5 },
 	});
 	expect(inputOf(input, { ...draft, env: '{' })).toEqual({ wrong: 'env is no JSON' });
+});
+
+test('a change of the ends of lines says so, and is told from other changes', () => {
+	const ends = (...lines: string[]) =>
+		endsOf(
+			parsePatch(
+				['--- a/x', '+++ b/x', `@@ -1,${lines.length} +1,${lines.length} @@`, ...lines].join('\n'),
+			)[0] as never,
+		);
+	expect(ends('-one', '-two', '+one\r', '+two\r')).toEqual({
+		only: true,
+		words: 'only the ends of lines changed, now CRLF',
+	});
+	expect(ends('-one\r', '+one')).toMatchObject({ only: true, words: 'only the ends of lines changed, now LF' });
+	expect(ends('-one\r', '-two\r', '+one', '+zwei')).toMatchObject({ only: false });
+	expect(ends('-one\r', '+eins\r')).toBeNull();
+	expect(ends('-one', '+eins')).toBeNull();
+	expect(ends('+one\r', '+two')).toBeNull();
 });

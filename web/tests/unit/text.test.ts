@@ -4,7 +4,7 @@ import { parsePatch } from '../../src/diff/parse';
 import { shortened, WHOLE } from '../../src/live/shorten';
 import { appended, byteLength, KEPT } from '../../src/live/text';
 import { plain, spans } from '../../src/text/ansi';
-import { hides, visible } from '../../src/text/hidden';
+import { hides, visible, visibleName } from '../../src/text/hidden';
 import { duration, money, shortDuration } from '../../src/ui/format';
 
 const delta = (offset: number, text: string) => ({ item: 'i', channel: 'stdout' as const, offset, text });
@@ -113,6 +113,9 @@ describe('characters that nobody sees', () => {
 	test('what scripts and emoji are written with stays', () => {
 		for (const text of ['שלום', 'مرحبا', '👩‍💻', 'می\u200cخواهم', 'naïve', '\ttab'])
 			expect([visible(text), hides(text)]).toEqual([text, false]);
+	});
+	test('a name has no second line', () => {
+		expect(visibleName('a\nb\tc.js')).toBe('a⟨U+000A⟩b⟨U+0009⟩c.js');
 	});
 });
 

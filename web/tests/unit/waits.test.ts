@@ -8,16 +8,18 @@ import { emptyState } from '../../src/live/state';
 
 const at = (seconds: number) => new Date(Date.parse('2026-11-18T10:00:00Z') + seconds * 1000).toISOString();
 
+type Told = [seconds: number, type: string, data: object, by?: 'user' | 'agent' | 'system'];
+
 /** A session in which these things happened, each at its second. */
-function after(...events: [number, string, object][]) {
+function after(...events: Told[]) {
 	const state = emptyState();
-	const begin: [number, string, object][] = [
+	const begin: Told[] = [
 		[0, 'session.created', { title: 't', environment: 'e', recipe: {}, model: 'main' }],
 		[0, 'prompt.queued', { prompt: 'p', text: 'x' }],
 		[0, 'turn.started', { turn: 't', prompt: 'p' }],
 	];
-	for (const [index, [seconds, type, data]] of [...begin, ...events].entries()) {
-		const event = { v: 1, session: 's', seq: index + 1, at: at(seconds), actor: { kind: 'user', id: 'a' }, type, data };
+	for (const [index, [seconds, type, data, kind = 'user']] of [...begin, ...events].entries()) {
+		const event = { v: 1, session: 's', seq: index + 1, at: at(seconds), actor: { kind, id: 'a' }, type, data };
 		expect(fold(state, event as unknown as Event)).toBe(true);
 	}
 	const activity = activityOf(state);
@@ -71,4 +73,48 @@ test('checks, images and set-up steps have their limits, and a silent model too'
 	expect(after()).toMatchObject({ text: 'Waiting for main', until: 300 });
 	const ran = after([1, 'item.started', call('a', {})], [100, 'item.completed', call('a', { status: 'completed' })]);
 	expect(ran).toMatchObject({ text: 'Waiting for main', since: at(100), until: 400 });
+});
+
+test('what is tried again is told as what it is, and until it is', () => {
+	const retry = (reason: string) => ({ turn: 't', attempt: 2, attempts: 3, reason, delay_ms: 5_000, wake_at: at(15) });
+	const step = (state: string) => ({ sandbox: 'x', state, detail: 'the set-up step npm ci' });
+	const failed = 'the set-up step `npm ci` exited with 3';
+	const model = 'the model server has too much to do: Overloaded';
+	const setUp: Told[] = [
+		[1, 'sandbox.changed', step('preparing'), 'system'],
+		[10, 'retry.scheduled', retry(failed), 'system'],
+	];
+	expect(after(...setUp)).toMatchObject({
+		text: `Waiting to try again, try 2 of 3: ${failed}`,
+		since: at(10),
+		until: 15,
+	});
+	const again: Told = [15, 'sandbox.changed', step('preparing'), 'system'];
+	expect(after(...setUp, again)?.text).toBe('Preparing the workspace: the set-up step npm ci');
+	// The model is asked while the sandbox is made ready, and neither ends the other's wait.
+	const busy: Told = [16, 'retry.scheduled', retry(model), 'agent'];
+	const waits = 'Waiting for the model, try 2 of 3: the model server has too much to do';
+	expect(after(...setUp, again, busy)?.text).toBe(waits);
+	expect(after(...setUp, again, busy, [17, 'sandbox.changed', step('syncing'), 'system'])?.text).toBe(waits);
+	// A delivery that is tried again is waited for by a turn that does nothing else.
+	const ready: Told = [18, 'sandbox.changed', step('ready'), 'system'];
+	const push: Told = [20, 'retry.scheduled', retry('the forge is busy: 503'), 'system'];
+	expect(after(ready, push)?.text).toBe('Waiting to try again, try 2 of 3: the forge is busy: 503');
+	expect(after(ready, [19, 'item.started', call('a', {})], push)?.text).toBe('Running a');
+	// A title is looked for beside the work.
+	const title = after(again, [16, 'retry.scheduled', retry(`title: ${model}`), 'system']);
+	expect(title?.text).toBe('Preparing the workspace: the set-up step npm ci');
+});
+
+test('while a model that thought writes its answer, it writes', () => {
+	const item = (id: string, kind: string) => ({ turn: 't', item: { id, kind, status: 'in_progress', text: '' } });
+	const thinks: Told = [1, 'item.started', item('r', 'reasoning')];
+	expect(after(thinks)).toMatchObject({ text: 'Thinking', since: at(1) });
+	const writes: Told = [5, 'item.started', item('m', 'message')];
+	expect(after(thinks, writes)).toMatchObject({ text: 'Writing', since: at(5) });
+	const calls: Told[] = [
+		[9, 'item.started', call('a', {})],
+		[9, 'item.started', call('b', {})],
+	];
+	expect(after(thinks, writes, ...calls)).toMatchObject({ text: 'Running a', since: at(9) });
 });

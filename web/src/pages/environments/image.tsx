@@ -66,8 +66,8 @@ export function Image({ environment: { name } }: { environment: NamedEnvironment
 				</p>
 			)}
 			{error && (
-				<p role="alert" className="rounded-md bg-bad-soft px-3 py-2 text-sm break-words">
-					{error}
+				<p role="alert" className="rounded-md bg-bad-soft px-3 py-2 text-sm break-words whitespace-pre-wrap">
+					{visible(error)}
 				</p>
 			)}
 			{steps.length === 0 && !current && !building && !error && (
@@ -101,7 +101,9 @@ export function Image({ environment: { name } }: { environment: NamedEnvironment
 								<span>{visible(check.name)}</span>
 								<span className="text-muted">{check.state.replaceAll('_', ' ')}</span>
 								{check.failures ? <span className="text-muted">{plural(check.failures, 'failure')} known</span> : null}
-								{check.why && <span className="min-w-0 break-words text-muted">{check.why}</span>}
+								{check.why && (
+									<span className="min-w-0 break-words whitespace-pre-wrap text-muted">{visible(check.why)}</span>
+								)}
 								{check.duration_ms != null && (
 									<span className="tabular ml-auto text-xs text-muted">{duration(check.duration_ms)}</span>
 								)}
@@ -123,7 +125,9 @@ const looks: Record<string, { icon: IconName; colour: string; word: string }> = 
 };
 
 function StepRow({ step }: { step: Step }) {
-	const [open, setOpen] = useState(step.state === 'failed');
+	// One that fails while somebody watches opens by itself.
+	const [chosen, setOpen] = useState<boolean | null>(null);
+	const open = chosen ?? step.state === 'failed';
 	const look = looks[step.state] ?? { icon: 'circle' as const, colour: 'text-off', word: step.state };
 	const more = Boolean(step.output) || Boolean(step.notes?.length);
 	const line = (
@@ -162,8 +166,8 @@ function StepRow({ step }: { step: Step }) {
 			{open && (
 				<div className="mb-2 rounded-md bg-sunken">
 					{step.notes?.map((note) => (
-						<p key={note} className="px-3 py-1 text-xs text-needs">
-							{note}
+						<p key={note} className="px-3 py-1 text-xs break-words whitespace-pre-wrap text-needs">
+							{visible(note)}
 						</p>
 					))}
 					{step.output && <OutputText text={step.output} />}

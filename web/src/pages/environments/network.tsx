@@ -98,7 +98,9 @@ export function Network({ environment: { name, source } }: { environment: NamedE
 								<span className="code min-w-0 break-all">
 									{visible(one.host)}:{one.port}
 								</span>
-								<span className="min-w-0 flex-1 break-words text-xs text-muted">{visible(one.reason)}</span>
+								<span className="min-w-0 flex-1 break-words text-xs text-muted max-md:basis-full">
+									{visible(one.reason)}
+								</span>
 								<span className="tabular text-xs text-muted" title={fullTime(one.last_at)}>
 									{one.count}×, last {agoWords(one.last_at, now)}
 								</span>

@@ -40,7 +40,13 @@ export default function NewEnvironment({
 			<form onSubmit={make} className="flex flex-col gap-4 p-4">
 				<h2 className="text-lg font-semibold">{from ? `A copy of ${from}` : 'New environment'}</h2>
 				<Field label="Name" hint="Letters, digits, dots, dashes and underscores">
-					<input className="field" autoFocus required value={name} onChange={(event) => setName(event.target.value)} />
+					<input
+						className="field"
+						data-autofocus
+						required
+						value={name}
+						onChange={(event) => setName(event.target.value)}
+					/>
 				</Field>
 				<Field label="Repository" hint="An address that git can clone, or a path on the server">
 					<input

@@ -6,6 +6,7 @@ import type { Budgets, Usage } from '../../api/types';
 import { type SessionStore, useLive } from '../../live/store';
 import { count, duration, money, plural } from '../../ui/format';
 import { Button, Meter } from '../../ui/parts';
+import { useSearch } from '../../ui/router';
 import { complain, say } from '../../ui/toast';
 import { Part } from './inspector';
 
@@ -86,7 +87,14 @@ export function Budget({ store }: { store: SessionStore }) {
 	const spend = useLive(store, ({ state }) => state.spend);
 	const budgets = useLive(store, ({ state }) => state.budgets);
 	const turn = useLive(store, ({ state }) => state.turns.at(-1));
-	const [open, setOpen] = useState(false);
+	const [asked, setAsked] = useState(false);
+	// An address can ask for it, so that there is a way to it from where the limit is told of.
+	const [search, change] = useSearch();
+	const open = asked || search.get('budget') === '1';
+	const setOpen = (next: boolean) => {
+		setAsked(next);
+		if (!next) change({ budget: null });
+	};
 	const steps = useLive(store, ({ state }) => state.turns.reduce((sum, one) => sum + one.steps, 0));
 	// Time in which nobody was waited for is counted by the server alone.
 	const counted = useListed(store.id)?.used;
@@ -195,6 +203,7 @@ function ChangeBudget({ store, budgets, close }: { store: SessionStore; budgets:
 							placeholder="no limit"
 							value={drafts[nameOf({ scope, kind })] ?? value ?? ''}
 							autoFocus={at === 0}
+							data-autofocus={at === 0 || undefined}
 							onChange={(event) => setDrafts({ ...drafts, [nameOf({ scope, kind })]: event.target.value })}
 						/>
 					</label>

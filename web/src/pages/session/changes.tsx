@@ -4,9 +4,10 @@ import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { get, isMissing, query } from '../../api/client';
 import type { Diff } from '../../api/types';
 import { type FilePatch, parsePatch, withoutCut } from '../../diff/parse';
+import type { Turn } from '../../live/state';
 import { type SessionStore, useLive } from '../../live/store';
-import { visible } from '../../text/hidden';
-import { plural } from '../../ui/format';
+import { visible, visibleName } from '../../text/hidden';
+import { plural, time } from '../../ui/format';
 import { useKeys } from '../../ui/keys';
 import { usePhone } from '../../ui/media';
 import { Button, Dialog, Empty, Failure, Segments, Waiting } from '../../ui/parts';
@@ -30,7 +31,7 @@ export default function Changes({ store }: { store: SessionStore }) {
 		({ state }) =>
 			state.turns.length * 10_000 + (state.turns.at(-1)?.steps ?? 0) + (state.turns.at(-1)?.finishedAt ? 5_000 : 0),
 	);
-	const turns = useLive(store, ({ state }) => state.turns.filter((turn) => turn.receipt?.files_changed));
+	const turns = useLive(store, ({ state }) => state.turns.filter((turn) => turn.id && turn.receipt));
 	const prompts = useLive(store, ({ state }) => state.prompts);
 	const [search, change] = useSearch();
 	const turn = search.get('turn') ?? '';
@@ -47,8 +48,11 @@ export default function Changes({ store }: { store: SessionStore }) {
 		const { patch, cut } = withoutCut(data?.patch ?? '');
 		return { files: parsePatch(patch), cut };
 	}, [data]);
+	const named = turns
+		.filter((one) => one.receipt?.files_changed)
+		.map((one) => ({ id: one.id, name: nameOf(turns, one, prompts.get(one.prompt ?? '')?.text ?? 'a turn') }));
 	const choice =
-		turns.length > 1 || turn ? (
+		named.length > 1 || turn ? (
 			<select
 				aria-label="Which changes"
 				className="field w-auto max-w-56"
@@ -56,9 +60,9 @@ export default function Changes({ store }: { store: SessionStore }) {
 				onChange={(event) => change({ turn: event.target.value || null, file: null, line: null })}
 			>
 				<option value="">All changes</option>
-				{turns.map((one, at) => (
-					<option key={one.id} value={one.id}>
-						{at + 1}: {visible((prompts.get(one.prompt ?? '')?.text ?? 'a turn').split('\n', 1)[0]?.slice(0, 60) ?? '')}
+				{named.map(({ id, name }) => (
+					<option key={id} value={id}>
+						{name}
 					</option>
 				))}
 			</select>
@@ -84,6 +88,21 @@ export default function Changes({ store }: { store: SessionStore }) {
 			<Review store={store} diff={data} files={read.files} cut={read.cut} turn={turn} choice={choice} />
 		</>
 	);
+}
+
+/** A turn among the others: which one it is, what was asked, by whom and when. Several may have been asked the same. */
+function nameOf(turns: Turn[], turn: Turn, prompt: string): string {
+	const at = turns.indexOf(turn);
+	const words = visible(prompt.split('\n', 1)[0]?.slice(0, 60) ?? '');
+	const who = [turn.author, time(turn.startedAt)].filter(Boolean).join(', ');
+	return `${at + 1}: ${words} (${who})${changedNothing(turn, turns[at - 1]) ? ', changed nothing' : ''}`;
+}
+
+/** Whether it is known of a turn: receipts count what differs from the base, also what turns before it changed. */
+function changedNothing({ receipt }: Turn, before: Turn | undefined): boolean {
+	if (!receipt || receipt.tools_completed > 0) return false;
+	const counts = ['files_changed', 'insertions', 'deletions'] as const;
+	return counts.every((name) => (receipt[name] ?? 0) === (before?.receipt?.[name] ?? 0));
 }
 
 /** Comments on files that are not among the changes any more: they can be read, removed and sent all the same. */
@@ -203,6 +222,11 @@ function Review({
 			const on = !isViewed(marks, file);
 			setViewed(store.id, file, on);
 			setOpen(file.path, !on);
+			// What has the focus in it goes with its lines.
+			const header = document.querySelector<HTMLElement>(`[data-file=${CSS.escape(file.path)}]`);
+			if (!header?.parentElement?.contains(document.activeElement)) return;
+			header.focus({ preventScroll: true });
+			requestAnimationFrame(() => header.scrollIntoView({ block: 'nearest' }));
 		},
 		m: () => {
 			// On the line that one is at; of two beside each other, the one as it is now.
@@ -264,7 +288,7 @@ function Review({
 				<div ref={box} className="flex min-h-0 min-w-0 flex-1 flex-col">
 					{wanted && !found && (
 						<p className="bg-needs-soft px-4 py-1.5 text-sm text-needs">
-							{visible(wanted)} is none of the files that changed.{' '}
+							{visibleName(wanted)} is none of the files that changed.{' '}
 							<Link to={paths.file(store.id, wanted, line)} className="underline">
 								See the file
 							</Link>

@@ -34,9 +34,13 @@ export function Composer({ store }: { store: SessionStore }) {
 	// biome-ignore lint/correctness/useExhaustiveDependencies: its height follows its text.
 	useEffect(() => {
 		const area = field.current;
-		if (!area) return;
+		const around = area?.parentElement;
+		if (!area || !around) return;
+		// While it is measured its place is as high as before, or the conversation above would be moved by it.
+		around.style.minHeight = `${around.offsetHeight}px`;
 		area.style.height = 'auto';
 		area.style.height = `${Math.min(area.scrollHeight, window.innerHeight / 3)}px`;
+		around.style.minHeight = '';
 	}, [text]);
 
 	const submit = (now = false) => {
@@ -180,8 +184,9 @@ function Typing({ store }: { store: SessionStore }) {
 	const people = [...typing].filter(([name, at]) => now - at < 4000 && name !== me).map(([name]) => name);
 	if (people.length === 0) return null;
 	return (
-		<span className="truncate text-xs text-muted">
-			{people.join(', ')} {people.length === 1 ? 'writes' : 'write'}
+		<span className="flex min-w-0 gap-1 text-xs text-muted">
+			<span className="truncate">{people.join(', ')}</span>{' '}
+			<span className="shrink-0">{people.length === 1 ? 'writes' : 'write'}</span>
 		</span>
 	);
 }

@@ -29,6 +29,8 @@ export function Conversation({ store, since }: { store: SessionStore; since: num
 
 	const box = useRef<HTMLDivElement>(null);
 	const last = useRef(0);
+	/** How high the place of the conversation was when it was scrolled last. */
+	const room = useRef(0);
 	// At once and not by way of the list, which would go on until all of it is measured, also against a reader who scrolls
 	// away meanwhile. What is measured later comes back to this through its new size.
 	const stick = () => {
@@ -55,9 +57,16 @@ export function Conversation({ store, since }: { store: SessionStore; since: num
 	useLayoutEffect(stick, [rows, version]);
 
 	const onScroll = (offset: number) => {
-		const handle = list.current;
-		if (!handle || !placed.current) return;
-		const end = offset + handle.viewportSize >= handle.scrollSize - 48;
+		const scroller = box.current?.firstElementChild;
+		if (!scroller || !placed.current) return;
+		// Where the place became higher or lower, such as by what is written below, the browser scrolled and nobody else.
+		if (scroller.clientHeight !== room.current) {
+			room.current = scroller.clientHeight;
+			last.current = offset;
+			if (stuck.current) return stick();
+		}
+		// As it is at this moment: the list learns of its own size later.
+		const end = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 48;
 		// Rows that turn out to be higher leave the end behind, too; who goes away goes up.
 		const up = offset < last.current - 1;
 		last.current = offset;

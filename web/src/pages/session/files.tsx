@@ -4,7 +4,7 @@ import { ask, get, isMissing, query } from '../../api/client';
 import type { FileList } from '../../api/types';
 import { type SessionStore, useLive } from '../../live/store';
 import { FileText } from '../../text/file-text';
-import { visible } from '../../text/hidden';
+import { visibleName } from '../../text/hidden';
 import { bytes } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import { Empty, Failure, Waiting } from '../../ui/parts';
@@ -45,7 +45,7 @@ export default function Files({ store }: { store: SessionStore }) {
 								to={at(store.id, { path: parts.slice(0, index + 1).join('/') })}
 								className="target inline-flex items-center justify-center hover:underline"
 							>
-								{visible(part)}
+								{visibleName(part)}
 							</Link>
 						</span>
 					))}
@@ -62,7 +62,7 @@ export default function Files({ store }: { store: SessionStore }) {
 								className={`target code flex min-h-7 items-center gap-2 rounded-md px-2 hover:bg-sunken ${file === inside(entry.name) ? 'bg-accent-soft' : ''}`}
 							>
 								<Icon name={entry.kind === 'directory' ? 'folder' : 'file'} size={14} className="text-muted" />
-								<span className="min-w-0 flex-1 truncate">{visible(entry.name)}</span>
+								<span className="min-w-0 flex-1 truncate">{visibleName(entry.name)}</span>
 								{entry.size != null && entry.kind === 'file' && (
 									<span className="tabular text-muted">{bytes(entry.size)}</span>
 								)}
@@ -104,13 +104,13 @@ function Content({ id, path, line, steps }: { id: string; path: string; line: nu
 	if (!content.data) return <Waiting>Reading the file</Waiting>;
 	return (
 		<>
-			<h2 className="code shrink-0 border-b border-line px-4 py-1.5 font-semibold break-words">{visible(path)}</h2>
+			<h2 className="code shrink-0 border-b border-line px-4 py-1.5 font-semibold break-words">{visibleName(path)}</h2>
 			{'text' in content.data ? (
 				<div className="min-h-0 flex-1">
-					<FileText text={content.data.text} wanted={line} label={visible(path)} />
+					<FileText text={content.data.text} wanted={line} label={visibleName(path)} />
 				</div>
 			) : content.data.image ? (
-				<img src={content.data.blob} alt={visible(path)} className="m-4 max-w-full self-start border border-line" />
+				<img src={content.data.blob} alt={visibleName(path)} className="m-4 max-w-full self-start border border-line" />
 			) : (
 				<p className="p-4 text-sm text-muted">
 					A binary file of {bytes(content.data.size)}.{' '}

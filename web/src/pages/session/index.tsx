@@ -10,12 +10,12 @@ import { archive } from '../../shell/archive';
 import { part } from '../../shell/part';
 import { visible } from '../../text/hidden';
 import { duration, money, plural } from '../../ui/format';
-import { useKeys } from '../../ui/keys';
+import { focusWhenThere, useKeys } from '../../ui/keys';
 import { usePhone, useWide } from '../../ui/media';
 import { Menu } from '../../ui/menu';
 import { useNow } from '../../ui/now';
 import { Dialog, Empty, Failure, IconButton, Tabs, Waiting } from '../../ui/parts';
-import { go, Link, paths } from '../../ui/router';
+import { go, Link, paths, useSearch } from '../../ui/router';
 import { Safe } from '../../ui/safe';
 import { StatusMark } from '../../ui/status';
 import { complain, say } from '../../ui/toast';
@@ -46,9 +46,15 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 	const [since, setSince] = useState(() => seenOf(id));
 	const wide = useWide();
 	const phone = usePhone();
-	const [inspector, setInspector] = useState<boolean | null>(null);
+	const [inspector, setInspects] = useState<boolean | null>(null);
+	const [search, change] = useSearch();
+	const budget = search.get('budget') === '1';
+	const setInspector = (next: boolean) => {
+		setInspects(next);
+		if (!next && budget) change({ budget: null });
+	};
 	// Changes, files and the terminal want the width for themselves.
-	const shown = inspector ?? (wide && (tab === 'session' || tab === 'checks'));
+	const shown = budget || (inspector ?? (wide && (tab === 'session' || tab === 'checks')));
 	const title = useLive(store, ({ state }) => visible(state.title));
 	const problem = useLive(store, (one) => one.problem);
 	const seq = useLive(store, ({ state }) => (state.live ? state.seq : 0));
@@ -146,15 +152,6 @@ function Open({ id, tab }: { id: string; tab: Tab }) {
 				))}
 		</div>
 	);
-}
-
-/** Frames of the screen until another part of the session is there. */
-const FRAMES = 60;
-
-function focusWhenThere(id: string, left = FRAMES) {
-	const element = document.getElementById(id);
-	if (element) element.focus();
-	else if (left > 0) requestAnimationFrame(() => focusWhenThere(id, left - 1));
 }
 
 /** How far the reading of the log has come. */

@@ -153,7 +153,10 @@ function Egress({ store }: { store: SessionStore }) {
 					</li>
 				))}
 			</ul>
-			<Link to={paths.session(store.id, 'events')} className="text-xs text-accent underline">
+			<Link
+				to={paths.session(store.id, 'events')}
+				className="target inline-flex items-center text-xs text-accent underline"
+			>
 				All connections
 			</Link>
 		</Part>

@@ -19,6 +19,8 @@ export function QueueList({ store, takeBack }: { store: SessionStore; takeBack: 
 	const [, settled] = useState(0);
 	const left = draftsBelow(editOf(store.id, '')).filter((id) => !queue.some((prompt) => prompt.id === id));
 	if (queue.length === 0 && pending.length === 0 && left.length === 0 && !paused) return null;
+	const refused = pending.filter((one) => one.state === 'failed').length;
+	const onTheWay = pending.length - refused;
 	const resume = () => send('PUT', `/sessions/${store.id}/queue`, { paused: false }).catch(complain);
 	const pause = () => send('PUT', `/sessions/${store.id}/queue`, { paused: true }).catch(complain);
 	return (
@@ -27,7 +29,8 @@ export function QueueList({ store, takeBack }: { store: SessionStore; takeBack: 
 				<span className="flex-1 py-1">
 					{[
 						queue.length > 0 && `${queue.length} queued`,
-						pending.length > 0 && `${pending.length} on the way`,
+						onTheWay > 0 && `${onTheWay} on the way`,
+						refused > 0 && `${refused} not taken`,
 						paused && `${queue.length + pending.length ? 'the' : 'The'} queue is paused: ${visible(paused)}`,
 					]
 						.filter(Boolean)
@@ -60,16 +63,18 @@ export function QueueList({ store, takeBack }: { store: SessionStore; takeBack: 
 					<Left key={prompt} prompt={prompt} store={store} settled={() => settled((times) => times + 1)} />
 				))}
 				{pending.map((one) => (
-					<li key={one.key} className="flex items-center gap-2 border-t border-line px-2 py-1 text-sm">
-						<span className="min-w-0 flex-1 truncate">{visible(one.text)}</span>
+					<li key={one.key} className={narrow}>
+						<span className={narrowText}>{visible(one.text)}</span>
 						{one.state === 'sending' ? (
 							<span className="text-xs text-muted">{one.prompt ? 'the server has it' : 'sending'}</span>
 						) : (
 							<>
 								{one.state === 'waits' ? (
-									<span className="text-xs text-needs">kept here, sent when the server is back</span>
+									<span className="min-w-0 text-xs text-needs">kept here, sent when the server is back</span>
 								) : (
-									<span className="text-xs text-bad">{visible(one.error ?? 'The server did not take it')}</span>
+									<span className="min-w-0 text-xs break-words text-bad">
+										{visible(one.error ?? 'The server did not take it')}
+									</span>
 								)}
 								<Button kind="quiet" className="h-6" onClick={() => store.retry(one.key)}>
 									Try again
@@ -107,6 +112,10 @@ export function QueueList({ store, takeBack }: { store: SessionStore; takeBack: 
 	);
 }
 
+/** On a phone the text has lines of its own; what can be done with it stands below. */
+const narrow = 'flex flex-wrap items-center gap-x-2 border-t border-line px-2 py-1 text-sm md:flex-nowrap';
+const narrowText = 'min-w-0 flex-1 break-words max-md:line-clamp-2 max-md:basis-full md:truncate';
+
 const editOf = (session: string, prompt: string) => `prompt.${session}.${prompt}`;
 
 /** What was written into a prompt that waits no longer: it is not lost, and not sent by itself either. */
@@ -117,8 +126,8 @@ function Left({ prompt, store, settled }: { prompt: string; store: SessionStore;
 		settled();
 	};
 	return (
-		<li className="flex items-center gap-2 border-t border-line px-2 py-1 text-sm">
-			<span className="min-w-0 flex-1 truncate" title={visible(text ?? '')}>
+		<li className={narrow}>
+			<span className={narrowText} title={visible(text ?? '')}>
 				{visible(text ?? '')}
 			</span>
 			<span className="text-xs text-needs">not saved: the prompt waits no longer</span>

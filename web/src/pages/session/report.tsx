@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { CheckReport, Diagnostic, Item, TestCase } from '../../api/types';
 import type { Shortened } from '../../live/shorten';
 import type { ItemView } from '../../live/state';
-import { visible } from '../../text/hidden';
+import { visible, visibleName } from '../../text/hidden';
 import { OutputText } from '../../text/output';
 import { duration, plural } from '../../ui/format';
 import { Icon } from '../../ui/icons';
@@ -60,7 +60,8 @@ function Tail({ report, seq, session }: { report: NonNullable<CheckReport['repor
 	const text = (whole?.kind === 'report' && whole.report?.tail) || report.tail || '';
 	return (
 		<details onToggle={(event) => setOpen(event.currentTarget.open)}>
-			<summary className="target flex cursor-pointer items-center px-3 py-1.5 text-xs text-muted">
+			<summary className="target flex cursor-pointer items-center gap-2 px-3 py-1.5 text-xs text-muted">
+				<Icon name={open ? 'down' : 'right'} size={12} />
 				The end of its output
 			</summary>
 			<OutputText text={text} />
@@ -126,7 +127,7 @@ function Place({
 			to={paths.line(session, file, line)}
 			className="code target inline-flex items-center text-accent hover:underline"
 		>
-			{visible(file)}
+			{visibleName(file)}
 			{line ? `:${line}` : ''}
 		</Link>
 	);

@@ -5,7 +5,8 @@ import { visible } from '../../text/hidden';
 import { Markdown } from '../../text/markdown';
 import { duration, money, plural } from '../../ui/format';
 import { Icon } from '../../ui/icons';
-import { Link, paths } from '../../ui/router';
+import { Button } from '../../ui/parts';
+import { Link, paths, useSearch } from '../../ui/router';
 import { StatusMark } from '../../ui/status';
 import { Deliver } from './review/deliver';
 
@@ -31,6 +32,7 @@ export function ResultCard({ store }: { store: SessionStore }) {
 		const said = last.entries.findLast((entry) => entry.kind === 'note' && entry.note.kind === 'error');
 		return said?.kind === 'note' && said.note.kind === 'error' ? said.note.hint : null;
 	});
+	const [, change] = useSearch();
 	if (!turn?.receipt) return null;
 	const { receipt } = turn;
 	const changed = receipt.files_changed ?? 0;
@@ -72,13 +74,18 @@ export function ResultCard({ store }: { store: SessionStore }) {
 			</div>
 			{turn.reason && (
 				<div className="border-b border-line bg-needs-soft px-4 py-2 text-sm break-words">
-					<p>{visible(turn.reason)}</p>
-					{hint && <p className="text-muted">{visible(hint)}</p>}
+					<p className="whitespace-pre-wrap">{visible(turn.reason)}</p>
+					{hint && <p className="whitespace-pre-wrap text-muted">{visible(hint)}</p>}
+					{(status === 'out_of_budget' || /slipway budget/.test(`${turn.reason} ${hint}`)) && (
+						<Button className="my-1" onClick={() => change({ budget: '1' })}>
+							Change the budget here
+						</Button>
+					)}
 				</div>
 			)}
 			{words && (
 				<div className="px-4 py-3">
-					<Markdown text={words} />
+					<Markdown text={words} session={store.id} />
 				</div>
 			)}
 		</section>

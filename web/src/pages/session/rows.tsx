@@ -47,7 +47,7 @@ function ItemRow({ id, store }: { id: string; store: SessionStore }) {
 			return (
 				<div className="py-2">
 					<WholeText view={view} session={store.id}>
-						{(text) => <Markdown text={text || (view.live?.text?.text ?? '')} />}
+						{(text) => <Markdown text={text || (view.live?.text?.text ?? '')} session={store.id} />}
 					</WholeText>
 					{view.live?.text?.gap && (
 						<p className="text-xs text-muted">Some of it was missed; all of it comes when it is complete.</p>
@@ -208,9 +208,10 @@ function ToolRow({ view, store }: { view: ItemView; store: SessionStore }) {
 	const state = item.status === 'interrupted' ? 'interrupted' : item.status === 'cancelled' ? 'stopped' : null;
 	return (
 		<Fold
-			key={running ? 'running' : 'ended'}
+			key={!running ? 'ended' : stops ? 'waits' : 'running'}
 			icon={icons[item.tool] ?? 'wrench'}
-			title={running ? verb : past}
+			// Of a call that waits for a person, or behind one that does, nothing has begun; a question is asked.
+			title={!running ? past : stops && item.tool !== 'ask' ? 'Asked for' : verb}
 			detail={object}
 			mono
 			bad={failed}
@@ -229,7 +230,7 @@ function ToolRow({ view, store }: { view: ItemView; store: SessionStore }) {
 				</>
 			}
 		>
-			<ToolBody view={view} session={store.id} />
+			<ToolBody view={view} session={store.id} waits={stops} />
 		</Fold>
 	);
 }
@@ -325,15 +326,20 @@ function EndRow({ turn: id, store }: { turn: string; store: SessionStore }) {
 					<span>{plural(receipt.tools_completed, 'call')}</span>
 					{receipt.tools_skipped ? <span>{receipt.tools_skipped} skipped</span> : null}
 					{receipt.files_changed ? (
-						<Link to={paths.session(store.id, 'changes')} className="hover:underline">
-							{plural(receipt.files_changed, 'file')} <span className="text-good">+{receipt.insertions}</span>{' '}
+						// With what turns before it changed, which is how it is counted.
+						<Link
+							to={paths.session(store.id, 'changes')}
+							className="target inline-flex items-center gap-1 hover:underline"
+						>
+							{plural(receipt.files_changed, 'file')} {receipt.files_changed === 1 ? 'differs' : 'differ'} from the base{' '}
+							<span className="text-good">+{receipt.insertions}</span>{' '}
 							<span className="text-bad">−{receipt.deletions}</span>
 						</Link>
 					) : null}
 					<span>{money(receipt.spend.cost_usd)}</span>
 				</span>
 			</p>
-			{turn.reason && <p className="mt-1 break-words text-muted">{visible(turn.reason)}</p>}
+			{turn.reason && <p className="mt-1 break-words whitespace-pre-wrap text-muted">{visible(turn.reason)}</p>}
 			{receipt.skipped && receipt.skipped.length > 0 && (
 				<p className="mt-1 text-xs text-muted">
 					Not done:{' '}

@@ -10,7 +10,16 @@ import { visible } from '../../text/hidden';
 import { OutputText } from '../../text/output';
 import { bytes } from '../../ui/format';
 
-export function ToolBody({ view, session }: { view: ItemView; session: string }) {
+export function ToolBody({
+	view,
+	session,
+	waits = false,
+}: {
+	view: ItemView;
+	session: string;
+	/** Whether it waits for a person before it begins. */
+	waits?: boolean;
+}) {
 	const [whole, setWhole] = useState<Item | null>(null);
 	const item = whole ?? view.item;
 	if (item.kind !== 'tool_call') return null;
@@ -34,7 +43,7 @@ export function ToolBody({ view, session }: { view: ItemView; session: string })
 				</pre>
 			)}
 			{running && live.length === 0 && command !== null && (
-				<p className="px-3 py-2 text-xs text-muted">Nothing printed yet</p>
+				<p className="px-3 py-2 text-xs text-muted">{waits ? 'It has not begun' : 'Nothing printed yet'}</p>
 			)}
 			{running &&
 				live.map((one, at) => (

@@ -235,7 +235,7 @@ function Browser() {
 				>
 					{told ? 'On' : 'Off'}
 				</Button>
-				<p className="min-w-0 flex-1 text-sm text-muted">
+				<p className="min-w-0 flex-1 text-sm text-muted max-md:basis-full">
 					{canNotify()
 						? 'Told of: needs you, finished, failed. Not while this tab is in front.'
 						: 'This browser has none, or the page is not served over HTTPS.'}

@@ -4,7 +4,7 @@ import { send } from '../../../api/client';
 import type { AskedCall, DiffSummary } from '../../../api/types';
 import type { ApprovalView } from '../../../live/state';
 import { type SessionStore, useLive } from '../../../live/store';
-import { visible } from '../../../text/hidden';
+import { visible, visibleName } from '../../../text/hidden';
 import { keepDraft, useDraft, useDraftOf } from '../../../ui/draft';
 import { duration, plural, time } from '../../../ui/format';
 import { Icon } from '../../../ui/icons';
@@ -123,7 +123,13 @@ function Card({ view, store }: { view: ApprovalView; store: SessionStore }) {
 			<div className="flex flex-wrap items-center gap-2 border-t border-line p-3">
 				{question &&
 					call?.options?.map((option) => (
-						<Button key={option} data-approve busy={busy} onClick={() => decide(true, { comment: option })}>
+						<Button
+							key={option}
+							data-approve
+							busy={busy}
+							className="h-auto! min-h-8 max-w-full py-1.5 text-left break-words whitespace-normal!"
+							onClick={() => decide(true, { comment: option })}
+						>
 							{visible(option)}
 						</Button>
 					))}
@@ -201,12 +207,12 @@ function SoFar({ diff, session }: { diff: DiffSummary; session: string }) {
 			</p>
 			<ul>
 				{diff.files.slice(0, 8).map((file) => (
-					<li key={file.path} className="flex gap-3">
+					<li key={file.path} className="flex items-center gap-3">
 						<Link
 							to={paths.line(session, file.path)}
-							className="code min-w-0 flex-1 truncate text-accent hover:underline"
+							className="target inline-flex min-w-0 flex-1 items-center text-accent hover:underline"
 						>
-							{visible(file.path)}
+							<span className="code truncate">{visibleName(file.path)}</span>
 						</Link>
 						<span className="tabular text-xs">
 							<span className="text-good">+{file.insertions}</span> <span className="text-bad">−{file.deletions}</span>
@@ -214,7 +220,10 @@ function SoFar({ diff, session }: { diff: DiffSummary; session: string }) {
 					</li>
 				))}
 			</ul>
-			<Link to={paths.session(session, 'changes')} className="text-xs text-accent underline">
+			<Link
+				to={paths.session(session, 'changes')}
+				className="target inline-flex items-center text-xs text-accent underline"
+			>
 				All changes
 			</Link>
 		</div>

@@ -6,8 +6,9 @@ import type { Diff } from '../../../api/types';
 import { LineText, looks, signs, wordsOf } from '../../../diff/lines';
 import { type FilePatch, parsePatch, withoutCut } from '../../../diff/parse';
 import type { SessionStore } from '../../../live/store';
-import { visible } from '../../../text/hidden';
+import { visibleName } from '../../../text/hidden';
 import { plural } from '../../../ui/format';
+import { Icon } from '../../../ui/icons';
 import { Failure, Waiting } from '../../../ui/parts';
 import { Link, paths } from '../../../ui/router';
 import { firstLines, linesOf } from '../review/large';
@@ -35,7 +36,7 @@ export function Outgoing({ store, approval }: { store: SessionStore; approval: s
 			))}
 			<p className="px-3 py-2 text-xs text-muted">
 				{files.length > FILES && `${plural(files.length - FILES, 'more file')}. `}
-				<Link to={paths.session(store.id, 'changes')} className="text-accent underline">
+				<Link to={paths.session(store.id, 'changes')} className="target inline-flex items-center text-accent underline">
 					All changes
 				</Link>
 			</p>
@@ -48,9 +49,10 @@ function File({ file, session, open }: { file: FilePatch; session: string; open:
 	const words = useMemo(() => wordsOf(lines), [lines]);
 	const left = linesOf(file) - lines.length;
 	return (
-		<details open={open} className="border-b border-line">
+		<details open={open} className="group border-b border-line">
 			<summary className="target flex cursor-pointer items-center gap-3 px-3 py-1 text-sm">
-				<span className="code min-w-0 flex-1 break-all">{visible(file.path)}</span>
+				<Icon name="right" size={12} className="text-muted group-open:rotate-90" />
+				<span className="code min-w-0 flex-1 break-all">{visibleName(file.path)}</span>
 				<span className="tabular text-xs whitespace-nowrap">
 					<span className="text-good">+{file.insertions}</span> <span className="text-bad">−{file.deletions}</span>
 				</span>
@@ -67,7 +69,7 @@ function File({ file, session, open }: { file: FilePatch; session: string; open:
 				{(left > 0 || lines.length === 0) && (
 					<p className="px-3 py-1 font-sans text-xs text-muted">
 						{lines.length === 0 ? 'No lines to show. ' : `${plural(left, 'more line')}. `}
-						<Link to={paths.line(session, file.path)} className="text-accent underline">
+						<Link to={paths.line(session, file.path)} className="target inline-flex items-center text-accent underline">
 							See it in the changes
 						</Link>
 					</p>

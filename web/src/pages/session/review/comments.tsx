@@ -37,7 +37,8 @@ export function CommentForm({ session, place, close }: { session: string; place:
 			}}
 		>
 			<textarea
-				className="field min-h-16 resize-y"
+				// Not under the header of the file, which stays in view.
+				className="field min-h-16 scroll-mt-12 resize-y"
 				aria-label={`Comment on ${where}`}
 				placeholder="What should be different here?"
 				autoFocus={began}

@@ -36,7 +36,7 @@ export function Deliver({ store }: { store: SessionStore }) {
 							href={url ?? undefined}
 							target="_blank"
 							rel="noopener noreferrer"
-							className="inline-flex items-center gap-1 text-sm text-accent underline"
+							className="target inline-flex items-center gap-1 text-sm text-accent underline"
 						>
 							{repository ? `${repository}: pull request` : 'Pull request'} {number ? `#${number}` : ''}
 							{review && review.state !== 'open' && ` is ${review.state}`} <Icon name="out" size={12} />
@@ -62,6 +62,13 @@ export function Deliver({ store }: { store: SessionStore }) {
 			{open && <Preview store={store} close={close} />}
 		</span>
 	);
+}
+
+/** What becomes of the pull request: one that is open gets what is new. */
+function goal(delivery: DeliveryPreview['delivery']): string {
+	const review = delivery?.review?.state;
+	if (!delivery?.number || (review && review !== 'open')) return 'Open a pull request';
+	return `Update pull request #${delivery.number}`;
 }
 
 function Preview({ store, close }: { store: SessionStore; close: () => void }) {
@@ -93,7 +100,7 @@ function Preview({ store, close }: { store: SessionStore; close: () => void }) {
 		<Dialog open onClose={close} label="Delivery" className="w-[min(720px,calc(100vw-24px))]">
 			<div className="flex flex-col gap-3 p-4">
 				<h2 className="text-lg font-semibold">
-					{data?.pull_request === false ? 'Push the branch' : 'Open a pull request'}
+					{data?.pull_request === false ? 'Push the branch' : goal(data?.delivery)}
 				</h2>
 				{preview.error && <Failure error={preview.error} again={() => preview.refetch()} />}
 				{preview.isPending && <Waiting>Putting the pull request together</Waiting>}

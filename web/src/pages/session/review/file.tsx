@@ -1,11 +1,12 @@
 // One changed file: its header, which stays in view, and its lines, old above new or beside it.
 import { type KeyboardEvent, memo, useMemo, useState } from 'react';
 import type { Line, Piece } from '../../../diff/compare';
+import { endsOf, isCrlf } from '../../../diff/ends';
 import { LineText, looks, signs, wordsOf } from '../../../diff/lines';
 import type { FilePatch, Hunk } from '../../../diff/parse';
-import { NoEnd } from '../../../diff/patch';
+import { CrLf, NoEnd } from '../../../diff/patch';
 import { pairs } from '../../../diff/split';
-import { hides, visible } from '../../../text/hidden';
+import { hides, visible, visibleName } from '../../../text/hidden';
 import { plural } from '../../../ui/format';
 import { Icon } from '../../../ui/icons';
 import { useTouch } from '../../../ui/media';
@@ -53,7 +54,9 @@ export const File = memo(function File(props: FileProps) {
 	const hunks = useMemo(() => firstLines(file.hunks, most), [file, most]);
 	const picture = imageKind(file.path) !== null && whole;
 	const missing = wanted > 0 && !file.hunks.some((hunk) => hunk.lines.some((one) => one.new === wanted));
-	const name = visible(file.path);
+	const name = visibleName(file.path);
+	const called = file.oldPath && file.oldPath !== file.path ? `${visibleName(file.oldPath)} → ${name}` : name;
+	const ends = useMemo(() => endsOf(file), [file]);
 	const secret = useMemo(() => hidesIn(file), [file]);
 	return (
 		<section aria-label={name} className="border-b border-line">
@@ -70,8 +73,15 @@ export const File = memo(function File(props: FileProps) {
 					aria-expanded={open}
 					onClick={() => setOpen(file.path, !open)}
 				/>
-				<span className="code min-w-0 flex-1 truncate font-semibold" title={name}>
-					{file.oldPath && file.oldPath !== file.path ? `${visible(file.oldPath)} → ${name}` : name}
+				{/* Where there is no room for all of it, its own name stays rather than the folders that it is in. */}
+				<span className="code flex min-w-0 flex-1 font-semibold" title={called}>
+					<span className="sr-only">{called}</span>
+					<span aria-hidden="true" className="truncate">
+						{called.slice(0, called.lastIndexOf('/') + 1)}
+					</span>
+					<span aria-hidden="true" className="max-w-full shrink-0 truncate">
+						{called.slice(called.lastIndexOf('/') + 1)}
+					</span>
 				</span>
 				{secret && (
 					<span
@@ -81,6 +91,7 @@ export const File = memo(function File(props: FileProps) {
 						<Icon name="warning" size={12} /> hidden characters
 					</span>
 				)}
+				{ends && <span className="text-xs font-normal whitespace-nowrap text-needs max-md:hidden">{ends.words}</span>}
 				{file.status !== 'modified' && <span className="text-xs text-muted max-md:sr-only">{file.status}</span>}
 				{file.mode && <span className="text-xs text-muted max-md:hidden">mode {file.mode}</span>}
 				<span className="tabular text-xs whitespace-nowrap">
@@ -112,6 +123,7 @@ export const File = memo(function File(props: FileProps) {
 			</h2>
 			{open && (
 				<>
+					{ends && <p className="px-4 py-1 text-xs text-needs md:hidden">{ends.words}</p>}
 					{comments
 						.filter((comment) => comment.line === null)
 						.map((comment) => (
@@ -169,6 +181,7 @@ export const File = memo(function File(props: FileProps) {
 							{...props}
 							hunk={hunk}
 							at={at}
+							ends={ends !== null}
 							place={place}
 							writesAt={writesAt}
 							said={said}
@@ -201,6 +214,8 @@ interface HunkProps extends FileProps {
 	hunk: Hunk;
 	/** Which one of its file it is. */
 	at: number;
+	/** Whether lines have other ends than before. */
+	ends: boolean;
 	place: Place | null;
 	/** The line that the comment which is being written belongs to. */
 	writesAt: Line | null;
@@ -228,6 +243,7 @@ function HunkView(props: HunkProps) {
 			<span className="w-4 shrink-0 text-muted select-none">{signs[line.kind]}</span>
 			<span className="min-w-0 flex-1 pr-4 break-words whitespace-pre-wrap">
 				<LineText line={line} words={words.get(line)} />
+				{props.ends && line.kind !== 'same' && isCrlf(line) && <CrLf />}
 				{line.open && <NoEnd />}
 			</span>
 		</>

@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'react';
 import { VList } from 'virtua';
 import type { FilePatch } from '../../../diff/parse';
-import { visible } from '../../../text/hidden';
+import { visibleName } from '../../../text/hidden';
 import { plural } from '../../../ui/format';
 import { Icon } from '../../../ui/icons';
 
@@ -107,9 +107,9 @@ export function Tree({
 							key={`${row.branch.path}/`}
 							className="code flex min-h-6 items-center gap-1.5 text-muted"
 							style={{ paddingLeft: 8 + row.depth * 12 }}
-							title={visible(row.branch.path)}
+							title={visibleName(row.branch.path)}
 						>
-							<Icon name="folder" size={12} /> <span className="truncate">{visible(row.branch.name)}</span>
+							<Icon name="folder" size={12} /> <span className="truncate">{visibleName(row.branch.name)}</span>
 						</p>
 					)
 				}
@@ -138,7 +138,7 @@ function FileRow({
 			type="button"
 			aria-current={here ? 'true' : undefined}
 			onClick={() => open(file)}
-			title={visible(file.path)}
+			title={visibleName(file.path)}
 			className={`target code flex min-h-7 w-full items-center gap-1.5 rounded-md pr-1 text-left hover:bg-sunken ${here ? 'bg-accent-soft' : ''}`}
 			style={{ paddingLeft: 8 + depth * 12 }}
 		>
@@ -146,7 +146,7 @@ function FileRow({
 			<span
 				className={`min-w-0 flex-1 truncate ${seen ? 'text-muted' : ''} ${file.status === 'deleted' ? 'line-through' : ''}`}
 			>
-				{visible(file.path.split('/').at(-1) ?? '')}
+				{visibleName(file.path.split('/').at(-1) ?? '')}
 				{seen && <span className="sr-only">, viewed</span>}
 				<span className="sr-only">, {file.status}</span>
 			</span>
