@@ -42,11 +42,12 @@ const SHOWS: [&str; 5] = ["example", "for instance", "like this", "such as", "lo
 const INTERJECTIONS: [&str; 9] =
     ["sure", "ok", "okay", "certainly", "of course", "yes", "alright", "all right", "understood"];
 /// What models write around calls that is no word of theirs.
-const WRAPPERS: [&str; 9] = [
+const WRAPPERS: [&str; 10] = [
     "<function_calls>",
     "<tool_calls>",
     "<tool_call>",
     "<tools>",
+    "<minimax:tool_call>",
     "<｜tool▁calls▁begin｜>",
     "<|tool_calls_section_begin|>",
     "<|channel|>commentary",

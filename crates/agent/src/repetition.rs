@@ -117,8 +117,11 @@ impl Repetition {
         }
     }
 
-    /// Adds a call that was run.
+    /// Adds a call that was run. The same again within one answer is no repetition: the model had not seen what it gives.
     pub(crate) fn saw(&mut self, call: &Call, result: &ToolResult) {
+        if self.is_fresh(identity(call)) {
+            return;
+        }
         // A command that fails tells something of the work; another call that fails did nothing.
         if result.is_error && !tools::runs_programs(&call.tool) {
             *self.failed.entry(call.tool.clone()).or_default() += 1;
@@ -131,9 +134,15 @@ impl Repetition {
     /// Adds a call that was withheld, and so would have given what it gave before.
     pub(crate) fn saw_again(&mut self, call: &Call) {
         let call = identity(call);
-        if let Some(seen) = self.seen.iter().rev().find(|seen| seen.call == call).cloned() {
+        let seen = self.seen.iter().rev().find(|seen| seen.call == call).cloned();
+        if let Some(seen) = seen.filter(|_| !self.is_fresh(call)) {
             self.push(seen);
         }
+    }
+
+    /// Whether a call was seen since the last verdict.
+    fn is_fresh(&self, call: u64) -> bool {
+        self.seen.iter().rev().take(self.fresh).any(|seen| seen.call == call)
     }
 
     /// Whether this call was made of late.
@@ -160,7 +169,7 @@ impl Repetition {
         let fresh = std::mem::take(&mut self.fresh);
         let vain = self.in_a_circle().or_else(|| self.failing()).or_else(|| self.with_nothing_new());
         match vain {
-            // Who repeats itself within one answer was not told yet.
+            // Who does many things in one answer was not told yet.
             Some(vain) if vain.enough && self.nudged => Verdict::GiveUp(vain.reason),
             Some(_) if std::mem::replace(&mut self.nudged, true) => Verdict::GoOn,
             Some(vain) => self.tell(vain),

@@ -17,7 +17,7 @@ pub(crate) use forms::seems_to_run;
 /// Ids of calls that were found in text begin with this.
 pub(crate) const ID_PREFIX: &str = "text_";
 
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 13] = [
     ("<tool_call>", "</tool_call>"),
     ("<tools>", "</tools>"),
     ("<function_call>", "</function_call>"),
@@ -28,6 +28,9 @@ const TAGS: [(&str, &str); 10] = [
     ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
     ("<|tool_call_begin|>", "<|tool_call_end|>"),
     ("<|tool_call_start|>", "<|tool_call_end|>"),
+    ("<tool_request>", "</tool_request>"),
+    ("[TOOL_REQUEST]", "[END_TOOL_REQUEST]"),
+    ("functools[", "<|end|>"),
 ];
 /// What stands between a name and its arguments.
 const BETWEEN: [&str; 3] = ["[ARGS]", "<｜tool▁sep｜>", "<|tool_call_argument_begin|>"];
@@ -51,6 +54,7 @@ pub(crate) fn calls(text: &str, first: usize) -> Vec<Call> {
         .or_else(|| last(text))
         .or_else(|| spoken(text))
         .or_else(|| forms::labelled(text))
+        .or_else(|| forms::listed(text))
         .or_else(|| forms::named(text))
         .or_else(|| forms::nested(text))
         .unwrap_or_default();
@@ -255,7 +259,7 @@ fn elements(text: &str) -> Option<Found> {
         found.push((name.to_owned(), arguments));
         rest = left;
     }
-    let closing = ["</function_calls>", "</tool_calls>", "</tool_call>", "</tools>"];
+    let closing = ["</function_calls>", "</tool_calls>", "</tool_call>", "</tools>", "</minimax:tool_call>"];
     let rest = closing.iter().fold(rest.to_owned(), |rest, tag| rest.replace(tag, ""));
     (quoting::words(before).is_empty() || rest.trim().is_empty()).then_some(found)
 }
@@ -427,6 +431,13 @@ mod tests {
             "I look.\n<shell>\n<command>ls</command>\n</shell>",
             "<shell>{\"command\": \"ls\"}</shell>",
             "<tool>shell</tool><args>{\"command\": \"ls\"}</args>",
+            "<minimax:tool_call>\n<invoke name=\"shell\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</minimax:tool_call>",
+            "I look.\n<minimax:tool_call><invoke name=\"shell\"><parameter name=\"command\">ls</parameter></invoke>",
+            "functools[{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}]",
+            "Action: ```json\n[\n    {\n        \"tool_name\": \"shell\",\n        \"parameters\": {\"command\": \"ls\"}\n    }\n]```",
+            "Plan: I will look.\nAction:\n```json\n[{\"tool_name\": \"shell\", \"parameters\": {\"command\": \"ls\"}}]\n```",
+            "<tool_request>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_request>",
+            "[TOOL_REQUEST]{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}[END_TOOL_REQUEST]",
             "<tool_name>shell</tool_name>\n<parameters>\n<command>ls</command>\n</parameters>",
         ];
         for form in forms {
@@ -500,6 +511,8 @@ mod tests {
             "The page has a <search> element, and <list> is none.",
             "The fixture is\n<shell><command>ls</command></shell>",
             "Run it with\n```bash\nnpm test\n```",
+            "Phi writes functools[ before its calls.",
+            "The log has this.\nAction: ```json\n[{\"tool_name\": \"shell\", \"parameters\": {\"command\": \"ls\"}}]\n```",
             "search\n{\"needle\": 1}",
             "Models write\n```\n<tool_call>{\"name\": \"shell\", \"arguments\": {}}</tool_call>\n```\nand that is read.",
         ] {

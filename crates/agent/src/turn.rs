@@ -1,6 +1,7 @@
 //! The machine. A turn waits for exactly one kind of input at a time (its [`State`]); what comes late or out of order is
 //! ignored, and it finishes exactly once whatever happens.
 
+mod asked;
 mod gate;
 
 use std::collections::BTreeSet;
@@ -15,14 +16,15 @@ use crate::effect::Effect;
 use crate::fit::Fit;
 use crate::history::{self, CANCELLED, INTERRUPTED, Past, STOPPED_HERE};
 use crate::input::{Input, Limits, Profile, Setup};
+use crate::loose::beside_thoughts;
 use crate::mode::{self, FileText, Mode, View};
 use crate::notes;
-use crate::prompt::{round_prompt, system_prompt};
 use crate::repetition::{Repetition, Verdict};
 use crate::rounds::Rounds;
 use crate::salvage;
 use crate::tools::{self, Offers};
-use crate::window::Window;
+
+use self::asked::{all_tools, fit, system};
 
 /// How often in a row an answer may be cut off, how often empty, and how often none that can be read, before the turn fails.
 const NUDGES: u32 = 3;
@@ -103,8 +105,9 @@ pub struct Turn {
     guides: Vec<String>,
     /// What is to be read after the results of the calls that run.
     noticed: Vec<String>,
-    /// What the model is told after them of the rest of its answer.
+    /// What the model is told after them of the rest of its answer, and whether that was cut off.
     left_out: Option<String>,
+    half: bool,
     /// Rounds in a row that changed nothing.
     unchanged: u32,
     /// Files that this turn wrote with tools.
@@ -154,6 +157,7 @@ impl Turn {
             guides: Vec::new(),
             noticed: Vec::new(),
             left_out: None,
+            half: false,
             unchanged: 0,
             wrote: BTreeSet::new(),
             unwritten: Vec::new(),
@@ -293,7 +297,6 @@ impl Turn {
         self.steps += 1;
         self.faults <<= 1;
         self.unwritten.clear();
-        self.files = None;
         self.overflow = None;
         let note = self.fit.answered(&parts, &usage);
         let endless = is_endless(&parts);
@@ -303,7 +306,9 @@ impl Turn {
         let said = message.as_ref().map(words).unwrap_or_default();
         let is_cut = matches!(stop, Stop::Length | Stop::Window);
         self.cut_off = if calls.is_empty() && is_cut { self.cut_off + 1 } else { 0 };
-        self.empty = if message.is_none() && !is_cut { self.empty + 1 } else { 0 };
+        // Thoughts alone say nothing, also where a server leaves them in the text.
+        let nothing = calls.is_empty() && beside_thoughts(&said).is_none();
+        self.empty = if nothing && !is_cut { self.empty + 1 } else { 0 };
         self.unread = if calls.is_empty() { self.unread } else { 0 };
         self.messages.extend(message);
         let mistake = match stop {
@@ -314,9 +319,12 @@ impl Turn {
         let note = note.or(full.then(|| self.fit.filled(&usage)).flatten());
         let mut effects: Vec<Effect> = note.map(|text| Effect::Note { text }).into_iter().collect();
         effects.extend(mistake.map(|mistake| self.count(mistake)));
-        self.left_out = self.mode.left_out(&said);
+        let left_out = self.mode.left_out(&self.view(), &said, stop);
+        (self.left_out, self.half) = (left_out.filter(|_| !calls.is_empty()), is_cut);
+        self.files = None;
         // What came first was used, so the answer is not one that could not be.
-        effects.extend(self.left_out.as_ref().map(|_| Effect::Mistake { mistake: Mistake::BrokenArguments }));
+        let broken = self.left_out.is_some() && !is_cut;
+        effects.extend(broken.then_some(Effect::Mistake { mistake: Mistake::BrokenArguments }));
         effects.extend(match stop {
             Stop::Refusal => self.refused(calls, &said),
             Stop::End | Stop::Tools | Stop::Length | Stop::Window if !calls.is_empty() => {
@@ -355,10 +363,13 @@ impl Turn {
             Stop::End | Stop::Tools if self.empty > NUDGES => {
                 self.finish(Outcome::Failed, "the model gave empty answers: try again, or choose another model".to_owned())
             }
-            Stop::End | Stop::Tools if self.empty > 0 => self.call_model(Some(
-                "Your answer was empty. Go on with the work by calling a tool, or, if it is finished, say what you did."
-                    .to_owned(),
-            )),
+            Stop::End | Stop::Tools if self.empty > 0 => {
+                let end = self.mode.ends_with().map(|call| format!("call {call}"));
+                let end = end.unwrap_or_else(|| "say what you did".to_owned());
+                self.call_model(Some(format!(
+                    "Your answer was empty. Go on with the work by calling a tool, or, if it is finished, {end}."
+                )))
+            }
             Stop::End | Stop::Tools => self.said(&said, stop),
         });
         effects
@@ -427,6 +438,9 @@ impl Turn {
                     results.push(None);
                 }
                 Err((mistake, mut text)) => {
+                    if let (Some(Mistake::UnknownTool), Some(end)) = (mistake, self.mode.ends_with()) {
+                        text.push_str(&format!(" To end the work, call {end}."));
+                    }
                     effects.extend(mistake.map(|mistake| self.count(mistake)));
                     if matches!(stop, Stop::Length | Stop::Window) && index + 1 == calls.len() {
                         text.push_str(
@@ -487,7 +501,10 @@ impl Turn {
         let writes = batch.calls.iter().zip(&results).filter(|(call, _)| tools::changes_files(&call.tool));
         let (refused, written): (Vec<_>, Vec<_>) = writes.partition(|(_, result)| result.is_error);
         self.unwritten = refused.into_iter().map(|(call, _)| path_of(call)).collect();
+        let wrote_before = self.wrote.len();
         self.wrote.extend(written.iter().map(|(call, _)| path_of(call)));
+        // Who gets one more file written gets on.
+        self.incomplete = if self.wrote.len() > wrote_before { 0 } else { self.incomplete };
         let wrote = !written.is_empty();
         self.messages.push(Message::Tools { results });
         self.messages.extend(std::mem::take(&mut self.noticed).into_iter().map(Message::user));
@@ -510,7 +527,10 @@ impl Turn {
                 effects
             }
             // A model that works in rounds gives all it has in one answer, so it is checked at once.
-            Verdict::GoOn if wrote && self.mode.in_rounds() => self.verify(),
+            Verdict::GoOn if wrote && self.mode.in_rounds() => {
+                self.left_out = left_out;
+                self.verify()
+            }
             Verdict::GoOn => self.call_model(left_out),
         }
     }
@@ -699,37 +719,6 @@ impl Turn {
     }
 }
 
-/// The instructions for a model that is asked in this way.
-fn system(mode: &dyn Mode, instructions: &str, checks: &[Check], offers: Offers) -> String {
-    match mode.in_rounds() {
-        true => round_prompt(instructions, checks),
-        false => system_prompt(instructions, checks, suited(mode, offers)),
-    }
-}
-
-/// All tools of a model that is asked in this way. Those of servers have schemas that only providers know how to offer.
-fn all_tools(mode: &dyn Mode, format: EditFormat, offers: Offers, mcp: &[McpTool]) -> Vec<ToolSpec> {
-    let mut all = tools::specs(format, suited(mode, offers));
-    if mode.is_native() {
-        all.extend(tools::mcp_specs(mcp));
-    }
-    all
-}
-
-/// What of the offers suits models that are asked in this way. Those that cannot write calls ask for the sake of asking, and
-/// each tool more costs them some of the few steps that they get right; what is remembered is given to them all the same.
-fn suited(mode: &dyn Mode, offers: Offers) -> Offers {
-    let native = mode.is_native();
-    Offers { ask: offers.ask && native, memory: offers.memory && native, ..offers }
-}
-
-/// How requests fit a model.
-fn fit(profile: Profile, limits: &Limits) -> Fit {
-    let answer = profile.max_output.unwrap_or(u32::MAX).min(limits.max_output_tokens);
-    let window = Window::new(profile.context, answer.into());
-    Fit::new(window, profile.cuts_in_silence)
-}
-
 /// What stands between the prompt of a turn that was not done and the next one.
 const THEN: &str = "\n\nAnd then, before that was done:\n";
 
@@ -744,7 +733,7 @@ fn reject(call: Call, text: String) -> Effect {
 /// All text of a message.
 fn words(message: &Message) -> String {
     match message {
-        Message::Assistant { parts } => parts.iter().filter_map(answer::text).collect::<Vec<_>>().join(" "),
+        Message::Assistant { parts } => parts.iter().filter_map(answer::text).collect::<Vec<_>>().join("\n"),
         Message::User { .. } | Message::Tools { .. } => String::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Fenced blocks in an answer: which are files, which are commands. Models name a file before the block, beside the fence or
 //! in the block's first line; where they name none and only one file is in question, that one is meant.
 
+use super::lead;
 use crate::salvage;
 
 /// A block that means something.
@@ -22,10 +23,26 @@ const SHELLS: [&str; 6] = ["sh", "bash", "shell", "zsh", "console", "terminal"];
 /// Languages of blocks that say what to change in a file.
 const DIFFS: [&str; 2] = ["diff", "patch"];
 
-/// The blocks of an answer, in order. `known` are the files that the model was shown. A file that is there twice counts as
+/// What seems to be meant for a file and is in none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The answer ends in this file, if it has a name.
+    Half(Option<String>),
+    /// Code that does not say whose text it is.
+    Unnamed(String),
+}
+
+/// The blocks of an answer. [`blocks_and_missing`] says more.
+#[cfg(test)]
+fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
+    blocks_and_missing(text, known, cut_off).0
+}
+
+/// The blocks of an answer, in order, and what else seems to be meant for files. `known` are the files that the model was shown. A file that is there twice counts as
 /// it was written last; the last block of an answer that was cut off does not count. Paths and texts that cannot be meant are
 /// among them, so that the model is told: [`refusal`] says why.
-pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
+pub(super) fn blocks_and_missing(text: &str, known: &[&str], cut_off: bool) -> (Vec<Block>, Vec<Missing>) {
+    let mut missing: Vec<Missing> = Vec::new();
     let mut found: Vec<Block> = Vec::new();
     let mut unnamed: Vec<Unnamed> = Vec::new();
     let mut before = String::new();
@@ -58,6 +75,8 @@ pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
         next += end.map_or(rest.len(), |(_, after)| after);
         // Half a file is worse than none; but the closing fence is often lost because it is a stop word of the model.
         if end.is_none() && cut_off {
+            let name = name.or_else(|| named(info, &before, &content, known));
+            missing.push(Missing::Half(name.or_else(|| lead::named(&before, &language, known))));
             break;
         }
         // A name in a block of its own is the name of the next block.
@@ -71,27 +90,44 @@ pub(super) fn read(text: &str, known: &[&str], cut_off: bool) -> Vec<Block> {
         }
         let unusual = || patched(&language, &content, known).or_else(|| outside(info, &before));
         let named = named(info, &before, &content, known);
-        if let Some(path) = named.or_else(|| if shell { None } else { unusual() }) {
+        // A sentence that names a file is a weaker sign than the name alone: a part of that file may follow it.
+        let is_new = |path: &String| {
+            !found.iter().any(|block| matches!(block, Block::File { path: other, .. } if other == path))
+        };
+        let in_words = || {
+            let script = !shell || content.starts_with("#!");
+            lead::named(&before, &language, known)
+                .filter(|path| script && !lead::is_output(&content) && is_new(path))
+        };
+        if let Some(path) = named.or_else(|| if shell { None } else { unusual() }).or_else(in_words) {
             let text = if is_diff(&content) { content } else { without_name(&content, &path) };
             found.retain(|block| !matches!(block, Block::File { path: other, .. } if *other == path));
             found.push(Block::File { path, text });
         } else if shell {
             found.extend(command(&content).map(Block::Command));
         } else if salvage::calls(&format!("```json\n{content}```"), 1).is_empty() {
-            unnamed.push(Unnamed { place: found.len(), language, content, above: with_blanks(&before) });
+            let code = lead::is_code(&before, &language, &content);
+            unnamed.push(Unnamed {
+                place: found.len(),
+                language,
+                content,
+                above: with_blanks(&before),
+                code,
+            });
         }
         before = String::new();
     }
-    if found.iter().any(|block| matches!(block, Block::File { .. })) {
-        return found;
-    }
     // One block without a name, and one file that it can be; or a name that cannot be one.
-    if let [Unnamed { place, language, content, above }] = unnamed.as_slice()
+    let files = found.iter().any(|block| matches!(block, Block::File { .. }));
+    if let ([Unnamed { place, language, content, above, .. }], false) = (unnamed.as_slice(), files)
         && let Some(path) = only(known, language).map(str::to_owned).or_else(|| above.clone())
     {
         found.insert(*place, Block::File { path, text: content.clone() });
+        return (found, missing);
     }
-    found
+    missing
+        .extend(unnamed.into_iter().filter(|block| block.code).map(|block| Missing::Unnamed(block.content)));
+    (found, missing)
 }
 
 /// A block that does not say whose text it is.
@@ -102,6 +138,8 @@ struct Unnamed {
     content: String,
     /// What stands above it and would be a path, if it had no blanks.
     above: Option<String>,
+    /// Whether it is neither what something prints nor an example.
+    code: bool,
 }
 
 /// Why a file is not written, for a path or a text that cannot be meant; None where it can.
@@ -212,6 +250,7 @@ fn closes(line: &str, fence: Fence) -> bool {
 fn end(lines: &[&str], fence: Fence, markdown: bool, known: &[&str]) -> Option<(usize, usize)> {
     let mut inside = 0_usize;
     let mut next_file = None;
+    let mut closed = None;
     for (index, line) in lines.iter().enumerate() {
         let opens = opens_in(line, fence);
         match inside {
@@ -221,12 +260,30 @@ fn end(lines: &[&str], fence: Fence, markdown: bool, known: &[&str]) -> Option<(
             }
             _ if opens => inside += 1,
             _ if !closes(line, fence) => {}
-            0 if markdown && begins_another(&lines[index + 1..], fence, known) => inside = 1,
+            // No block begins on the line after another one ends, where a name follows.
+            0 if markdown
+                && !(closed == Some(index) && is_named_after(&lines[index + 1..], known))
+                && begins_another(&lines[index + 1..], fence, known) =>
+            {
+                inside = 1;
+            }
             0 => return Some((index, index + 1)),
-            _ => inside -= 1,
+            _ => {
+                inside -= 1;
+                closed = Some(index + 1);
+            }
         }
     }
     next_file.map(|name| (name, name))
+}
+
+/// Whether the line above the next fence names a file.
+fn is_named_after(lines: &[&str], known: &[&str]) -> bool {
+    let above = lines.iter().take_while(|line| opening(line).is_none());
+    above
+        .filter(|line| !line.trim().is_empty())
+        .last()
+        .is_some_and(|line| named("", line, "", known).is_some() || lead::named(line, "", known).is_some())
 }
 
 /// Whether a bare fence before these lines begins a block inside a Markdown file rather than ending the file: another bare
@@ -246,7 +303,9 @@ fn begins_another(lines: &[&str], fence: Fence, known: &[&str]) -> bool {
 /// The line that names the file whose block follows. It stands by itself: in a block there may be names as well.
 fn name_above(lines: &[&str], known: &[&str]) -> Option<usize> {
     let at = lines.iter().rposition(|line| !line.trim().is_empty())?;
-    let alone = at > 0 && lines[at - 1].trim().is_empty();
+    // Right below a fence a name in marks is none of the lines of a block.
+    let marked = at == 0 && lines[at].trim().starts_with(['*', '#', '`']);
+    let alone = marked || at > 0 && lines[at - 1].trim().is_empty();
     (alone && named("", lines[at], "", known).is_some()).then_some(at)
 }
 
@@ -256,8 +315,9 @@ fn is_markdown(language: &str, path: Option<&str>) -> bool {
 }
 
 /// Words of a sentence that has the new text of a file follow.
-const FOLLOWS: [&str; 14] = [
+const FOLLOWS: [&str; 15] = [
     "new",
+    "update",
     "updated",
     "fixed",
     "corrected",
@@ -274,7 +334,7 @@ const FOLLOWS: [&str; 14] = [
 ];
 
 /// Whether what follows this sentence is the text of the file that it names, and not what the file prints.
-fn announces(sentence: &str) -> bool {
+pub(super) fn announces(sentence: &str) -> bool {
     let lead = sentence.split('`').next().unwrap_or_default().trim_end();
     let mut words = sentence.split(|letter: char| !letter.is_ascii_alphabetic());
     lead.ends_with(" is")
@@ -321,7 +381,7 @@ fn only_a_name(content: &str, known: &[&str]) -> Option<String> {
 }
 
 /// A word that is the name of a file.
-fn path(word: &str, known: &[&str]) -> Option<String> {
+pub(super) fn path(word: &str, known: &[&str]) -> Option<String> {
     let word = word.trim();
     let word = word.strip_prefix("/workspace/").unwrap_or(word);
     let word = word.strip_prefix("./").unwrap_or(word);
@@ -396,7 +456,21 @@ pub(super) fn language(path: &str) -> &'static str {
     found.and_then(|(names, _)| names.first()).copied().unwrap_or_default()
 }
 
-fn ending(path: &str) -> &str {
+/// Whether a block in this language can be a file with this path.
+pub(super) fn is_in(language: &str, path: &str) -> bool {
+    let ending = ending(path);
+    match LANGUAGES.iter().find(|(names, _)| names.contains(&language)) {
+        Some((_, endings)) => endings.contains(&ending),
+        None => language.is_empty() || !is_known(ending),
+    }
+}
+
+/// Whether files with this ending are in a language that is known.
+pub(super) fn is_known(ending: &str) -> bool {
+    LANGUAGES.iter().any(|(_, endings)| endings.contains(&ending))
+}
+
+pub(super) fn ending(path: &str) -> &str {
     path.rsplit_once('.').map_or("", |(_, ending)| ending)
 }
 
@@ -535,6 +609,13 @@ mod tests {
         let documented = "def f():\n    \"\"\"\n    ```python\n    f()\n    ```\n    \"\"\"\n    return 1\n";
         let text = format!("a.py\n```python\n{documented}```\n\nb.py\n```python\ny = 1\n```");
         assert_eq!(read(&text, &[], false), [file("a.py", documented), file("b.py", "y = 1\n")]);
+        for name in ["greet.txt", "**greet.txt**", "\ngreet.txt", "And greet.txt:", "Then:\ngreet.txt"] {
+            for inner in ["# A\n\n```sh\nls\n```\n", "# A\n```sh\nls\n```\n\n```\nmake\n```\n"] {
+                let text = format!("README.md\n```markdown\n{inner}```\n{name}\n```\nhello\n```\n");
+                let both = [file("README.md", inner), file("greet.txt", "hello\n")];
+                assert_eq!(read(&text, &[], false), both, "{text}");
+            }
+        }
         let never_closed = "README.md\n```md\n# A\n```sh\nls\n```\n\nb.py\n```python\ny = 1\n```";
         let both = [file("README.md", "# A\n```sh\nls\n```\n\n"), file("b.py", "y = 1\n")];
         assert_eq!(read(never_closed, &[], false), both);
@@ -559,6 +640,62 @@ mod tests {
         let text = "a.py\n```python\nx = 1\n```\nb.py\n```python\ny";
         assert_eq!(read(text, &[], true), [file("a.py", "x = 1\n")]);
         assert_eq!(read(text, &[], false), [file("a.py", "x = 1\n"), file("b.py", "y\n")]);
+    }
+
+    #[test]
+    fn a_sentence_names_a_file_beside_others() {
+        let greet = "greet.txt\n```\nhello\n```\n\n";
+        for sentence in [
+            "And calc.py:",
+            "Here is the updated calc.py:",
+            "Then, change calc.py to:",
+            "calc.py (updated)",
+            "calc.py - swap operands",
+            "<calc.py>",
+            "[calc.py]",
+        ] {
+            let text = format!("{greet}{sentence}\n```python\nx = 1\n```");
+            let both = [file("greet.txt", "hello\n"), file("calc.py", "x = 1\n")];
+            assert_eq!(read(&text, &["calc.py", "util.py"], false), both, "{text}");
+        }
+        for shown in [
+            "Running calc.py gives:\n```text\n3\n```",
+            "In calc.py:\n```python\nTraceback (most recent call last):\n  File \"calc.py\"\n```",
+            "This is what calc.py prints:\n```\n3\n```",
+        ] {
+            let text = format!("{greet}{shown}");
+            let found = blocks_and_missing(&text, &["calc.py"], false);
+            assert_eq!(found, (vec![file("greet.txt", "hello\n")], vec![]), "{text}");
+        }
+        let both =
+            format!("{greet}And calc.sh:\n```sh\n./calc.sh\n```\nThe new run.sh:\n```sh\n#!/bin/sh\nls\n```");
+        let found = [
+            file("greet.txt", "hello\n"),
+            Block::Command("./calc.sh".into()),
+            file("run.sh", "#!/bin/sh\nls\n"),
+        ];
+        assert_eq!(read(&both, &[], false), found);
+    }
+
+    #[test]
+    fn what_is_in_no_file_is_known() {
+        let missing = |text: &str, cut_off| blocks_and_missing(text, &["calc.py"], cut_off).1;
+        let half = |name: Option<&str>| vec![Missing::Half(name.map(str::to_owned))];
+        let greet = "greet.txt\n```\nhello\n```\n\n";
+        for (begun, name) in [
+            ("calc.py\n```python\ndef", Some("calc.py")),
+            ("The new calc.py:\n```python\ndef", Some("calc.py")),
+            ("```python\n# calc.py\ndef", Some("calc.py")),
+            ("```python\ndef", None),
+        ] {
+            assert_eq!(missing(&format!("{greet}{begun}"), true), half(name), "{begun}");
+        }
+        assert_eq!(missing(greet, true), []);
+        let unnamed = |text: &str| vec![Missing::Unnamed(text.to_owned())];
+        assert_eq!(missing(&format!("{greet}```python\nx = 1\n```"), false), unnamed("x = 1\n"));
+        let twice = "calc.py\n```python\nx = 1\ny = 2\n```\nThe change in calc.py:\n```python\ny = 2\n```";
+        assert_eq!(read(twice, &["calc.py"], false), [file("calc.py", "x = 1\ny = 2\n")]);
+        assert_eq!(missing(twice, false), unnamed("y = 2\n"));
     }
 
     #[test]

@@ -2,13 +2,16 @@
 //! and what happened last. Small models lose themselves in a long conversation, and write whole files with fewer mistakes
 //! than calls.
 
+use std::collections::HashSet;
+
 use protocol::chat::{Call, Completion, Image, Message, Part, Request, Stop};
 use serde_json::json;
 
-use super::blocks::{self, Block};
+use super::blocks::{self, Block, Missing};
 use super::{FileText, Mode, View};
 use crate::answer::{self, with_calls_in_text};
 use crate::history::Past;
+use crate::loose::beside_thoughts;
 use crate::notes;
 use crate::tools::{self, cut};
 
@@ -31,11 +34,8 @@ impl Mode for Fenced {
             let text: Vec<&str> = completion.parts.iter().filter_map(answer::text).collect();
             let paths: Vec<&str> = view.files.iter().map(|file| file.path.as_str()).collect();
             let first = answer::next_number(view.messages);
-            let mut found = blocks::read(
-                &text.join("\n"),
-                &paths,
-                matches!(completion.stop, Stop::Length | Stop::Window),
-            );
+            let (mut found, _) =
+                blocks::blocks_and_missing(&text.join("\n"), &paths, is_cut_off(completion.stop));
             leave_tests(&mut found, view.files);
             let calls = found.into_iter().enumerate().map(|(index, block)| {
                 let (tool, arguments) = match block {
@@ -57,9 +57,58 @@ impl Mode for Fenced {
         (call.tool == "write").then(|| blocks::refusal(said("path")?, said("content").unwrap_or_default()))?
     }
 
+    fn left_out(&self, view: &View<'_>, words: &str, stop: Stop) -> Option<String> {
+        let paths: Vec<&str> = view.files.iter().map(|file| file.path.as_str()).collect();
+        let cut_off = is_cut_off(stop);
+        let (found, missing) =
+            blocks::blocks_and_missing(beside_thoughts(words).unwrap_or_default(), &paths, cut_off);
+        let mut told: Vec<String> = Vec::new();
+        if cut_off {
+            let half = missing.iter().find_map(|missing| match missing {
+                Missing::Half(name) => Some(name.as_deref().unwrap_or("the last file")),
+                Missing::Unnamed(_) => None,
+            });
+            let lacks = match half {
+                Some(name) => format!("Only the beginning of {name} came, so {name} was not written."),
+                None => "What was to come after that is missing.".to_owned(),
+            };
+            told.push(format!(
+                "Not all of your answer was written: it was cut off at the token limit. {lacks} What came whole before it is done. Write what is missing, and nothing else. If nothing is, say so."
+            ));
+        }
+        let texts = found.iter().filter_map(|block| match block {
+            Block::File { text, .. } => Some(text.as_str()),
+            Block::Command(_) => None,
+        });
+        let texts: Vec<&str> =
+            texts.chain(view.files.iter().filter_map(|file| file.text.as_deref())).collect();
+        for missing in missing {
+            if let Missing::Unnamed(code) = missing
+                && !texts.iter().any(|text| is_part(&code, text))
+            {
+                let first = code.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                told.push(format!(
+                    "Not all of your answer was written: the block that begins with `{}` does not say which file it is. Write the path on a line of its own, and then the whole new text of the file in a fenced block. If it was only to show something, say so.",
+                    one_line(first, EARLIER_ANSWER)
+                ));
+            }
+        }
+        (!told.is_empty()).then(|| told.join("\n"))
+    }
+
     fn in_rounds(&self) -> bool {
         true
     }
+}
+
+fn is_cut_off(stop: Stop) -> bool {
+    matches!(stop, Stop::Length | Stop::Window)
+}
+
+/// Whether all lines of some code are those of a text: it only quotes.
+fn is_part(code: &str, text: &str) -> bool {
+    let there: HashSet<&str> = text.lines().map(str::trim).collect();
+    code.lines().all(|line| there.contains(line.trim()) || line.trim().is_empty())
 }
 
 /// How answers are written. The example is a file that is there: small models write what they see, and would make a

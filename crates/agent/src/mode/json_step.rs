@@ -52,7 +52,11 @@ impl Mode for JsonStep {
         (stop == Stop::End).then_some(UNREAD)
     }
 
-    fn left_out(&self, words: &str) -> Option<String> {
+    fn ends_with(&self) -> Option<&'static str> {
+        Some(FINISH)
+    }
+
+    fn left_out(&self, _view: &View<'_>, words: &str, _stop: Stop) -> Option<String> {
         let number = split_further(words).1?;
         Some(format!(
             "Your answer had more than one step. Only the first was run: one step is run for each answer, and {number} left out. Answer with one JSON object, see what it gives, and go on from there."
@@ -365,7 +369,7 @@ mod tests {
         ] {
             let parts = read(text);
             let said: Vec<&str> = parts.iter().filter_map(answer::text).collect();
-            let told = JsonStep.left_out(&said.join(" "));
+            let told = JsonStep.left_out(&view(&[], &[]), &said.join(" "), Stop::Tools);
             assert_eq!(told.is_some(), further > 0, "{text}: {parts:?}");
             assert!(
                 told.unwrap_or_default().contains(["", "1 was left out", "2 were left out"][further]),

@@ -4,6 +4,7 @@
 mod blocks;
 mod fenced;
 mod json_step;
+mod lead;
 mod native;
 
 use std::fmt;
@@ -71,8 +72,13 @@ pub(crate) trait Mode: fmt::Debug + Send + Sync {
         None
     }
 
-    /// What a model is told after the results of an answer with these words: how much of it was not done.
-    fn left_out(&self, _words: &str) -> Option<String> {
+    /// What a model is told after the results of an answer with these words: what of it was not done.
+    fn left_out(&self, _view: &View<'_>, _words: &str, _stop: Stop) -> Option<String> {
+        None
+    }
+
+    /// What is called to end the work, where that is a call.
+    fn ends_with(&self) -> Option<&'static str> {
         None
     }
 

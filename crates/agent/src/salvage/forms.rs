@@ -27,6 +27,15 @@ pub(super) fn labelled(text: &str) -> Option<Found> {
         .then(|| vec![(tool, tools::replayed_arguments(&Value::Object(piece.object.unwrap_or_default())))])
 }
 
+/// `Action:` and, after it, calls in a fence.
+pub(super) fn listed(text: &str) -> Option<Found> {
+    let at = place(text, ACTION).filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
+    let lead = text[..at].trim();
+    let meant = quoting::means_it(lead) || ["Thought:", "Plan:"].iter().any(|word| lead.starts_with(word));
+    let list = text[at + ACTION.len()..].trim_start();
+    if meant && list.starts_with("```") { super::fenced(list) } else { None }
+}
+
 /// Where such a label of one of our tools stands that has an input, and which tool it is.
 fn action(text: &str) -> Option<(usize, String)> {
     let at = place(text, ACTION).filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;

@@ -3,7 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::definition::{Definition, definitions, is_comment};
+use super::definition::{Definition, definitions};
+use super::hollow::{hollowed, is_stub};
 use super::keys::Format;
 
 /// Most names that an answer lists.
@@ -12,7 +13,7 @@ const NAMED: usize = 8;
 /// Fewer lines than these may go from outside of functions: so many come and go in any change.
 const FEW: usize = 8;
 /// How models write that something was left out.
-const ELISIONS: [&str; 10] = [
+const ELISIONS: [&str; 13] = [
     "rest of the code",
     "rest of the file",
     "rest of code",
@@ -23,39 +24,22 @@ const ELISIONS: [&str; 10] = [
     "same as before",
     "remains the same",
     "rest remains",
+    "[truncated]",
+    "truncated for brevity",
+    "same implementation as",
 ];
 
-/// Words in a comment that stands for what its function had.
-const HINTS: [&str; 10] = [
-    "...",
-    "…",
-    "unchanged",
-    "existing",
-    "omitted",
-    "keep the",
-    "rest of",
-    "remaining",
-    "as before",
-    "brevity",
-];
-/// What stands in a function that does nothing, and how such a line begins.
-const STUBS: [&str; 3] = ["pass", "...", "return"];
-const BEGINS_STUB: [&str; 4] = [
-    "raise NotImplementedError",
-    concat!("todo", "!("),
-    concat!("unimplemented", "!("),
-    "throw new Error(\"not implemented",
-];
 /// Fewer settings than these may go.
 const SEVERAL: usize = 3;
-/// Functions with fewer lines than these may become anything.
-const SHORT: usize = 3;
-
 /// What a file would lose by a new text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Loss {
     /// Whatever this line stands for.
     Elided(String),
+    /// What the function of this name did; this line stands in its place.
+    Hollow(String, String),
+    /// So many lines at the end of the file, which stops inside of what has this name.
+    End(usize, String),
     /// Functions and types of these names.
     Definitions(Vec<String>),
     /// So many lines of so many, and where they stand: outside of functions, if there are any.
@@ -69,6 +53,8 @@ impl Loss {
     pub(super) fn named(&self) -> String {
         match self {
             Self::Elided(line) => format!("what {line:?} stands for"),
+            Self::Hollow(name, line) => format!("what {line:?} stands for in `{name}`"),
+            Self::End(lost, name) => format!("the last {lost} lines, in `{name}`"),
             Self::Definitions(names) | Self::Keys(names) => {
                 let more = names.len().saturating_sub(NAMED);
                 let shown: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
@@ -82,7 +68,11 @@ impl Loss {
     /// Why the file was not written.
     pub(super) fn why(&self) -> String {
         match self {
-            Self::Elided(line) => format!(
+            Self::End(..) => format!(
+                "The file was not written: the new text is the beginning of the file as it is, and {} are missing. Write the whole text of the file, to its last line.",
+                self.named()
+            ),
+            Self::Elided(line) | Self::Hollow(_, line) => format!(
                 "The file was not written: the line {line:?} stands for code that is left out, and it would be lost. Write the whole text of the file."
             ),
             Self::Definitions(_) | Self::Keys(_) => format!(
@@ -105,7 +95,30 @@ pub(super) fn loss(old: &str, new: &str, format: Format) -> Option<Loss> {
         return Some(Loss::Elided(line.trim().to_owned()));
     }
     let (old, new) = format.comparable(old, new);
-    lost(&old, &new, format)
+    let end = if format == Format::Code { broken_off(&old, &new) } else { None };
+    end.or_else(|| lost(&old, &new, format))
+}
+
+/// A text that is the beginning of the old one and ends inside of a function. That one whole line goes at the end may be meant.
+pub(super) fn broken_off(old: &str, new: &str) -> Option<Loss> {
+    let new = new.trim_end();
+    let rest = old.strip_prefix(new).filter(|_| !new.is_empty())?;
+    let lost = rest.lines().filter(|line| !line.trim().is_empty()).count();
+    let in_line = !rest.starts_with(['\n', '\r']);
+    // The first of the lines that are missing, or of which a part is.
+    let gap = rest.lines().skip(1).take_while(|line| line.trim().is_empty()).count();
+    let at = if in_line { new.lines().count() - 1 } else { new.lines().count() + gap };
+    let known = definitions(old).into_iter().rfind(|known| known.function && known.body.contains(&at));
+    let known = known.filter(|_| lost > 1 || lost > 0 && in_line && is_open(new.lines().last()))?;
+    Some(Loss::End(lost, known.name))
+}
+
+/// Whether a line ends where none does: in brackets, or where something has to follow.
+fn is_open(line: Option<&str>) -> bool {
+    line.is_some_and(|line| {
+        let count = |marks: &[char]| line.chars().filter(|letter| marks.contains(letter)).count();
+        count(&['(', '[']) > count(&[')', ']']) || line.ends_with(['+', '-', '*', '/', '=', '.', ',', '('])
+    })
 }
 
 /// The same of texts that can be compared, in which nothing stands for something else.
@@ -154,46 +167,6 @@ fn unset(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
     (gone.len() >= lacking(after, before).len() + SEVERAL).then_some(Loss::Keys(gone))
 }
 
-/// A function of which the new text has the head and, in place of what it did, only a word about it or nothing. One that is
-/// written anew, however short, is not lost.
-fn hollowed(before: &Text<'_>, after: &Text<'_>) -> Option<Loss> {
-    let only = |text: &Text<'_>, name: &str| {
-        let mut all = text.definitions.iter().filter(|known| known.name == name);
-        all.next()
-            .filter(|_| all.next().is_none())
-            .filter(|known| known.function)
-            .map(|known| known.body.clone())
-    };
-    before.definitions.iter().find_map(|known| {
-        let (old, new) = (only(before, &known.name)?, only(after, &known.name)?);
-        let tells = |line: &&str| before.format.tells(line);
-        let did: Vec<&str> = before.lines[old].iter().copied().filter(tells).collect();
-        let body = &after.lines[new];
-        let kept = did.iter().filter(|line| body.contains(line)).count();
-        if did.len() < SHORT || kept * 2 > did.len() {
-            return None;
-        }
-        let is_stub = |line: &&&str| {
-            let bare = line.trim_end_matches(';');
-            STUBS.contains(&bare) || BEGINS_STUB.iter().any(|stub| bare.starts_with(stub))
-        };
-        let does = body.iter().filter(|line| tells(line) && !is_stub(line) && !did.contains(line)).count();
-        let word = body.iter().find(|line| hints(line) && !before.set.contains(**line));
-        let stands_for = match word {
-            Some(word) if does * 2 < did.len() => Some(word),
-            Some(_) | None if does + kept == 0 => body.iter().find(|line| is_stub(line) || is_comment(line)),
-            Some(_) | None => None,
-        };
-        stands_for.map(|line| Loss::Elided((*line).to_owned()))
-    })
-}
-
-/// Whether a line is a word about code that is not there.
-fn hints(line: &str) -> bool {
-    let said = line.to_ascii_lowercase();
-    (is_comment(line) || line == "...") && HINTS.iter().any(|hint| said.contains(hint))
-}
-
 /// Whether the new text is the old one without what is lost, and differs in nothing else that counts: comments and imports
 /// may go with the code that they are for.
 pub(super) fn only_leaves_out(old: &str, new: &str, loss: &Loss, format: Format) -> bool {
@@ -202,7 +175,7 @@ pub(super) fn only_leaves_out(old: &str, new: &str, loss: &Loss, format: Format)
     let tells = |line: &&str| format.tells(line);
     let there: Vec<&str> = after.lines.iter().copied().filter(tells).collect();
     match loss {
-        Loss::Elided(_) => false,
+        Loss::Elided(_) | Loss::Hollow(..) => false,
         Loss::Definitions(names) | Loss::Keys(names) => {
             let mut gone = vec![false; before.lines.len()];
             let all = before.definitions.iter().chain(&before.settings);
@@ -213,7 +186,7 @@ pub(super) fn only_leaves_out(old: &str, new: &str, loss: &Loss, format: Format)
             let stays = before.lines.iter().zip(gone).filter(|(line, gone)| !gone && tells(line));
             stays.map(|(line, _)| *line).eq(there)
         }
-        Loss::Lines(..) => {
+        Loss::Lines(..) | Loss::End(..) => {
             let mut known = before.lines.iter();
             there.iter().all(|line| known.any(|other| other == line))
         }
@@ -234,7 +207,16 @@ pub(super) fn spared(
     let mut gone = vec![false; before.lines.len()];
     let mut spared: Vec<String> = Vec::new();
     match loss {
-        Loss::Elided(_) => return (spared, Some(loss.clone())),
+        Loss::Elided(_) | Loss::End(..) => return (spared, Some(loss.clone())),
+        Loss::Hollow(name, _) => {
+            for known in before.definitions.iter().filter(|known| known.name == *name) {
+                let body = known.body.clone();
+                if goes(&[name], &before.lines[body.clone()]) {
+                    gone[body].fill(true);
+                    spared.push(name.clone());
+                }
+            }
+        }
         Loss::Definitions(names) | Loss::Keys(names) => {
             for known in before.definitions.iter().chain(&before.settings) {
                 let around = before.definitions.iter().filter(|other| other.body.contains(&known.line));
@@ -287,7 +269,7 @@ fn elides(line: &str) -> bool {
     let line = line.trim();
     let comment = ["#", "//", "--", "/*", "<!--", ";", "..."].iter().any(|mark| line.starts_with(mark));
     let said = line.to_ascii_lowercase();
-    comment && ELISIONS.iter().any(|words| said.contains(words))
+    (comment || is_stub(line)) && ELISIONS.iter().any(|words| said.contains(words))
 }
 
 /// Whether two texts have a definition of the same name.
@@ -297,16 +279,16 @@ pub(crate) fn define_the_same(one: &str, other: &str) -> bool {
 }
 
 /// A text with what it defines.
-struct Text<'a> {
+pub(super) struct Text<'a> {
     /// Without the white space around them.
-    lines: Vec<&'a str>,
-    set: HashSet<&'a str>,
-    definitions: Vec<Definition>,
+    pub(super) lines: Vec<&'a str>,
+    pub(super) set: HashSet<&'a str>,
+    pub(super) definitions: Vec<Definition>,
     /// How many definitions have a name.
     names: HashMap<String, usize>,
     /// Keys of one line.
     settings: Vec<Definition>,
-    format: Format,
+    pub(super) format: Format,
 }
 
 impl<'a> Text<'a> {
@@ -493,6 +475,35 @@ mod tests {
         assert!(dropped(rust, "fn a() {\n    // ... unchanged\n}\n").is_some());
         assert!(dropped(rust, concat!("fn a() {\n    todo", "!()\n}\n")).is_some());
         assert_eq!(dropped(rust, "fn a() {\n    all();\n}\n"), None);
+    }
+
+    #[test]
+    fn a_file_that_ends_inside_a_function_is_refused() {
+        let old = "def one():\n    return 1\n\n\ndef two(a):\n    b = a + 1\n    c = b + 1\n    print(c)\n    return c\n";
+        for end in ["    b = a + 1\n", "    b = a + 1\n    c = b", "    print(c", "    c = b + 1\n"] {
+            let new = &old[..old.find(end).unwrap() + end.len()];
+            let why = dropped(old, new).unwrap_or_else(|| panic!("{new}"));
+            assert!(why.contains("in `two` are missing"), "{why}");
+        }
+        let main = format!("{old}\n\nif __name__ == \"__main__\":\n    two(1)\n");
+        assert!(dropped(&main, &old[..old.find("    print").unwrap()]).unwrap().contains("in `two`"));
+        assert_eq!(dropped(old, old.trim_end().trim_end_matches('c')), None, "another last line");
+        // One line may go, and so may what stands after all functions.
+        assert_eq!(dropped(old, old.trim_end().trim_end_matches("    return c")), None);
+        assert_eq!(dropped(&format!("{old}\n\nprint(1)\nprint(2)\n"), old), None);
+        let rust = "fn a() {\n    one();\n    two();\n}\n";
+        assert!(dropped(rust, "fn a() {\n    one();\n").is_some());
+        assert_eq!(dropped(rust, rust.trim_end()), None);
+    }
+
+    #[test]
+    fn the_main_block_of_a_script_is_not_dropped() {
+        let main = "\n\nif __name__ == \"__main__\":\n    print(add(1, 2))\n";
+        let old = format!("{OLD}{main}");
+        assert!(dropped(&old, OLD).unwrap().contains("leaves out `__main__`"));
+        assert_eq!(dropped(&old, &old.replace("1, 2", "3, 4").replace('"', "\'")), None);
+        let moved = format!("{OLD}\n\ndef main():\n    print(add(1, 2))\n");
+        assert_eq!(dropped(&old, &moved), None, "it has another name");
     }
 
     #[test]

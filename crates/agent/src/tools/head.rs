@@ -42,6 +42,9 @@ const SPELLED: [&str; 5] = ["data", "newtype", "instance", "scalar", "directive"
 /// Most words of a head.
 const WORDS: usize = 8;
 
+/// How the block of a script in Python begins that runs it, and what it goes by.
+const MAIN: (&str, &str) = ("if __name__ ==", "__main__");
+
 /// What a text in a language defines, by words that are known and by heads, in order.
 pub(super) fn with_heads(text: &str) -> Vec<Definition> {
     let mut found = definitions(text);
@@ -166,6 +169,9 @@ fn without_quoted(text: &str) -> String {
 
 /// What a line at the margin defines without brackets: `add :: Int -> Int`, `data Color = …`, `(defn add …`, `let add a b = …`.
 fn spelled(line: &str) -> Option<String> {
+    if line.starts_with(MAIN.0) {
+        return Some(MAIN.1.to_owned());
+    }
     if let Some(tag) = TAGS.iter().find(|tag| line.starts_with(**tag)) {
         return Some((*tag).to_owned());
     }

@@ -2,11 +2,15 @@
 //! the whole file; where it is plain which functions or types are meant, the others stay as they are, and new ones come last.
 
 use super::definition::{definition, is_comment, is_import};
-use super::guard::loss;
+use super::guard::{broken_off, loss};
 use super::keys::Format;
 
 /// The old text with the definitions of a fragment in place of its own; None where it is not plain what is meant.
 pub(super) fn merged(old: &str, fragment: &str) -> Option<String> {
+    // Half a function would take the place of the whole one.
+    if broken_off(old, fragment).is_some() {
+        return None;
+    }
     let mut pieces = pieces(old);
     let parts = self::pieces(fragment);
     let imports: Vec<&str> = parts
@@ -143,7 +147,10 @@ mod tests {
 
     #[test]
     fn what_is_not_plain_is_not_merged() {
-        for fragment in ["return a + b\n", "import os\n", "x = 1\ndef add(a, b):\n    return a + b\n", ""] {
+        let half = &OLD[..OLD.find("a - b\n\n\ndef sub").unwrap()];
+        for fragment in
+            [half, "return a + b\n", "import os\n", "x = 1\ndef add(a, b):\n    return a + b\n", ""]
+        {
             assert_eq!(merged(OLD, fragment), None, "{fragment}");
         }
         let spaced =

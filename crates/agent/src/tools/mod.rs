@@ -14,6 +14,7 @@ mod difference;
 mod edit;
 mod guard;
 mod head;
+mod hollow;
 mod keys;
 mod label;
 mod list;

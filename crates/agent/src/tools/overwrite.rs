@@ -55,16 +55,22 @@ pub enum Overwrite {
 pub fn overwrite(old: &str, new: &str, writer: Writer<'_>) -> Overwrite {
     let format = Format::of(writer.path);
     let Some(all) = loss(old, new, format) else { return Overwrite::Write };
+    let hollow = matches!(all, Loss::Hollow(..));
     let goes = |names: &[&str], lines: &[&str]| {
         !names.is_empty() && removal::asks_for(writer.task, names, writer.path)
+            || hollow && removal::empties(writer.task, names)
+            // Nobody calls it what it is called.
+            || names == ["__main__"] && removal::asks_for(writer.task, &["main"], writer.path)
             || writer.elsewhere.iter().any(|text| is_in(text, names.first().copied(), lines))
     };
     let (asked, rest) = spared(old, new, &all, format, goes);
     let Some(rest) = rest else {
         return Overwrite::Remove { lost: all.named(), asked: true };
     };
-    let shorter = matches!(rest, Loss::Lines(..)) && removal::makes_shorter(writer.task, writer.path);
-    let anew = !matches!(rest, Loss::Elided(_)) && removal::writes_anew(writer.task, writer.path);
+    let shorter =
+        matches!(rest, Loss::Lines(..) | Loss::End(..)) && removal::makes_shorter(writer.task, writer.path);
+    let anew =
+        !matches!(rest, Loss::Elided(_) | Loss::Hollow(..)) && removal::writes_anew(writer.task, writer.path);
     if anew || shorter && writer.means_it {
         return Overwrite::Remove { lost: all.named(), asked: true };
     }
@@ -76,7 +82,7 @@ pub fn overwrite(old: &str, new: &str, writer: Writer<'_>) -> Overwrite {
     // What is to be elsewhere and is not there yet is lost when the other file is forgotten.
     let moving = match &rest {
         Loss::Definitions(names) => names.iter().any(|name| removal::moves(writer.task, name)),
-        Loss::Elided(_) | Loss::Lines(..) | Loss::Keys(_) => false,
+        Loss::Elided(_) | Loss::Hollow(..) | Loss::End(..) | Loss::Lines(..) | Loss::Keys(_) => false,
     };
     if moving {
         let lost = rest.named();
@@ -90,9 +96,10 @@ pub fn overwrite(old: &str, new: &str, writer: Writer<'_>) -> Overwrite {
         return Overwrite::Refuse { lost, why };
     }
     // Who names what is to go does not mean the rest.
-    let wanted =
-        asked.is_empty() && removal::leaves_open(writer.task, writer.path) && !matches!(all, Loss::Elided(_))
-            || shorter;
+    let wanted = asked.is_empty()
+        && removal::leaves_open(writer.task, writer.path)
+        && !matches!(all, Loss::Elided(_) | Loss::Hollow(..))
+        || shorter;
     let only = only_leaves_out(old, new, &all, format);
     // A part that was changed is not the same as a file without the rest, however often it is sent.
     if only && (wanted || writer.same_loss) || wanted && writer.same_text {
@@ -110,7 +117,7 @@ pub fn overwrite(old: &str, new: &str, writer: Writer<'_>) -> Overwrite {
         Some(text) => Overwrite::Merge { text, kept: lost },
         None => {
             let again = match (only || wanted, &all) {
-                (_, Loss::Elided(_)) => "",
+                (_, Loss::Elided(_) | Loss::Hollow(..)) => "",
                 (true, _) => " Only if that should go, write the same again.",
                 (false, _) => {
                     " Only if that should go: write the file with it first, and then without it and with nothing else changed."
@@ -196,6 +203,30 @@ mod tests {
             overwrite(&after, changed, told),
             Overwrite::Remove { lost: "`two`".into(), asked: false }
         );
+    }
+
+    #[test]
+    fn what_the_task_asks_to_empty_is_emptied_in_every_mode() {
+        let old = "def add(a, b):\n    check(a)\n    check(b)\n    return a + b\n\n\nif __name__ == \"__main__\":\n    add(1, 2)\n";
+        let emptied = old.replace("    check(a)\n    check(b)\n    return a + b\n", "    pass\n");
+        let no_main = &old[..old.find("\n\nif __name__").unwrap()];
+        for means_it in [true, false] {
+            for task in [
+                "Empty the function add",
+                "Make add do nothing",
+                "Stub out all functions",
+                "Make add a no-op.",
+            ] {
+                let decided = overwrite(old, &emptied, Writer { means_it, ..small(task) });
+                assert!(matches!(decided, Overwrite::Remove { asked: true, .. }), "{task}: {decided:?}");
+            }
+            for task in ["Fix add", "Empty the cart in sub", "Say in a comment what add does"] {
+                let decided = overwrite(old, &emptied, Writer { means_it, ..small(task) });
+                assert!(matches!(decided, Overwrite::Refuse { .. }), "{task}: {decided:?}");
+            }
+            let decided = overwrite(old, no_main, Writer { means_it, ..small("Remove the main block") });
+            assert!(matches!(decided, Overwrite::Remove { asked: true, .. }), "{decided:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,23 @@ const SIGNS: [&str; 10] = [
     "cleanup",
     "simplify",
 ];
+/// Words of sentences after which a function may do nothing.
+const EMPTIES: [&str; 12] = [
+    "empty",
+    "stub",
+    "stubs",
+    "no-op",
+    "noop",
+    "nothing",
+    "placeholder",
+    "placeholders",
+    "pass",
+    "none",
+    "null",
+    "notimplementederror",
+];
+/// Words for all functions of a file.
+const ALL_OF_THEM: [&str; 5] = ["functions", "methods", "bodies", "everything", "all"];
 /// Words of tasks after which a file may be a small part of itself.
 const SHORTER: [&str; 8] =
     ["shorten", "shorter", "truncate", "condense", "empty", "scratch", "anew", "placeholder"];
@@ -172,6 +189,16 @@ pub(super) fn asks_for(task: &str, names: &[&str], path: &str) -> bool {
         })
     };
     names.iter().any(covers) || names.iter().any(|name| is_called_test(name)) && speaks_of_tests(task, &verbs)
+}
+
+/// Whether a task asks to have nothing in the function of one of these names.
+pub(super) fn empties(task: &str, names: &[&str]) -> bool {
+    let is = |list: &[&str], word: &str| list.contains(&word.to_lowercase().as_str());
+    let about = |word: &str| is(&ALL_OF_THEM, word) || names.iter().any(|name| last(word) == last(name));
+    words(task).any(|words| {
+        let at = words.iter().position(|word| is(&EMPTIES, word));
+        at.is_some() && !denied(&words, at) && words.iter().any(|word| about(word.trim_end_matches("'s")))
+    })
 }
 
 /// Whether a task asks to have something elsewhere.

@@ -30,11 +30,12 @@ impl Turn {
             let tell = (!fails.is_empty()).then(|| format!("Before your work this fails:\n{fails}"));
             return self.call_model(tell);
         }
+        let left_out = self.left_out.take();
         let answer = self.messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. }));
         let did = answer.is_some_and(|answer| calls_of(answer).next().is_some());
         if self.mode.in_rounds()
             && (!verification.changed || !did && !failing.is_empty())
-            && let Some(effects) = self.nothing_changed(&failing, verification.changed)
+            && let Some(effects) = self.nothing_changed(&failing, verification.changed, left_out.as_deref())
         {
             return effects;
         }
@@ -42,8 +43,10 @@ impl Turn {
             self.unchanged = 0;
         }
         if !verification.changed || failing.is_empty() {
-            if self.mode.in_rounds() && !self.unwritten.is_empty() {
-                return self.not_all_written();
+            if self.mode.in_rounds()
+                && let Some(effects) = self.not_all_written(left_out)
+            {
+                return effects;
             }
             self.state = State::Over;
             return vec![Effect::Finish { outcome: Outcome::Done, reason: None }];
@@ -58,7 +61,8 @@ impl Turn {
             let reason = reason + not_broken(&failing) + &what_is_left(&failing) + &self.tried();
             return self.finish(Outcome::Escalated, reason);
         }
-        let text = self.failing_text(&failing);
+        let left_out = left_out.map(|told| told + "\n\n").unwrap_or_default();
+        let text = left_out + &self.failing_text(&failing);
         self.call_model(Some(text))
     }
 
@@ -112,10 +116,15 @@ impl Turn {
 
     /// A round that changed nothing: the model is told, unless it has only answered and means it. Who has changed something
     /// before is not done with that, so it is told more often.
-    fn nothing_changed(&mut self, failing: &[&CheckResult], before: bool) -> Option<Vec<Effect>> {
-        let told = |text: &str| match self.digests(failing) {
-            fails if fails.is_empty() => Some(text.to_owned()),
-            fails => Some(format!("{text}\n{fails}")),
+    fn nothing_changed(
+        &mut self,
+        failing: &[&CheckResult],
+        before: bool,
+        left_out: Option<&str>,
+    ) -> Option<Vec<Effect>> {
+        let told = |text: &str| {
+            let parts = [left_out.unwrap_or_default(), text, &self.digests(failing)];
+            Some(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
         };
         let same = told(match self.unwritten.is_empty() {
             true => "Your answer changed nothing: the files are as they were. Change what must change.",
@@ -154,18 +163,34 @@ impl Turn {
         }
     }
 
-    /// The work seems done, but some of what the model wrote was refused: it is told, because nobody else would be.
-    fn not_all_written(&mut self) -> Vec<Effect> {
+    /// The work seems done, but some of what the model wrote was refused, was cut off or is in no file: it is told, because
+    /// nobody else would be. None where all was written, or where it goes on to show code that may not be meant for a file.
+    fn not_all_written(&mut self, left_out: Option<String>) -> Option<Vec<Effect>> {
+        if self.unwritten.is_empty() && left_out.is_none() {
+            return None;
+        }
         let files = self.unwritten.join(", ");
         self.incomplete += 1;
         if self.incomplete > NUDGES {
-            let reason =
-                format!("the model does not get these files written, what it sends is refused: {files}");
-            return self.finish(Outcome::Escalated, reason);
+            let reason = if !files.is_empty() {
+                format!("the model does not get these files written, what it sends is refused: {files}")
+            } else if self.half {
+                format!(
+                    "the model's answers were cut off at the limit of {} tokens again and again, so not all of what it meant to write is there; raise max_output_tokens of [agent] (or max_output of the model) in slipway.toml, or use another model",
+                    self.fit.answer()
+                )
+            } else {
+                return None;
+            };
+            return Some(self.finish(Outcome::Escalated, reason));
         }
-        self.call_model(Some(format!(
-            "Not all of your answer was written. See above why, and write again what is missing: {files}. If nothing of it must change, say so."
-        )))
+        let refused = (!files.is_empty()).then(|| {
+            format!(
+                "Not all of your answer was written. See above why, and write again what is missing: {files}. If nothing of it must change, say so."
+            )
+        });
+        let told: Vec<String> = left_out.into_iter().chain(refused).collect();
+        Some(self.call_model(Some(told.join("\n"))))
     }
 }
 

@@ -438,19 +438,120 @@ fn calls_in_turns_are_noticed_withheld_and_end_the_turn() {
 }
 
 #[test]
-fn who_repeats_itself_within_one_answer_is_told_before_the_turn_ends() {
+fn the_same_within_one_answer_is_one_repetition() {
     let mut turn = begun();
     let same = |id: &'static str| (id, "list", "{}");
-    turn.handle(calls(&["a", "b", "c", "d", "e", "f", "g"].map(same)));
-    let mut effects = Vec::new();
-    for id in ["a", "b", "c", "d", "e", "f", "g"] {
-        effects = turn.handle(ended(id, "src/"));
+    let answer = |turn: &mut Turn| {
+        turn.handle(calls(&["a", "b", "c"].map(same)));
+        let mut effects = Vec::new();
+        for id in ["a", "b", "c"] {
+            effects = turn.handle(ended(id, "src/"));
+        }
+        effects
+    };
+    for _ in 0..2 {
+        assert_eq!(lines(&answer(&mut turn)), ["call model"]);
     }
+    let effects = answer(&mut turn);
     assert_eq!(lines(&effects), ["tell", "call model"]);
     assert_eq!(mistakes(&effects), [Mistake::RepeatedCalls]);
-    let effects = turn.handle(calls(&[same("a")]));
-    assert_eq!(lines(&effects), ["reject a list", "finish escalated"]);
-    assert_eq!(mistakes(&effects), [Mistake::RepeatedCalls, Mistake::RepeatedCalls]);
+    let rejected = turn.handle(calls(&["a", "b", "c"].map(same)));
+    assert_eq!(lines(&rejected), ["reject a list", "reject b list", "reject c list", "call model"]);
+    assert_eq!(lines(&answer(&mut turn)), ["call model"]);
+    assert_eq!(lines(&answer(&mut turn)), ["finish escalated"]);
+}
+
+#[test]
+fn thoughts_alone_are_an_empty_answer() {
+    for (mode, words) in [
+        (ToolMode::Native, "<think>I look first.</think>"),
+        (ToolMode::Native, "<think>I look first, and it never ends"),
+        (ToolMode::JsonStep, "<think>I look first.</think>\n"),
+        (ToolMode::Fenced, "<think>I look first.</think>"),
+    ] {
+        let mut turn = turn(mode);
+        turn.handle(Input::Begin);
+        if mode == ToolMode::Fenced {
+            turn.handle(unchanged(vec![]));
+            turn.handle(files("x = 0\n"));
+        }
+        let effects = turn.handle(says(words));
+        assert_eq!(mistakes(&effects), [Mistake::EmptyAnswer], "{words}");
+        assert!(texts(&effects).starts_with("Your answer was empty."), "{}", texts(&effects));
+    }
+    let mut turn = begun();
+    assert_eq!(lines(&turn.handle(says("<think>I look.</think>\nIt is done."))), ["verify"]);
+}
+
+#[test]
+fn the_reply_to_an_unknown_tool_says_what_ends_the_work() {
+    let mut turn = turn(ToolMode::JsonStep);
+    turn.handle(Input::Begin);
+    let effects = turn.handle(says(r#"{"thought": "", "call": {"tool": "done", "summary": "x"}}"#));
+    assert!(texts(&effects).contains("To end the work, call finish."), "{}", texts(&effects));
+    assert!(request(&effects).system.contains("- Each answer has one call"), "{}", request(&effects).system);
+}
+
+/// A fenced turn before its first answer, which is to be written as far as it can be.
+fn answered_in_blocks(answer: Input) -> (Turn, Vec<Effect>) {
+    let mut turn = turn(ToolMode::Fenced);
+    turn.handle(Input::Begin);
+    turn.handle(unchanged(vec![]));
+    turn.handle(files("x = 0\n"));
+    let effects = turn.handle(answer);
+    assert_eq!(lines(&effects)[0], "run text_1 write");
+    assert_eq!(lines(&turn.handle(ended("text_1", "Wrote greet.txt."))), ["verify"]);
+    (turn, effects)
+}
+
+#[test]
+fn an_answer_that_was_cut_off_after_a_whole_file_is_not_the_end() {
+    let half = "greet.txt\n```\nhello\n```\n\ncalc.py\n```python\ndef";
+    let (turn, _) = answered_in_blocks(stopped(half, protocol::chat::Stop::Length));
+    let mut passing = turn.clone();
+    let effects = passing.handle(verified(vec![crate::script::passing("test")]));
+    assert_eq!(lines(&effects), ["tell", "survey"]);
+    let told = texts(&effects);
+    assert!(told.contains("cut off at the token limit. Only the beginning of calc.py came"), "{told}");
+    // The same where something fails, and where the files are as they were.
+    let effects = turn.clone().handle(verified(vec![failing("test", &["adds"])]));
+    assert!(texts(&effects).contains("of calc.py came") && texts(&effects).contains("failed: adds"));
+    let effects = turn.clone().handle(unchanged(vec![]));
+    assert!(texts(&effects).contains("of calc.py came"), "{}", texts(&effects));
+    // Who goes on so gets nowhere.
+    for round in 2.. {
+        passing.handle(files("x = 0\n"));
+        passing.handle(stopped(half, protocol::chat::Stop::Length));
+        passing.handle(ended(&format!("text_{round}"), &format!("Wrote greet.txt{}", "!".repeat(round))));
+        let effects = passing.handle(verified(vec![crate::script::passing("test")]));
+        if lines(&effects) == ["finish escalated"] {
+            assert!(texts(&effects).contains("raise max_output_tokens"), "{}", texts(&effects));
+            assert_eq!(round, 4);
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_block_that_is_in_no_file_is_told_of() {
+    let answer = "greet.txt\n```\nhello\n```\n\nAnd then:\n```python\nx = 1\n```";
+    let (mut turn, effects) = answered_in_blocks(says(answer));
+    assert_eq!(mistakes(&effects), [Mistake::BrokenArguments]);
+    let effects = turn.handle(verified(vec![passing("test")]));
+    assert!(
+        texts(&effects).contains("begins with `x = 1` does not say which file it is"),
+        "{}",
+        texts(&effects)
+    );
+    turn.handle(files("x = 0\n"));
+    turn.handle(says("It was only to show something."));
+    assert_eq!(lines(&turn.handle(verified(vec![passing("test")]))), ["finish done"]);
+    // What is there already is only quoted, and so is what something prints.
+    for shown in ["```python\nx = 0\n```", "```\n$ make\nok\n```", "```text\nx = 7\n```"] {
+        let answer = format!("greet.txt\n```\nhello\n```\n\nAnd then:\n{shown}");
+        let (mut turn, _) = answered_in_blocks(says(&answer));
+        assert_eq!(lines(&turn.handle(verified(vec![passing("test")]))), ["finish done"], "{shown}");
+    }
 }
 
 #[test]
