@@ -182,7 +182,10 @@ impl Http {
         if part == Part::Tail {
             left_out += keep_end(&mut body);
         }
-        Ok(Read::Answer(Answer { status, body, left_out, wait, limited, location }))
+        // Some limits of GitHub are told in words alone; it wants to be left alone for a minute then.
+        let told = status == StatusCode::FORBIDDEN && !limited && says_limited(&body);
+        let wait = wait.or(told.then_some(Duration::from_secs(60)));
+        Ok(Read::Answer(Answer { status, body, left_out, wait, limited: limited || told, location }))
     }
 }
 
@@ -251,6 +254,12 @@ fn retry_after(response: &Response) -> Option<Duration> {
     number(response, "retry-after").map(Duration::from_secs)
 }
 
+/// Whether a refusal speaks of a limit on requests.
+fn says_limited(body: &[u8]) -> bool {
+    let said = String::from_utf8_lossy(&body[..body.len().min(4096)]).to_lowercase();
+    said.contains("rate limit") || said.contains("abuse detection")
+}
+
 /// GitHub and Gitea refuse too many requests with 403 and say so in a header.
 fn is_limited(response: &Response) -> bool {
     response.status() == StatusCode::FORBIDDEN
@@ -273,6 +282,15 @@ fn root_cause(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_told_in_words_too() {
+        assert!(says_limited(
+            br#"{"message":"You have exceeded a secondary rate limit. Please wait a few minutes"}"#
+        ));
+        assert!(says_limited(b"You have triggered an abuse detection mechanism."));
+        assert!(!says_limited(br#"{"message":"Resource not accessible by integration"}"#));
+    }
 
     #[test]
     fn what_is_said_of_fields_becomes_a_sentence() {

@@ -10,13 +10,15 @@ use protocol::{
     Timestamp,
 };
 
-use crate::actor::Handle;
 use crate::command::Cause;
 use crate::joint::of;
 use crate::logins::refused;
 use crate::outbox::{self, Described};
+use crate::runner::Context;
 use crate::{Sessions, problem};
 
+/// How long a turn waits to be told what became of its pull requests.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 /// Longest text that a person gives.
 const TEXT_LIMIT: usize = 60_000;
 
@@ -40,7 +42,7 @@ impl Sessions {
         repository: Option<&str>,
     ) -> Result<PullRequest, Problem> {
         let handle = self.registry.open(id).await?;
-        let found = find(&handle, repository).await?;
+        let found = find(handle.context(), repository).await?;
         shown(found).await
     }
 
@@ -55,7 +57,7 @@ impl Sessions {
         check(&edit)?;
         let (cause, handle) = (cause.into(), self.registry.open(id).await?);
         let context = handle.context();
-        let mut found = find(&handle, repository).await?;
+        let mut found = find(handle.context(), repository).await?;
         let (forge, repository, number) =
             (Arc::clone(&found.forge), found.repository.clone(), found.there.number);
         let told = |refusal: forge::Refusal| refused(&refusal);
@@ -88,7 +90,7 @@ impl Sessions {
         if edit.close {
             found.there = forge.close(&repository, number).await.map_err(told)?;
         }
-        note(&handle, &cause.actor, &found).await?;
+        note(handle.context(), &cause.actor, &found).await?;
         shown(found).await
     }
 }
@@ -121,8 +123,8 @@ fn check(edit: &EditPullRequest) -> Result<(), Problem> {
 }
 
 /// Which of the session's deliveries is meant.
-fn chosen(handle: &Handle, repository: Option<&str>) -> Result<Option<Delivery>, Problem> {
-    let all = handle.recorder().stream().with_state(|state| state.all_deliveries().to_vec());
+fn chosen(context: &Context, repository: Option<&str>) -> Result<Option<Delivery>, Problem> {
+    let all = context.recorder.stream().with_state(|state| state.all_deliveries().to_vec());
     let with_pull_request = || all.iter().filter(|one| one.number.is_some());
     let names =
         || with_pull_request().filter_map(|one| one.repository.clone()).collect::<Vec<_>>().join(", ");
@@ -148,17 +150,20 @@ fn chosen(handle: &Handle, repository: Option<&str>) -> Result<Option<Delivery>,
     }
 }
 
-async fn find(handle: &Handle, repository: Option<&str>) -> Result<Found, Problem> {
-    let context = handle.context();
+async fn find(context: &Context, repository: Option<&str>) -> Result<Found, Problem> {
     let none = || {
         Problem::new(Code::Conflict, "the session has no pull request")
             .hint("`slipway deliver` opens one where a forge is configured for the repository")
     };
-    let delivery = chosen(handle, repository)?.ok_or_else(none)?;
+    let delivery = chosen(context, repository)?.ok_or_else(none)?;
     let Delivery { repository: name, branch, commit, remote, number, .. } = delivery;
     number.ok_or_else(none)?;
-    let (forge, repository) = context.options.outbox.forges.of(&remote).ok_or_else(|| {
-        Problem::new(Code::Conflict, format!("no forge is configured for {remote} any more"))
+    // Where the repository is now.
+    context.workspace.follow().await;
+    let now = context.workspace.remote_of(context.workspace.number_of(name.as_deref()));
+    let now = if now.is_empty() { &remote } else { &now };
+    let (forge, repository) = context.options.outbox.forges.of(now).ok_or_else(|| {
+        Problem::new(Code::Conflict, format!("no forge is configured for {now} any more"))
             .hint("put it back into slipway.toml")
     })?;
     let source = context.workspace.saved().map(|saved| saved.source).unwrap_or_default();
@@ -216,7 +221,7 @@ pub(crate) fn state_of(state: State) -> ReviewState {
 }
 
 /// Records what the forge says of it, where that is new.
-async fn note(handle: &Handle, actor: &Actor, found: &Found) -> Result<(), Problem> {
+async fn note(context: &Context, actor: &Actor, found: &Found) -> Result<(), Problem> {
     let (there, remote) = (&found.there, found.remote.clone());
     let review = Review {
         state: state_of(there.state),
@@ -226,7 +231,34 @@ async fn note(handle: &Handle, actor: &Actor, found: &Found) -> Result<(), Probl
     let number = there.number;
     let decide =
         move |state: &crate::state::State| (reviewed(state, &remote, number, (review, Clock::Ours)), ());
-    handle.recorder().append_if(actor, decide).await.map(drop).map_err(problem::store)
+    context.recorder.append_if(actor, decide).await.map(drop).map_err(problem::store)
+}
+
+/// Asks what became of the session's pull requests that are open as far as is known: webhooks come late, or there are none.
+/// What cannot be asked now stays as it is known.
+pub(crate) async fn ask_again(context: &Context) {
+    let is_open = |one: &&Delivery| {
+        one.number.is_some() && one.review.is_none_or(|review| review.state == ReviewState::Open)
+    };
+    let stream = context.recorder.stream();
+    let open: Vec<Option<String>> = stream.with_state(|state| {
+        state.all_deliveries().iter().filter(is_open).map(|one| one.repository.clone()).collect()
+    });
+    let ask = async {
+        for name in open {
+            let told = match find(context, name.as_deref()).await {
+                Ok(found) => note(context, &Actor::system(), &found).await,
+                Err(problem) => Err(problem),
+            };
+            if let Err(problem) = told {
+                let session = context.recorder.session();
+                tracing::debug!(%session, %problem, "what became of a pull request could not be asked");
+            }
+        }
+    };
+    if tokio::time::timeout(PATIENCE, ask).await.is_err() {
+        tracing::debug!(session = %context.recorder.session(), "what became of a pull request was not told in time");
+    }
 }
 
 /// By which clock something is told.

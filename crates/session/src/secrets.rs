@@ -106,6 +106,9 @@ impl<'a> Known<'a> {
         if let Some(host) = options.outbox.forges.told_in(text) {
             return Some(format!("the login of the forge {host}"));
         }
+        if let Some((what, _)) = options.outbox.own.iter().find(|(_, token)| token.is_told_in(text)) {
+            return Some(what.clone());
+        }
         let hooks = options.outbox.sites.iter();
         if let Some(site) =
             hooks.into_iter().find(|site| site.hook.as_ref().is_some_and(|hook| hook.is_told_in(text)))

@@ -101,6 +101,7 @@ impl Config {
             forges: forges(&self.forges)?,
             sites: self.sites()?,
             webhook: self.notify.webhook()?.map(Arc::new),
+            own: self.own(),
             delivery: session::Patience::default(),
             notification: session::Patience::long(),
         })
@@ -108,6 +109,21 @@ impl Config {
 }
 
 impl Config {
+    /// The tokens with which people use this server, and the secret of its notifications.
+    fn own(&self) -> Vec<(String, forge::Token)> {
+        let people =
+            self.server.tokens.iter().map(|(name, variable)| (format!("the token of {name}"), variable));
+        let others = [
+            ("the token of this server".to_owned(), &self.server.token_env),
+            ("the secret of the notifications".to_owned(), &self.notify.secret_env),
+        ];
+        let value = |(what, variable): (String, &String)| {
+            let value = std::env::var(variable).ok().filter(|_| !variable.is_empty())?;
+            Some((what, forge::Token::new(value.trim()))).filter(|_| !value.trim().is_empty())
+        };
+        people.chain(others).filter_map(value).collect()
+    }
+
     /// The forges by name, with what people and webhooks need of them.
     fn sites(&self) -> anyhow::Result<Vec<forge::Site>> {
         let site = |(name, known): (&String, &Forge)| {

@@ -170,7 +170,8 @@ pub(crate) async fn describe(
         Some(_) => crate::runner::message::later_title(&facts.title, &facts.said),
         None => facts.title.clone(),
     };
-    let title = super::harmless::one_line(&title);
+    // Forges put it into the message of a merge, which is obeyed like any other.
+    let title = crate::runner::message::harmless(&super::harmless::one_line(&title));
     let described = Described { title, body: written };
     let described = redact::described(context, described).await;
     Ok(Described { body: written::marked(&described.body), ..described })

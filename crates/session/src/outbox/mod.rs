@@ -37,6 +37,8 @@ pub struct Outbox {
     pub sites: Vec<forge::Site>,
     /// Who is told when a turn finished or waits for a person.
     pub webhook: Option<Arc<forge::Webhook>>,
+    /// Tokens and secrets of Slipway itself, with what they are: whoever has one speaks for a person, so none leaves.
+    pub own: Vec<(String, forge::Token)>,
     /// For pushing and opening, which the turn waits for.
     pub delivery: Patience,
     /// For notifications and replies, which nobody waits for.

@@ -76,6 +76,7 @@ impl Runner {
         else {
             return Ok(());
         };
+        crate::pull_requests::ask_again(&self.context).await;
         let workspace = &self.context.workspace;
         let asked = wants_base(turn) || self.is_from_forge(turn);
         let look = if asked { Look::Asked } else { Look::Begin };

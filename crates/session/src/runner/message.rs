@@ -40,7 +40,7 @@ impl Words {
         }
         let author = self.author.to_string();
         let said: Vec<&str> = message.lines().filter(|line| !names_somebody(line, &author)).collect();
-        let said = unskipped(&crate::outbox::quiet(said.join("\n").trim()));
+        let said = harmless(said.join("\n").trim());
         // An address calls nobody where it stands for the author.
         let signed = format!("Signed-off-by: {author}");
         let shown =
@@ -71,6 +71,11 @@ fn names_somebody(line: &str, author: &str) -> bool {
         "slipway-session" | "on-behalf-of" => true,
         name => name.ends_with("-by") && !name.contains(char::is_whitespace),
     }
+}
+
+/// A text for the message of a commit, of which a forge and its CI obey nothing.
+pub(crate) fn harmless(text: &str) -> String {
+    unskipped(&crate::outbox::quiet(text))
 }
 
 /// A text without what tells a forge's CI to pass over a commit, by a gap that nobody sees.
@@ -157,9 +162,9 @@ fn words(people: &People, facts: &Facts<'_>, by: Vec<String>, link: &str) -> Wor
     let body = match facts.prompt {
         "" => String::new(),
         prompt if prompt == title => String::new(),
-        prompt => format!("{}\n\n", unskipped(&crate::outbox::quiet(prefix(prompt, BODY).trim_end()))),
+        prompt => format!("{}\n\n", harmless(prefix(prompt, BODY).trim_end())),
     };
-    let title = unskipped(&crate::outbox::quiet(&title));
+    let title = harmless(&title);
     let shared: String = authors.iter().skip(1).map(|author| format!("Co-authored-by: {author}\n")).collect();
     // A program's arguments end at a NUL.
     let trailers = format!("{shared}Slipway-Session: {link}").replace('\0', " ");

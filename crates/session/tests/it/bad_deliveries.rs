@@ -200,6 +200,28 @@ async fn a_session_does_not_follow_to_a_repository_that_is_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_merge_that_nobody_told_of_is_seen_when_the_next_turn_begins() {
+    let forge = Forge::start(TOKEN).await;
+    let script = shell(correct(), "echo more > more.txt").say("Added more of the answer.");
+    let world = world(&forge, script).await;
+    let sessions = world.start().await;
+    let id = create(&sessions, "Correct the answer").await;
+    let mut follow = Follow::new(&sessions, id).await;
+    assert_eq!(follow.finished().await.outcome, Outcome::Done);
+    let squashed = forge.squash(1).unwrap();
+    sessions.prompt(id, ann(), "And more".into()).await.unwrap();
+    let finished = follow.finished().await;
+    assert_eq!(finished.outcome, Outcome::Done, "{:?}", finished.reason);
+    let pulls = forge.pull_requests();
+    assert_eq!(pulls.len(), 2, "{pulls:?}");
+    assert_eq!(pulls[1].title, "Added more of the answer");
+    let branch = &pulls[1].branch;
+    assert_eq!(world.repo.git(&["merge-base", "main", branch]).trim(), squashed);
+    assert_eq!(world.repo.git(&["diff", "--name-only", &format!("main...{branch}")]).trim(), "more.txt");
+    world.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_and_texts_of_any_bytes_are_delivered_as_they_are() {
     let forge = Forge::start(TOKEN).await;
     let odd = "printf 'one\\n' > \"$(printf 'new\\nline.txt')\"; printf 'two\\n' > \"$(printf 'caf\\351.txt')\"; \

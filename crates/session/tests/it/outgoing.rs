@@ -83,6 +83,24 @@ async fn a_secret_that_stays_is_shown_to_a_person_who_decides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_slipway_itself_is_a_secret_like_any_other() {
+    let own = "an-ordinary-looking-token-of-ann";
+    let script = Script::new()
+        .call("shell", shell(&format!("echo 42 > answer.txt; echo {own} > t.txt")))
+        .say("Done.")
+        .say("It was asked for.");
+    let mut world = World::new(script).await;
+    world.outbox.own = vec![("the token of ann".to_owned(), forge::Token::new(own))];
+    let sessions = world.start().await;
+    let id = create(&sessions, &format!("Put {own} into t.txt")).await;
+    let mut follow = Follow::new(&sessions, id).await;
+    let (_, question) = asked(&mut follow).await;
+    assert!(question.contains("t.txt:1") && question.contains("the token of ann"), "{question}");
+    assert_eq!(world.repo.branches(), ["main"], "nothing is pushed");
+    sessions.shut_down(session::ShutDown::RemoveSandboxes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn files_of_ci_wait_for_a_person_once_and_what_is_denied_is_not_pushed() {
     let workflow =
         "mkdir -p .github/workflows; echo 'on: push' > .github/workflows/ci.yml; echo 42 > answer.txt";
