@@ -76,7 +76,11 @@ impl Runner {
         else {
             return Ok(());
         };
-        crate::pull_requests::ask_again(&self.context).await;
+        // Whoever stops the turn does not wait for a forge; what follows sees the stop.
+        tokio::select! {
+            () = crate::pull_requests::ask_again(&self.context) => {}
+            () = self.stop.given() => {}
+        }
         let workspace = &self.context.workspace;
         let asked = wants_base(turn) || self.is_from_forge(turn);
         let look = if asked { Look::Asked } else { Look::Begin };
